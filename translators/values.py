@@ -23,7 +23,7 @@ _Getter = Callable[[Any], "tuple[Any, ...]"]
 
 def _define(cls: type, *, eq: bool, repr: bool, frozen: bool, order: bool, slots: bool) -> type:
     if cls.__doc__ is None:
-        cls.__doc__ = cls.__name__  # else made of a signature, which takes longer than all the rest
+        cls.__doc__ = cls.__name__  # otherwise dataclasses would derive one from the signature, which takes longer than everything else
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     fields = dataclasses.fields(made)
     compared = _getter([field.name for field in fields if field.compare])
@@ -40,7 +40,7 @@ def _define(cls: type, *, eq: bool, repr: bool, frozen: bool, order: bool, slots
             methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
     own = vars(made)
     methods = {name: method for name, method in methods.items() if name not in own}
-    # A class that says what is equal has no hash, unless it says that too.
+    # A class that defines equality has no hash, unless it defines that too.
     if eq and (own.get("__hash__") is None):
         kept = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
         methods["__hash__"] = _hash(_getter(kept)) if frozen else None
@@ -94,7 +94,7 @@ def _repr(names: Sequence[str]) -> Callable[[Any], str]:
 
 
 def _refusals(cls: type, names: set[str]) -> dict[str, Any]:
-    """What keeps an object as it is."""
+    """Methods that keep an object from being changed."""
 
     def __setattr__(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in names:
@@ -121,12 +121,12 @@ def _set_state(self: Any, state: list[Any]) -> None:
 # constructors -----------------------------------------------------------------------------------
 
 
-#: objects of a class that are made field by field: to compile its constructor takes as long as that many
+#: objects of a class that are made field by field: compiling its constructor takes as long as making that many
 _MOST_UNCOMPILED = 32
 
 
 def _constructor(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
-    """A constructor that puts the compiled one in its place once it was called often."""
+    """A constructor that puts the compiled one in its place once it has been called often."""
     fields: list[Any] = []
     setters: list[Any] = []
     left = _MOST_UNCOMPILED
@@ -159,7 +159,7 @@ def _constructor(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
 
 
 def _values_of(fields: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
-    """By field, what a constructor is given for it; None where it has to look closer."""
+    """By field, the argument that a constructor is given for it; None if a closer look is needed."""
     found = list(args)
     given = len(args)
     for field in fields[given:]:
@@ -177,7 +177,7 @@ def _values_of(fields: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, A
 
 def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
-    if frozen and slots:  # a slot's own way to be set takes two thirds of the time
+    if frozen and slots:  # the slot's own setter takes two thirds of the time
         names |= {f"_set_{field.name}": getattr(cls, field.name).__set__ for field in dataclasses.fields(cls)}
     parameters, body = ["self"], []
     by_keyword: list[str] = []

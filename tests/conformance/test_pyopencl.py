@@ -19,7 +19,7 @@ def pyopencl_source() -> Path:
     return fetch()
 
 
-def test_what_passes_natively_passes_virtually(pyopencl_source):
+def test_tests_that_pass_natively_pass_on_the_virtual_device(pyopencl_source):
     native = run_tests(pyopencl_source / "test", None, select=True)
     virtual = run_tests(pyopencl_source / "test", WORKERS, select=True)
     comparison = compare(native, virtual)

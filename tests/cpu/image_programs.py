@@ -388,6 +388,22 @@ def sampled_within_a_buffer(w: Any) -> dict[str, dict[str, Any]]:
     return result
 
 
+def sizes(w: Any) -> dict[str, dict[str, Any]]:
+    """What sizeof says of images and samplers."""
+    operands = [f"({kind})" for kind in KINDS] + ["(read_only image2d_t)", " a", "((a))", "(sampler_t)", " s"]
+    stores = " ".join(f"o[{number}] = sizeof{operand};" for number, operand in enumerate(operands))
+    source = f"kernel void f(read_only image2d_t a, sampler_t s, global int *o) {{ {stores} }}"
+    form = w.cl.ImageFormat(w.cl.channel_order.RGBA, w.cl.channel_type.FLOAT)
+    image = w.cl.create_image(w.ctx, w.mf.READ_ONLY, form, shape=(W, H))
+    sampler = w.cl.Sampler(w.ctx, False, w.cl.addressing_mode.CLAMP, w.cl.filter_mode.NEAREST)
+    host = np.zeros(len(operands), np.int32)
+    out = w.cl.Buffer(w.ctx, w.mf.WRITE_ONLY, host.nbytes)
+    run(w, w.cl.Program(w.ctx, source).build(), "f", (1,), image, sampler, out)
+    w.cl.enqueue_copy(w.queue, host, out)
+    return {"exact": {"sizes": host.tolist()}, "close": {}}
+
+
+CALLS["sizes"] = sizes
 CALLS["image2d_t read by the engine"] = reads_by_the_engine
 CALLS["image2d_t sampled within a buffer"] = sampled_within_a_buffer
 for _kind in KINDS:

@@ -101,7 +101,7 @@ def test_a_planted_fault_is_caught(fault: str, name: str, kind: str) -> None:
     assert (found["kind"], found["kernel"], found["argument"]) == (kind, "plus_one", "out"), found
 
 
-def test_what_lies_beside_a_replica_is_no_help() -> None:
+def test_bytes_beside_a_replica_are_of_no_use() -> None:
     """Bytes that a range leaves out are others beside the replica: the first kernel that reads them differs."""
     done = run("tests.cpu.planted", "without_a_read", "tests/cpu/check_scenarios.py", "map_after_gather")
 
@@ -130,7 +130,7 @@ def test_the_table_of_planted_faults() -> None:
             assert re.search(r"kernel `\w+`, argument `\w+`, line \d+, byte \d+", row["text"]), row
 
 
-def test_what_one_group_reads_and_another_writes_is_left_to_chance() -> None:
+def test_a_read_that_races_with_another_groups_write_is_left_to_chance() -> None:
     """Which bytes come out otherwise is up to chance, too: a byte that differed once and in no run after it is told of."""
     for _ in range(4):
         found = scenario("read_and_write_race")

@@ -195,7 +195,9 @@ def test_a_transfer_is_over_when_the_program_drops_its_event(queue: Any) -> None
     assert completion.settled
 
 
-def test_a_transfer_in_a_cycle_keeps_its_memory_and_nobody_waits(session: Session, queue: Any) -> None:
+def test_a_transfer_in_a_reference_cycle_keeps_its_memory_without_waiting(
+    session: Session, queue: Any
+) -> None:
     buffer, user = (
         cl.Buffer(state_of(queue).context, mf.READ_WRITE, NBYTES),
         cl.UserEvent(state_of(queue).context),

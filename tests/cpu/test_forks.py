@@ -40,7 +40,7 @@ def test_children(scenario, workers):
     assert (done.stdout.splitlines(), done.stderr, done.returncode) == (SAID[scenario], "", 0)
 
 
-def test_children_with_contexts_of_their_own_leave_their_parents_files_alone(tmp_path):
+def test_children_with_their_own_contexts_leave_their_parents_files_alone(tmp_path):
     trace, report = tmp_path / "trace.json", tmp_path / "report.json"
     done = run("own_context", VDEV_TRACE=str(trace), VDEV_EXPLAIN=str(report))
     assert (done.stdout.splitlines(), done.returncode) == (SAID["own_context"], 0), done.stderr

@@ -30,7 +30,7 @@ def test_every_call_happens_or_does_not(how: tuple[str, ...], tmp_path: Path):
     assert not list(tmp_path.glob("pyopencl/*/lock")), "nobody can build any more"
 
 
-def test_an_exception_comes_out_of_the_call_it_came_in():
+def test_an_exception_leaves_the_call_in_which_it_arrived():
     script = """
 import signal, numpy as np, pyopencl as cl
 def handler(number, frame): raise TimeoutError("late")

@@ -26,7 +26,7 @@ def said(folder: Path, **environment: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def test_the_log_names_the_driver_where_the_status_is_the_native_one(tmp_path):
+def test_the_log_names_the_driver_if_the_status_is_the_native_one(tmp_path):
     output, log = said(tmp_path)
     assert "PLATFORM_NOT_FOUND_KHR" in output
     assert log.count("libempty.so") == 2, log  # which, and what the dynamic linker says of it

@@ -97,7 +97,7 @@ def test_what_is_taken_once_is_no_leak(judge: Any) -> None:
 
 
 @pytest.mark.skipif(not stress.spare_nbytes(), reason="objects come from another allocator")
-def test_room_between_objects_is_no_memory_of_the_process() -> None:
+def test_gaps_between_objects_do_not_count_as_the_processs_memory() -> None:
     before = stress.resident_nbytes()
     # Large and many, so that what else comes and goes meanwhile is little beside them.
     objects = [bytes(400) for _ in range(1_000_000)]
@@ -149,7 +149,7 @@ def test_one_thread_builds_for_all_workers_of_a_device(monkeypatch: pytest.Monke
         session.close()
 
 
-def test_work_done_inline_lets_go_who_waits_for_it(
+def test_work_done_inline_releases_those_who_wait_for_it(
     session: Session, ctx: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread may come to wait for a command between its submission and its end."""

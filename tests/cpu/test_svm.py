@@ -156,7 +156,7 @@ def test_linked_structures_work_in_place_on_one_worker(device: Device) -> None:
     assert (device.content(out) == 89 * 45).all()
 
 
-def test_without_shared_memory_the_same_kernels_are_buffers_business(device: Device) -> None:
+def test_without_shared_memory_the_same_kernels_only_concern_buffers(device: Device) -> None:
     mf = native.mem_flags
     table = cl.Buffer(device.ctx, mf.READ_WRITE | mf.COPY_HOST_PTR, 0, np.zeros(8, np.uint64))
     plan = device.launch("tell", 8, table, table)

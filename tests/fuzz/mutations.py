@@ -23,10 +23,13 @@ class Defect:
     """`edits`: module, what stands there once, what stands there then. `issue`: number of a known fault put back."""
 
     name: str
-    kind: str  #: "analysis", "preprocessor", "planner", "merging", "translation", "cuda" or "check"
+    kind: (
+        str  #: "analysis", "preprocessor", "planner", "merging", "translation", "cuda", "check" or "session"
+    )
     edits: tuple[tuple[str, str, str], ...]
     issue: str = ""
     checked: bool = False  #: runs under the check, and is found by what that lets pass
+    tests: str = ""  #: a file of tests that has to find it: what it changes is a matter of who is how far, not of programs
 
 
 def _one(name: str, kind: str, module: str, old: str, new: str, issue: str = "") -> Defect:
@@ -43,6 +46,11 @@ def _planner(name: str, module: str, old: str, new: str, issue: str = "") -> Def
 
 def _cuda(name: str, module: str, old: str, new: str) -> Defect:
     return _one(name, "cuda", f"vdev.translators.dialects.cuda.{module}", old, new)
+
+
+def _session(name: str, tests: str, *edits: tuple[str, str, str]) -> Defect:
+    found = tuple((f"vdev.{module}", old, new) for module, old, new in edits)
+    return Defect(name, "session", found, tests=f"tests/pure/{tests}.py")
 
 
 #: The trees are not compared: only then does what the preprocessor gets wrong come into a program.
@@ -353,6 +361,29 @@ DEFECTS: tuple[Defect, ...] = (
          "parts.append((arg.offset, arg.nbytes, arg.before))", "parts.append((arg.nbytes, arg.before))"),
     _planner("who begins in the middle is not near", "nearby",
              "both &= before[bisect_left(firsts, high)] &", "both &= before[bisect_right(firsts, low)] &"),
+    # launches without plans, and repeated ones
+    _session("kept buffers change while others read them", "test_kept", ("session.immediate",
+             "if readers is not None and not self._executor.have_ended(readers):", "if False:")),
+    _session("launches on kept buffers overtake their queue", "test_kept", ("session.immediate",
+             "return not queue.in_order or last is None or _stands_at(last, worker)", "return True")),
+    _session("launches on kept buffers overtake their wait list", "test_kept", ("session.immediate",
+             "elif not _is_behind(item, worker, alone=alone):", "elif False:")),
+    _session("launches on kept buffers overtake a barrier", "test_kept", ("session.immediate",
+             "if queue.barrier is not None and not queue.barrier.settled:", "if False:")),
+    _session("a submitted launch changes what others still read", "test_kept", ("executor.executor",
+             "            if readers is not None:\n                found = self._add_waits",
+             "            if False:\n                found = self._add_waits")),
+    _session("a launch is repeated in any queue", "test_runs", ("session.repetition",
+             "if queue is not self._order or ndrange", "if ndrange")),
+    _session("a launch is repeated over any index space", "test_runs", ("session.repetition",
+             "if queue is not self._order or ndrange is not self._ndrange:", "if queue is not self._order:")),
+    _session("a repeated launch overlooks what came between", "test_runs",
+             ("executor.repeated_launch", "if executor.last_number != number or executor.standing is not self._standing:", "if False:"),
+             ("executor.repeated_launch", "if executor.last_number != number or self._is_over():", "if self._is_over():")),
+    _session("a run goes on behind its end", "test_runs", ("executor.repeated_launch",
+             "if executor.last_number != number or self._is_over():", "if executor.last_number != number:")),
+    _session("a repeated launch writes nothing", "test_runs", ("executor.repeated_launch",
+             "                written[worker.number] = step\n", "                pass\n")),
     # translation to CUDA
     _cuda("components behind the fourth are the first four", "printing",
           'text = f"v[{numbers}]"', 'text = f"v[{node.components[0] & 3}]"'),

@@ -84,7 +84,7 @@ class Probes(Loops):
 
     def _of_a_variable(self, count: int) -> tuple[list[Stmt], str, list[str]]:
         kinds: list[Callable[[str, IntType, list[str]], list[Stmt]]] = [
-            self._by_branches, self._by_switch, self._by_switch, self._by_jumps, self._by_jumps, self._by_counting,
+            self._by_branches, self._by_switch, self._by_switch, self._by_switch, self._by_jumps, self._by_jumps, self._by_counting,
             self._by_counting, self._by_pointer, self._by_pointer, self._by_helper, self._in_an_array, self._in_an_array,
             self._in_a_structure, self._read_anew,
         ]  # fmt: skip
@@ -137,9 +137,10 @@ class Probes(Loops):
         first, *others = numbers
         with self.expressions.of_few():
             e = cast(INT, self.expressions.few_leaf())
-        labels = [f"case {x}:" for x in range(e.lo, e.hi + 1) if self.chance(0.6)] + [
-            "default:"
-        ] * self.chance(0.4)
+        labels = [f"case {x}:" for x in range(e.lo, e.hi + 1) if self.chance(0.6)]
+        if "range of case labels" not in self.skip and self.chance(0.5):
+            labels = self._ranges_of_labels(e)
+        labels += ["default:"] * self.chance(0.4)
         self.rng.shuffle(labels)
         lines = []
         for number, label in zip(others, labels, strict=False):
@@ -148,6 +149,16 @@ class Probes(Loops):
             lines = [f"    case {e.lo}: {name} = {numbers[-1]};"]
         text = "\n".join([f"{t.name} {name} = {first};", f"switch ({e.text}) {{", *lines, "}"])
         return [Stmt(text, droppable=False)]
+
+    def _ranges_of_labels(self, e: Ex) -> list[str]:
+        """For all the values of `e`, as clang and GCC take them."""
+        self.forms.add("range of case labels")
+        labels, low = [], e.lo - self.rng.randrange(2)
+        while low <= e.hi:
+            high = low + self.rng.randrange(3)
+            labels.append(f"case {low} ... {high}:")
+            low = high + 1
+        return labels
 
     def _by_jumps(self, name: str, t: IntType, numbers: list[str]) -> list[Stmt]:
         """In a loop that several jumps leave or begin anew."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from .scope import Memory
@@ -151,6 +152,24 @@ class Scalars(Small):
         if low < t.lo or high > t.hi:
             low, high = t.lo, t.hi
         return Ex(f"({a.text} {op} {by.text})", t, low, high, uniform=a.uniform and by.uniform)
+
+    def shifted_just_beyond(self, depth: int) -> Ex | None:
+        """By a little more than its type's width or a whole multiple of it, so that few values stay few: what counts is the
+        little. To the left by a negative number, too: all bits but the lowest of one that is too large are as good as unknown.
+        """
+        a = self.scalar(depth)
+        t, least = promoted(a.t), self.rng.choice([0, 1, 1, 1, 2])
+        op, number = self.rng.choice(
+            [("<<", least - t.bits), (">>", least + t.bits * self.rng.choice([1, 1, 2, 5]))]
+        )
+        found = scalar_operation(op, a, constant(least))
+        if found is None:
+            return None
+        by = constant(number, self.rng.choice([INT, LONG, UINT, ULONG] if number >= 0 else [INT, LONG]))
+        if self.chance(0.2):
+            by = replace(by, text=f"({by.text} + ({self.leaf().text} & 0))", uniform=False)
+        text = f"({a.text} {op} {by.text})"
+        return Ex(text, found.t, found.lo, found.hi, uniform=a.uniform and by.uniform)
 
     def compared(self, depth: int) -> Ex | None:
         a = self.scalar(depth)
@@ -335,6 +354,14 @@ class Scalars(Small):
             lo, hi = (min(max(x, t.lo), t.hi) for x in (lo, hi))
         lo, hi = converted(t, lo, hi)
         return Ex(text, t, lo, hi, uniform=a.uniform and b.uniform and c.uniform)
+
+    def added_to_upper_half(self, depth: int) -> Ex | None:
+        """mad_hi of which each part counts: factors whose product has an upper half, and a sum that does not wrap."""
+        t = self.rng.choice([INT, UINT, INT, LONG, ULONG, *INTS])
+        a, c = cast(t, self.scalar(depth)), cast(t, self.scalar(depth))
+        factor = constant(self.rng.randrange(1, 4) << (t.bits - self.rng.choice([3, 4, 8])), t)
+        found = self.multiplied("mad_hi", *self.rng.sample([a, factor], 2), c)
+        return found if found.width <= 64 else None
 
     def upsampled(self, a: Ex, b: Ex) -> Ex | None:
         """Twice as wide: `a` above the bits of `b`."""
@@ -535,6 +562,7 @@ class Scalars(Small):
     PROBED: tuple[Callable[[Scalars, int], Ex | None], ...] = (
         binary, divided, divided, shifted, compared, unary, casted, converting, through_float, reinterpreted, chosen, selected,
         bounded, bounded, bounded, counted, counted, counted, twenty_four, called, component, picked, picked,
+        shifted_just_beyond, shifted_just_beyond, added_to_upper_half,
     )  # fmt: skip
 
     def probe(self, width: int) -> Ex:

@@ -95,10 +95,30 @@ def run_in_cuda(defect: Defect, args: argparse.Namespace) -> Outcome:
     return outcome
 
 
+def run_in_tests(defect: Defect) -> Outcome:
+    """As Bench.run, for a file of tests: each counts as a program."""
+    outcome, started = Outcome(), time.monotonic()
+    command = [sys.executable, "-m", "tests.fuzz.planted_tests", defect.name]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = [line for line in ended.stdout.splitlines() if line.startswith("TESTS ")]
+    if not lines:
+        outcome.errors.append(f"{defect.name}: {ended.stderr.strip() or ended.stdout[-300:]}")
+        return outcome
+    said = json.loads(lines[-1][6:])
+    outcome.programs, outcome.seconds = said["ran"], time.monotonic() - started
+    if said["failed"]:
+        batch, at = divmod(said["ran"] - 1, SIZE)
+        outcome.failures[f"batch {batch} p{at}"] = {"what": said["failed"]}
+    return outcome
+
+
 def measured(defect: Defect, bench: Bench) -> dict[str, Any]:
     """Raises LookupError where the defect does not apply to the code of today: a process that it ends would count as found."""
     check_applies(defect)
-    outcome = run_in_cuda(defect, bench.args) if defect.kind == "cuda" else bench.run(defect)
+    if defect.tests:
+        outcome = run_in_tests(defect)
+    else:
+        outcome = run_in_cuda(defect, bench.args) if defect.kind == "cuda" else bench.run(defect)
     if outcome.errors:
         raise SystemExit("; ".join(outcome.errors))
     took, what = first_failure(outcome)
@@ -222,7 +242,7 @@ def write(
         f"`python -m tests.fuzz.strength --seed {args.seed} --workers {args.workers} --programs {args.programs} --json {path.name}`\n"
         "plants each in a process of its own and runs the programs of that seed in order. The last column: programs until one\n"
         "differed from its native result; the numbers are those of faults that were found by hand and are put back. A star: measured\n"
-        "with an earlier generator.\n\n"
+        "with an earlier generator. Where it says session, tests of one file are run instead of programs.\n\n"
     )
     path.with_name(f"{path.stem.upper()}.md").write_text(head + markdown(table, programs))
 

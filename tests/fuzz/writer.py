@@ -8,7 +8,9 @@ nobody writes in that launch.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from .arguments import FIRST, Arguments, Features
 from .host import Host, Role
@@ -30,7 +32,9 @@ from .values import (
 
 @dataclass
 class Draft(Arguments):
-    """A program on its way, with the kernel that its arguments are for."""
+    """A program on its way, with the kernel that its arguments are for. `observed`: what the kernel ends with storing."""
+
+    observed: list[Ex] = field(default_factory=list)
 
     def number(self) -> list[Stmt]:
         """`me`: different in every work-item, in [0, items)."""
@@ -207,6 +211,41 @@ class Draft(Arguments):
         )
         return [Stmt(text)]
 
+    def group_rows(self) -> list[Stmt]:
+        """Each work-group copies a row of its own from a buffer, or to one, in steps: nothing else is read or written there, so
+        that each element counts.
+        """
+        rng, t = self.rng, self.rng.choice(INTS)
+        groups = max(int(np.prod(shape.groups)) for shape in self.shapes)
+        count, stride = rng.choice([2, 3, 4, 5, 8]), rng.choice([1, 2, 2, 3, 4])
+        row = (count - 1) * stride + rng.choice([1, 1, 2, 4])
+        if groups * row * t.nbytes > self.capacity:
+            return []
+        self.prelude.forms.add("rows of groups")
+        near, event = self.statements.fresh("rows"), self.statements.fresh("ev")
+        group = "get_group_id(0)"
+        for d in range(1, len(self.shapes[0].size)):
+            inner = " * ".join(f"get_num_groups({x})" for x in range(d))
+            group += f" + {inner} * get_group_id({d})"
+        lines = [f"local {t.name} {near}[{count}];"]
+        if rng.random() < 0.5:
+            self.add(Arg("buffer", f"global const {t.name} *gin"), Role("in"))
+            ends = f"{near}, gin + ({group}) * {row}"
+            one, other = rng.sample(range(count), 2)
+            self.observed.append(Ex(f"({near}[{one}] ^ {near}[{other}])", t, t.lo, t.hi))
+        else:
+            self.add(Arg("buffer", f"global {t.name} *gout"), Role("row"))
+            ends = f"gout + ({group}) * {row}, (const local {t.name} *){near}"
+            value = f"({t.name})(({group}) * 7 + k * 3 + {rng.randrange(50)})"
+            first = " + ".join(f"get_local_id({d})" for d in range(len(self.shapes[0].size)))
+            lines.append(f"if ({first} == 0) for (int k = 0; k < {count}; ++k) {near}[k] = {value};")
+            lines.append("barrier(CLK_LOCAL_MEM_FENCE);")
+        how = f"async_work_group_strided_copy({ends}, {count}, {stride}, 0)"
+        if stride == 1:
+            how = f"async_work_group_copy({ends}, {count}, 0)"
+        lines.append(f"event_t {event} = {how};\nwait_group_events(1, &{event});")
+        return [Stmt("\n".join(lines), droppable=False)]
+
     def local_cells(self) -> list[Stmt]:
         """Atomics on local memory that commute."""
         rng, e, t = self.rng, self.expressions, self.rng.choice([INT, UINT])
@@ -264,6 +303,8 @@ class Draft(Arguments):
             self.scope.leaves.append(Ex("me", t, 0, self.items - 1))
         if not self.light and rng.random() < 0.25:
             body += self.tiles()
+        if not self.light and rng.random() < 0.12:
+            body += self.group_rows()
         if style == "plain" and not self.light and rng.random() < 0.25:
             n = constant(rng.randrange(1, self.items + 1))
             known = [e for e in self.scope.leaves if e.uniform and e.n == 1 and e.hi < 1 << 30 and e.lo >= 0]
@@ -326,7 +367,7 @@ class Draft(Arguments):
         for extra in rng.sample(s.extra, min(2, len(s.extra))):
             found += extra()
         found += s.store()
-        for number, value in enumerate(self.prelude.chosen):
+        for number, value in enumerate([*self.prelude.chosen, *self.observed]):
             own = s.owns[number % len(s.owns)]
             if own.n == 1:
                 found.append(Stmt(f"{own.name}[{own.base(s.me)}] = {cast(own.t, value).text};"))

@@ -199,7 +199,7 @@ def test_both_sides_of_a_race() -> None:
     assert finding.who != finding.other_who
 
 
-def test_writes_of_one_value_are_told_of_on_request() -> None:
+def test_races_that_write_the_same_value_are_reported_on_request() -> None:
     source = "kernel void k(global int *a) { a[0] = 7; local int t; t = 3; }"
     outputs = Program(source).k(np.zeros(1, np.int32), global_size=64, local_size=16)
     with pytest.raises(FindingsError) as caught:
@@ -222,7 +222,7 @@ _MEANT = '__attribute__((annotate("vdev: intended race")))'
     ],
     ids=["argument", "kernel", "function", "local memory"],
 )
-def test_an_attribute_says_that_races_are_meant(source: str) -> None:
+def test_an_attribute_says_that_races_are_intended(source: str) -> None:
     def kinds(attribute: str) -> set[str]:
         program = Program(
             source.replace("@", attribute), ignore=["race-between-groups", "race-between-items"]
@@ -440,7 +440,7 @@ def test_a_build_error_is_the_compilers_alone() -> None:
     assert caught.value.__context__ is None
 
 
-def test_what_to_do_about_a_variable_without_a_value() -> None:
+def test_the_remedy_for_an_uninitialised_variable() -> None:
     source = "kernel void k(global int *a) {{ int t{}; a[get_global_id(0)] = t; }}"
     with pytest.raises(FindingsError) as caught:
         Program(source.format("")).k(empty(4, np.int32), global_size=4)

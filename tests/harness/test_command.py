@@ -83,7 +83,7 @@ def test_a_program_with_mistakes(folder: Path) -> None:
     ) in done.stdout
 
 
-def test_what_launches_have_written_is_written(folder: Path) -> None:
+def test_bytes_that_launches_have_written_count_as_written(folder: Path) -> None:
     """The first launch is told of, the others add to what it has left."""
     done = check("--format", "json", "program.py", "0", "leave", "0", folder=folder)
     (finding,) = json.loads(done.stdout)
@@ -241,7 +241,7 @@ assert found[0] == 7
 """
 
 
-def test_buffers_too_large_to_be_copied_are_told_of(folder: Path) -> None:
+def test_buffers_too_large_to_be_copied_are_reported(folder: Path) -> None:
     (folder / "large.py").write_text(LARGE)
     done = check("large.py", folder=folder, VDEV_CHECK_MEMORY="1M")
 

@@ -226,7 +226,7 @@ def test_a_program_that_counts_computes_the_same(name: str, counted: Counting) -
     assert_equal(memory.content.view(np.int32), wanted)
 
 
-def test_what_a_row_of_statements_shares_a_counter_for(counted: Counting) -> None:
+def test_consecutive_statements_share_a_counter(counted: Counting) -> None:
     """A jump into the middle, and a loop around a label."""
     text = """
 kernel void k(global int *a, int n) {
@@ -266,7 +266,7 @@ def test_what_is_left_out_is_said(counted: Counting) -> None:
     }
 
 
-def test_a_program_that_cannot_be_followed_is_said(counted: Counting) -> None:
+def test_a_program_that_cannot_be_followed_is_reported(counted: Counting) -> None:
     """A directive within a macro's arguments leaves no text without macros (C99 6.10.3p11)."""
     text = """
 #define BOTH(x, y) x + y
@@ -676,7 +676,7 @@ def test_processes_of_xdist_are_merged(project: Path) -> None:
     assert re.search(r"k\.cl +4 +1 +75% +2 +0 +100% +8$", output, re.MULTILINE), output
 
 
-def test_a_threshold_fails_the_run_and_the_configuration_may_have_it(project: Path) -> None:
+def test_a_threshold_fails_the_run_and_may_be_in_the_configuration(project: Path) -> None:
     options = [
         "-o",
         "opencl_cov=true",

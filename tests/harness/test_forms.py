@@ -55,7 +55,7 @@ def test_a_form_is_the_same_from_plain_values(source: str) -> None:
 
 
 @pytest.mark.parametrize("access", ["d[i]", "(d)[i]", "i[d]"])
-def test_a_parameter_that_is_written_as_an_array_has_no_bounds_of_its_own(access: str) -> None:
+def test_a_parameter_written_as_an_array_has_no_bounds_of_its_own(access: str) -> None:
     source = f"kernel void k(global int d[4], int i) {{ {access} = 1; }}"
     form = translate_checked(parse_program(source), frozenset(KINDS), tracked=True)
     assert [site.action for site in form.sites] == ["write"]

@@ -81,7 +81,7 @@ def test_a_mistake_and_its_mend(
     assert f"1 of 1 found before and silent after; {len(others)} skipped" in printed
 
 
-def test_what_is_not_mended_and_what_is_not_found_is_told(
+def test_defects_not_mended_and_not_found_are_reported(
     scripts: tuple[object, object], tmp_path: Path
 ) -> None:
     check_history, cases = scripts

@@ -127,7 +127,7 @@ def test_mistakes_are_found_by_their_lines_and_nothing_else(report: Report) -> N
     assert (report.unchecked, report.nchecked) == ({}, 14)
 
 
-def test_a_pixel_outside_is_told_of_by_its_coordinates(report: Report) -> None:
+def test_a_pixel_outside_is_reported_with_its_coordinates(report: Report) -> None:
     found = next(each for each in report.findings if each.kernel == "written_beyond")
 
     assert found.message == "kernel written_beyond writes pixel (0, 8, 0) of out, which has 16 by 8 pixels"

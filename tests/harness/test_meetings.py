@@ -84,7 +84,7 @@ def test_a_group_that_stays_together_raises_no_alarm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", APART)
-def test_a_group_that_parts_is_told_of_with_both_sides(name: str) -> None:
+def test_a_group_that_diverges_is_reported_with_both_sides(name: str) -> None:
     with pytest.raises(FindingsError) as raised:
         program(check=True).kernel(name)(empty(N, I), ints(), global_size=N, local_size=16)
     findings = raised.value.findings
@@ -139,7 +139,7 @@ def test_a_goto_that_some_take_past_a_barrier(text: str) -> None:
     }
 
 
-def test_a_goto_past_no_barrier_is_none_of_a_groups_business() -> None:
+def test_a_goto_that_passes_no_barrier_does_not_concern_the_group() -> None:
     text = """kernel void k(global int *out, global const int *in) {
       local int t[16]; int l = get_local_id(0), v = 0; t[l] = l;
       if (in[get_global_id(0)] > 40) goto done;

@@ -179,7 +179,7 @@ def check_kernels(
             assert_equal(computed, expected)
 
 
-def test_all_samples_are_here_but_those_of_pyopencl_s_own_kernels() -> None:
+def test_all_samples_are_covered_except_pyopencls_own_kernels() -> None:
     own = [
         path
         for path in SAMPLES.glob("*.py")

@@ -119,7 +119,7 @@ def test_members_of_structures() -> None:
     assert "at <kernel>:21: o[get_global_id(0)].a = 1;" in message(result["a"], [1, 1, 0])
 
 
-def test_what_another_run_writes_otherwise_has_no_writer() -> None:
+def test_an_element_that_another_run_writes_differently_has_no_writer() -> None:
     """The content is an address, or was one: who wrote this one is not known."""
     (result, _) = PROGRAM.random(np.zeros(1, np.uint32), np.zeros(1, np.uint32), global_size=1)
     assert "1 of 1" in message(result, result + 1)

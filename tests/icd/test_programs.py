@@ -56,6 +56,14 @@ def test_a_forked_child_is_told(vector_add: Path) -> None:
     assert done.stderr.count("a forked child cannot use its parent's OpenCL") == 1
 
 
+def test_a_preloaded_allocator_is_the_only_one(vector_add: Path, tmp_path: Path) -> None:
+    """Memory is freed by the allocator that it is of, though vdev loads modules with a loader of their own."""
+    allocator = build("allocator.c", tmp_path, flags=("-shared", "-fPIC", "-fno-builtin"))
+    done = run_on_vdev(vector_add, LD_PRELOAD=str(allocator))
+    assert (done.returncode, done.stdout.splitlines()[1:], done.stderr) == (0, ["0 wrong"], "")
+    assert done.stdout.startswith("vdev: vdev: 3 x ")
+
+
 def test_what_waits_for_a_failed_event_fails(vector_add: Path) -> None:
     done = run_on_vdev(vector_add, "failed")
     assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["waiting: -14", "failed: 1"]), done.stderr

@@ -44,7 +44,7 @@ def test_a_conditional_without_its_middle() -> None:
     check(found[1, "write"], (192, 256), exact=False)
 
 
-def test_what_sizeof_is_applied_to_is_not_evaluated() -> None:
+def test_the_operand_of_sizeof_is_not_evaluated() -> None:
     found = ranges("int i = get_global_id(0); a[i] = sizeof(b[i]++);")
     assert set(found) == {(0, "write")}
 
@@ -101,7 +101,7 @@ MANY_TIMES = {
 
 
 @pytest.mark.parametrize("name", MANY_TIMES)
-def test_what_is_used_twice_again_and_again_is_looked_at_once(name: str) -> None:
+def test_a_part_that_is_shared_many_times_is_looked_at_once(name: str) -> None:
     """As trees these expressions have billions of parts: the test does not end where one of them is walked as such."""
     repeated, end = MANY_TIMES[name]
     body = (

@@ -450,7 +450,7 @@ def test_struct_and_vector_arguments_are_read_from_their_bytes() -> None:
     check(found[0, "write"], *((4 + 8 * i, 8 + 8 * i) for i in range(16, 32)))
 
 
-def test_what_is_not_followed_runs_on_one_worker() -> None:
+def test_constructs_that_are_not_followed_run_on_one_worker() -> None:
     found = summary(
         "__kernel void k(__global int *a) { int i = 0; again: a[i] = 1; if (++i < 4) goto again; }"
     )
@@ -491,7 +491,7 @@ def test_overloaded_functions_are_told_apart() -> None:
     check(found[1, "write"], (0, 4))
 
 
-def test_functions_that_are_not_known_may_do_anything_behind_pointers() -> None:
+def test_unknown_functions_may_do_anything_behind_pointers() -> None:
     found = ranges("float s, c; s = sincos(b[0], a + get_global_id(0)); s = fract(s, &c); a[0] = c;")
     check(found[0, "write"], (0, 4), (64, 128))
     assert (0, "read") not in found
@@ -597,7 +597,7 @@ def test_the_unit_of_a_write_is_what_every_store_covers(
         ("wide", "a[i].v = (char3)(1)", False),
     ],
 )
-def test_padding_and_what_is_not_set_may_be_written_at_most(kind: str, store: str, exact: bool) -> None:
+def test_padding_and_unset_members_are_at_most_may_writes(kind: str, store: str, exact: bool) -> None:
     structs = """
     struct padded { int a; char b; };
     struct outer { char c; struct padded in; };

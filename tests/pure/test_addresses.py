@@ -65,7 +65,7 @@ def test_addresses_that_do_not(parameters):
     assert summary(parameters, INVISIBLE[parameters]).addresses is None
 
 
-def test_what_is_not_analysed_may_see_addresses():
+def test_a_kernel_that_is_not_analysed_may_use_addresses():
     assert summary("global int *a", "again: if (a[0]) goto again;").addresses is not None
 
 

@@ -255,7 +255,7 @@ def test_chunks_go_to_the_workers_that_hold_them() -> None:
     assert (order(plan), plan.moved) == ((3, 1), ())
 
 
-def test_what_is_little_to_fetch_changes_no_order() -> None:
+def test_fetching_little_changes_no_order() -> None:
     """A table lies the other way round, and nothing else is there yet; the results are much larger."""
     table, results = holding(2, {0: [1], 1: [0]}), holding(16, {})
     own = [list(range(8)), list(range(8, 16))]
@@ -282,7 +282,7 @@ def test_what_lies_otherwise_is_fetched_once() -> None:
     assert found[2:] == [((0, 1), (0, 1), 0)] * 2
 
 
-def test_what_the_home_has_comes_to_any_worker() -> None:
+def test_bytes_at_home_come_to_any_worker() -> None:
     own = [[0], [1], [2]]
     plan = Blocks([own], [own]).plan([holding(3, {HOST: [0, 1, 2]})], options_for(3))
     assert order(plan) == (0, 1, 2)

@@ -177,7 +177,7 @@ class Rows:
 
 @pytest.mark.parametrize("workers", [2, 3, 4, 8])
 @pytest.mark.parametrize("density", [triangle, peak, tail])
-def test_uneven_rows_take_what_even_ones_would(density: Density, workers: int) -> None:
+def test_uneven_rows_take_as_long_as_even_ones_would(density: Density, workers: int) -> None:
     case = Rows(density, workers=workers)
     with case.program:
         took = [case.run("uneven") for _ in range(60)]
@@ -219,7 +219,7 @@ def test_unequal_workers_get_what_they_can() -> None:
     assert took[-1] <= 1.1 * 4e-3 * 2 / 7
 
 
-def test_launches_are_not_cut_elsewhere_where_that_moves_more_than_it_gains() -> None:
+def test_launches_are_not_recut_if_that_moves_more_than_it_gains() -> None:
     """Another kernel wants even cuts of the same rows, over slow links."""
     case = Rows(triangle, 200e-6, even=100e-6)
     case.machine.peer_rate = 1e9
@@ -281,7 +281,7 @@ TRIANGULAR = (Path(__file__).parents[2] / "samples" / "triangular.py").read_text
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_what_loops_bounds_say_is_known_before_the_first_launch(workers: int) -> None:
+def test_loop_bounds_tell_of_uneven_work_before_the_first_launch(workers: int) -> None:
     """Of a triangle, whose rows no launch has to be measured for."""
     n = 24576
     done = np.concatenate(([0.0], np.cumsum(np.arange(n) + 20.0)))
@@ -304,7 +304,7 @@ def test_what_loops_bounds_say_is_known_before_the_first_launch(workers: int) ->
     assert "cut by the bounds of its loops, into" in said
 
 
-def test_work_that_changes_with_each_launch_is_not_foreseen_each_time() -> None:
+def test_work_that_changes_with_each_launch_is_not_predicted_anew_each_time() -> None:
     """Its plans are filled in, which cuts elsewhere would not let them be."""
     source = """kernel void rest(global float *a, const int first) {
         int i = get_global_id(0);

@@ -55,7 +55,7 @@ def test_every_link_is_measured_and_what_is_found_is_kept(folder: Path) -> None:
         other.close()
 
 
-def test_what_delays_a_thread_now_and_then_is_not_measured(
+def test_occasional_delays_of_a_thread_are_not_measured(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Machine({"touch": 1e-12}, call=2e-6)
@@ -102,7 +102,7 @@ def test_what_cannot_be_used_is_not(folder: Path, content: bytes) -> None:
         opened.close()
 
 
-def test_what_others_may_have_written_is_not_used(folder: Path) -> None:
+def test_files_that_others_may_have_written_are_not_used(folder: Path) -> None:
     opened = session()
     try:
         calibration.keep(opened.workers, MachineTimes(launch=1e-6))

@@ -115,7 +115,7 @@ def test_a_byte_stands_for_its_scalar() -> None:
     assert np.flatnonzero(whole_scalars(mask, np.dtype("f4"))).tolist() == list(range(8))
 
 
-def test_exchanged_memory_keeps_what_is_kept_and_holds_only_what_was_there() -> None:
+def test_exchanged_memory_keeps_the_kept_part_and_contains_only_old_values() -> None:
     content = np.arange(64, dtype=np.int32).view(np.uint8)
     kept = Region.from_runs([(0, 16), (100, 140)])
 

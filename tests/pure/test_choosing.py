@@ -276,7 +276,7 @@ def test_the_reason_is_recorded() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["turn", "scale", "work"]), st.integers(1, 40)), max_size=8))
 @settings(max_examples=10, deadline=None)
-def test_any_program_takes_little_longer_than_the_better_way(parts: list[tuple[str, int]]) -> None:
+def test_any_program_takes_hardly_longer_than_with_the_better_way(parts: list[tuple[str, int]]) -> None:
     def run(program: Mixed) -> None:
         for name, count in parts:
             if name == "turn":
@@ -299,7 +299,7 @@ def test_two_sets_of_buffers_go_their_own_ways() -> None:
         assert program.spans()[-6:] == [1, 1, 4] * 2
 
 
-def test_sets_that_are_kept_are_kept_on_different_workers() -> None:
+def test_separate_sets_of_buffers_are_kept_on_different_workers() -> None:
     with Mixed() as program:
         program.turn(60)
         first = program.now, program.then
@@ -334,7 +334,7 @@ def test_temporaries_are_kept_where_their_data_is() -> None:
         assert program.spans() == [1] * 5
 
 
-def test_what_does_not_fit_on_one_worker_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffers_that_do_not_fit_on_one_worker_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vdev.session.accounts._ROOM_SHARE", -1.0)
     with Mixed() as program:
         program.turn(60)

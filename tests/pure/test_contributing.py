@@ -177,7 +177,7 @@ def test_switches_that_are_named_exist(page: str) -> None:
     assert set(re.findall(r"\bVDEV(?:_[A-Z]+)*\b(?!_)", " ".join(_code(page)))) <= known
 
 
-def test_every_module_with_a_command_line_of_its_own_is_told_of() -> None:
+def test_every_module_with_its_own_command_line_is_documented() -> None:
     text = " ".join(_code("CONTRIBUTING.md") + _code("samples/README.md"))
     runnable = {
         path.relative_to(ROOT)
@@ -225,7 +225,7 @@ def _resolves(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_what_comments_and_docstrings_name_exists(name: str) -> None:
+def test_modules_named_in_comments_and_docstrings_exist(name: str) -> None:
     text = MODULES[name].read_text()
     roots = (ROOT, ROOT / "translators")
     files = re.findall(r"\b((?:vdev|tests|samples|translators|include)/[\w./]*\w\.\w+)", text)

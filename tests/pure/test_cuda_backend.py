@@ -4,10 +4,12 @@ what is said where there is no GPU.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
 import struct
+import threading
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -378,12 +380,41 @@ def test_without_a_gpu_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(open_workers(parse_workers("auto"))) == 2
 
 
-def test_a_gpu_that_is_not_there_is_named_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_named_together_with_the_existing_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_driver, "device_names", lambda: ["One", "Other"])
     with pytest.raises(NoWorkers, match=r"cuda:0 \(One\), cuda:1 \(Other\)"):
         open_workers(parse_workers("cuda:2"))
     assert len(open_workers(parse_workers("cuda"))) == 2
     assert len(open_workers(parse_workers("cuda:0*3,cuda:1"))) == 4
+
+
+@pytest.mark.parametrize(("workers", "opened"), [("cuda:1", [1]), ("auto", [0, 1, 2]), ("cuda", [0, 1, 2])])
+def test_gpus_are_opened_while_cupy_is_loaded(
+    workers: str, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither waits for the other: what loads CuPy here waits until the GPUs are being opened, and no GPU is open before that."""
+    begun, loading, found = threading.Semaphore(0), threading.Event(), list[int]()
+
+    class Driver:
+        def count_devices(self) -> int:
+            return 3
+
+        def open_device(self, number: int) -> None:
+            begun.release()
+            assert loading.wait(60)
+            found.append(number)
+
+    def load() -> object:
+        loading.set()
+        assert all(begun.acquire(timeout=60) for _ in opened)
+        return CudaMissing("nothing else is looked at")
+
+    monkeypatch.setattr(cuda_driver, "_opening", [])
+    monkeypatch.setattr(cuda_driver, "Driver", Driver)
+    monkeypatch.setattr(cuda_driver, "_load", load)
+    with contextlib.suppress(NoWorkers):
+        open_workers(parse_workers(workers))
+    assert sorted(found) == opened
 
 
 class _Parameters:
@@ -568,7 +599,7 @@ def test_the_thread_gets_its_context_back(number: int, outside: Any, set_to: lis
     assert driver.contexts[len(set_to) :] == (driver.contexts[: len(set_to)] if len(set_to) == 2 else [])
 
 
-def test_a_shape_that_is_known_is_launched_with_what_has_changed() -> None:
+def test_a_known_shape_is_launched_with_the_changed_values() -> None:
     """The driver's calls of a shape are kept: local memory, arguments and the hidden one may be others each time."""
     backend, driver = _cuda()
     info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
@@ -644,7 +675,7 @@ def test_a_context_is_asked_for_without_ado() -> None:
 
 
 @pytest.mark.parametrize("full_groups", [False, True])
-def test_modules_of_programs_that_are_gone_are_unloaded_behind_their_work(
+def test_modules_of_released_programs_are_unloaded_after_their_work(
     tmp_path: Path, full_groups: bool
 ) -> None:
     backend, driver = _cuda()

@@ -256,7 +256,7 @@ def place_of(program: ParsedProgram, name: str) -> int:
     return next(int(c.location.offset) for c in again.functions() if c.spelling == name)
 
 
-def test_a_function_is_known_by_its_place_in_the_text_alone() -> None:
+def test_a_function_is_identified_by_its_place_in_the_text() -> None:
     """The base header declares functions, too, at offsets of its own: one that stands there in the text is another function."""
     text = "int {}helper(int x) {{ return x + 1; }} kernel void k(global int *a, short2 b) {{ a[0] = helper(as_int(b)); }}"
     program = parse_program(text.format(""))

@@ -366,7 +366,7 @@ def test_one_launch_fetches_the_edges_on_both_sides(backend: cuda.CudaBackend) -
         assert (into[at] == given_[at]).all()
 
 
-def test_memory_that_goes_back_has_what_was_fetched_first(backend: cuda.CudaBackend) -> None:
+def test_memory_is_given_back_only_after_pending_fetches(backend: cuda.CudaBackend) -> None:
     """Whoever gets it next finds nothing written to it later."""
     (source, given_), (target, into) = _allocation(0), _allocation(1)
     backend.copy_from_peer(backend, source, target, Box.contiguous(0, 0, 64))
@@ -615,7 +615,7 @@ def test_cupy_has_every_name_that_is_used_of_its_runtime() -> None:
 
 
 @pytest.mark.parametrize(("result", "status"), [(2, MEM_OBJECT_ALLOCATION_FAILURE), (700, OUT_OF_RESOURCES)])
-def test_memory_that_is_not_had_is_told_from_a_gpu_that_has_failed(
+def test_missing_memory_is_told_apart_from_a_failed_gpu(
     result: int, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     def error(result: int, text: str) -> BackendError:

@@ -84,7 +84,7 @@ def test_a_large_block_serves_what_is_nearly_as_large() -> None:
     assert pool.malloc(100 * MIB).ptr != first
 
 
-def test_where_little_is_left_no_more_is_taken_than_is_needed() -> None:
+def test_if_little_is_left_no_more_is_taken_than_needed() -> None:
     driver = Driver(3 * MIB)
     pool = Pool(driver.take, driver.give)
     block = pool.malloc(MIB)

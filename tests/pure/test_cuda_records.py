@@ -80,6 +80,6 @@ def test_compiles() -> None:
     assert done, said[:4000]
 
 
-def test_what_has_no_padding_is_assigned_as_a_whole() -> None:
+def test_a_structure_without_padding_is_assigned_as_a_whole() -> None:
     source = "typedef struct { int a; short b[2]; } full; kernel void k(global full *to) { to[0] = to[1]; int x = to[0].a; }"
     assert "assigned(" not in translate_cuda(parse_program(source)).source.partition("namespace user")[2]

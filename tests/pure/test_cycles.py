@@ -84,7 +84,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("size", [96, 93])
 @pytest.mark.parametrize("short", [0, 1, 7])
-def test_what_a_cycle_touches_is_what_its_boxes_touch(name: str, size: int, short: int) -> None:
+def test_a_cycle_touches_the_same_bytes_as_its_boxes(name: str, size: int, short: int) -> None:
     """Exactly."""
     source = (
         f"kernel void k(global int *a, global int *b, int n) {{ int i = get_global_id(0); {KERNELS[name]} }}"

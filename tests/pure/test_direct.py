@@ -207,7 +207,7 @@ def test_launches_on_kept_buffers_are_handed_over_at_once(
         assert 10 <= len(timed) <= len(looks)
 
 
-def test_they_go_on_behind_one_that_was_submitted_and_has_not_ended(
+def test_immediate_launches_continue_behind_a_submitted_command_that_has_not_ended(
     auto: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with kept_tiles(monkeypatch) as (found, buffer, tried):

@@ -96,7 +96,7 @@ def test_a_kernel_takes_the_same_steps_in_every_process() -> None:
     assert len(found) == 1
 
 
-def test_what_takes_too_much_says_how_much_and_where() -> None:
+def test_giving_up_says_how_much_was_spent_and_where() -> None:
     program = parse_program(LONG)
     with limit(20_000):
         summary = analyse_kernel(program, "long_one")
@@ -111,7 +111,7 @@ def test_what_takes_too_much_says_how_much_and_where() -> None:
     assert not analyse_kernel(program, "long_one").one_worker
 
 
-def test_walking_takes_too_much_where_reading_does_not() -> None:
+def test_walking_can_exceed_the_limit_if_reading_does_not() -> None:
     loops = "for (uint p = 0; p < x; ++p) " * 3
     source = f"""kernel void nested(global uint *a, uint n) {{
     uint i = get_global_id(0), x = a[i];
@@ -148,7 +148,7 @@ def built(source: str, name: str) -> SessionKernel:
     return program.kernels[name]
 
 
-def test_that_a_kernel_takes_too_much_is_kept_between_processes(
+def test_giving_up_on_a_kernel_is_remembered_between_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VDEV_CACHE", "1")
@@ -201,7 +201,7 @@ kernel void search(global uchar *inside, global uchar *behind, uint n, uint m, u
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 5, 64])
-def test_a_condition_that_is_too_long_is_not_taken_for_the_same_in_all_iterations(
+def test_a_condition_that_is_too_long_is_not_assumed_constant_over_iterations(
     parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ex, "MOST_PARTS", parts)
@@ -212,7 +212,7 @@ def test_a_condition_that_is_too_long_is_not_taken_for_the_same_in_all_iteration
     assert all(written[arg].contains(Region.span(200, 201)) for arg in (0, 1))
 
 
-def test_what_goes_on_growing_ends_within_its_bounds() -> None:
+def test_an_expression_that_keeps_growing_ends_within_its_bounds() -> None:
     lines = "".join(f"x = (x & {number}) + (x >> 1) + n * {number} + a[{number}];" for number in range(400))
     source = f"kernel void grow(global uchar *a, uint n) {{ uchar x = a[0]; {lines} a[512 + x] = 1; }}"
     summary = analyse_kernel(parse_program(source), "grow")
@@ -241,7 +241,7 @@ def test_a_switch_of_many_cases_is_analysed() -> None:
 
 
 @pytest.mark.parametrize("parts", [2, 64])
-def test_a_loop_that_waits_is_seen_to_wait_by_a_long_condition(
+def test_a_loop_that_waits_on_a_long_condition_is_recognised(
     parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ex, "MOST_PARTS", parts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from importlib import metadata
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ class Machine:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
         self.vendors = root / "vendors"
-        self.distributions: dict[str, list[Path]] = {}
+        self.packages = root / "site packages"
         self._patch = monkeypatch
         monkeypatch.setenv("OCL_ICD_VENDORS", "")  # so that it is put back whatever a test makes of it
         del os.environ["OCL_ICD_VENDORS"]
@@ -29,12 +30,17 @@ class Machine:
         monkeypatch.setattr("sys.prefix", str(root / "prefix"))
         monkeypatch.setattr(engines, "_LIBRARY_FOLDERS", (str(root / "usr"),))
         monkeypatch.setattr(engines.PathFinder, "find_spec", lambda name: None)
-        monkeypatch.setattr(engines.metadata, "files", self._files)
+        monkeypatch.setattr("sys.path", [str(root / "none"), str(root / "file.zip"), str(self.packages)])
 
-    def _files(self, name: str) -> list[object]:
-        if name not in self.distributions:
-            raise metadata.PackageNotFoundError(name)
-        return [_Installed(path) for path in self.distributions[name]]
+    def install(self, distribution: str, *paths: Path) -> None:
+        """The record of a distribution whose files these are."""
+        folder = self.packages / f"{distribution.replace('-', '_')}-2026.1.dist-info"
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [
+            f'"{os.path.relpath(path, self.packages)}",sha256=aA_b,12'
+            for path in (*paths, folder / "METADATA")
+        ]
+        (folder / "RECORD").write_text("\n".join([*lines, f"{folder.name}/RECORD,,"]))
 
     def library(self, name: str) -> Path:
         path = self.root / name
@@ -50,15 +56,6 @@ class Machine:
 
     def setenv(self, value: object) -> None:
         self._patch.setenv("OCL_ICD_VENDORS", str(value))
-
-
-class _Installed:
-    def __init__(self, path: Path) -> None:
-        self.name = path.name
-        self._path = path
-
-    def locate(self) -> Path:
-        return self._path
 
 
 @pytest.fixture
@@ -98,9 +95,25 @@ def test_in_the_environments_lib(machine):
 def test_where_the_package_was_installed(machine):
     """`pip install --user` puts it elsewhere than in the environment."""
     library = machine.library("home/.local/lib/libintelocl.so")
-    site = machine.root / "home/.local/lib/python3/site-packages"
-    machine.distributions["intel-opencl-rt"] = [site / "../../libother.so", site / "../../libintelocl.so"]
+    machine.install("intel-opencl-rt-extras", machine.library("elsewhere/libintelocl.so"))
+    machine.install("intel-opencl-rt", library.with_name("libother.so"), library)
     assert libraries() == [str(library)]
+
+
+def test_a_record_that_is_missing_or_names_nothing_that_is_there(machine):
+    machine.install("intel-opencl-rt", machine.root / "gone/libintelocl.so")
+    assert libraries() == []
+    (machine.packages / "intel_opencl_rt-2026.1.dist-info/RECORD").unlink()
+    assert libraries() == []
+    library = machine.library("prefix/lib/libintelocl.so")
+    assert libraries() == [str(library)]
+
+
+def test_looking_for_engines_loads_little():
+    """importlib.metadata alone takes more of a program's start than all that is looked for."""
+    script = "import sys; from vdev.start import engines; engines.find_engines(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True)
+    assert not {"importlib.metadata", "email", "tempfile"} & set(done.stdout.split())
 
 
 def test_what_the_machine_has_registered(machine):

@@ -110,7 +110,7 @@ def test_a_marker_is_not_running_while_it_waits() -> None:
         assert marker.status == SUBMITTED
 
 
-def test_who_asks_for_the_beginning_hears_of_it_then() -> None:
+def test_a_callback_for_the_beginning_is_called_then() -> None:
     with Gated(2) as program:
         queue = program.session.create_queue(in_order=False)
         one, other = program.buffer(1), program.buffer(2)

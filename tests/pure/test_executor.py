@@ -574,7 +574,7 @@ def test_buffers_give_their_memory_back() -> None:
         of_store(24, 20, 8),
     ],
 )
-def test_what_differs_from_the_twin_is_taken_in_units(grain: Grain) -> None:
+def test_bytes_that_differ_from_the_twin_are_taken_in_units(grain: Grain) -> None:
     rng = np.random.default_rng(grain.period)
     for start, stop in ((0, 64), (3, 61), (5, 12), (16, 32), (7, 8)):
         old = rng.integers(0, 3, stop - start).astype(np.uint8)
@@ -652,7 +652,7 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
         assert not too_far
 
 
-def test_what_both_neighbours_send_is_asked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_from_both_neighbours_are_requested_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing comes between the two copies, once no replica grows any more: a back end may make them one."""
     calls: list[str] = []
 

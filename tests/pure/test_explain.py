@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import analyse_kernel
 
 from vdev.observe import explain
 from vdev.observe.advice import Advice, advise, most_expensive
@@ -20,6 +24,8 @@ from vdev.observe.statistics import (
     Statistics,
     WorkerStatistics,
 )
+from vdev.observe.tallies import access_text, line_of, source_line
+from vdev.planner.footprints import format_reason
 
 MB = 10**6
 WORKER = WorkerStatistics(0, "opencl", "a device", 0, 0, 0, 0, 0, 0, 0, 7 * MB)
@@ -248,3 +254,32 @@ def test_the_report_as_json():
     (advice,) = found["advice"]
     assert advice["line"] == 14
     assert advice["message"].startswith("`out[idx[i]]`, line 14")
+
+
+def test_lines_of_an_included_file_are_quoted_from_it(tmp_path: Path) -> None:
+    header = tmp_path / "scatter.h"
+    header.write_text(
+        "// a header\n\nvoid put(global int *out, global int *at, int i)\n{\n  out[at[i]] = i;\n}\n"
+    )
+    source = """#include "scatter.h"
+        kernel void f(global int *out, global int *at) { put(out, at, get_global_id(0)); }
+        kernel void g(global int *out, global int *at) {
+            out[at[get_global_id(0)]] = 1;
+            out[at[1]] = 2; }"""
+    program = parse_program(source, [f"-I{tmp_path}"])
+    lines = {
+        name: next(found.line for found in analyse_kernel(program, name).accesses if found.mode == "write")
+        for name in ("f", "g")
+    }
+    assert [f"line {lines[name]}" for name in ("f", "g")] == [f"line 5 of {header}", "line 4"]
+    assert pickle.loads(pickle.dumps(lines["f"])).file == str(header)
+    reason = format_reason("argument `out`", "an index", lines["f"])
+    assert source_line(source, line_of(reason)) == access_text(source, lines["f"], "out") + " = i;"
+    assert source_line(source, line_of(reason)) == "out[at[i]] = i;"
+    assert program.kernels["g"].line == 3
+
+
+def test_lines_of_what_is_no_file_are_not_quoted() -> None:
+    program = parse_program('#line 3 "none.cl"\nkernel void f(global int *out) { out[out[0]] = 1; }')
+    line = analyse_kernel(program, "f").accesses[0].line
+    assert (str(line), source_line(program.source, line)) == ("3 of none.cl", "")

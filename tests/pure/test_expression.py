@@ -52,7 +52,7 @@ def test_expressions_of_a_kernel_go_with_the_program() -> None:
     assert live() == before
 
 
-def test_conditions_that_come_together_often_are_negated_once_each() -> None:
+def test_conditions_that_occur_together_are_negated_once_each() -> None:
     """Its size as a tree doubles with every step."""
     conditions = [logic.is_not_zero(expression.argument(index, 0, expression.INT)) for index in range(60)]
     first, second = conditions[0], conditions[1]

@@ -153,7 +153,7 @@ def test_queues_in_any_order(run: Program) -> None:
     assert (seen == 6).all()
 
 
-def test_what_waits_for_the_host_sees_what_the_host_then_wrote(run: Program) -> None:
+def test_a_command_that_waits_for_the_host_sees_what_it_then_wrote(run: Program) -> None:
     (out, seen), (into, given) = run.memory(np.zeros(WORDS)), run.memory(np.ones(WORDS))
     gate = run.session.user_completion()
     args = tuple(BufferArg(buffer, 0, buffer.nbytes) for buffer in (out, into))
@@ -297,7 +297,7 @@ def copies(plan: Plan) -> list[tuple[int, int, Region, bool]]:
     return [(i.source, i.target, i.region, i.result) for i in plan.instructions if isinstance(i, Copy)]
 
 
-def test_what_is_surely_written_goes_home_as_it_is() -> None:
+def test_bytes_that_are_certainly_written_go_home_unmerged() -> None:
     first = plan_of(fine_grain_state(NBYTES), exact=True)
     halves = span(0, NBYTES // 2), span(NBYTES // 2, NBYTES)
     there = [(HOST, worker, half, False) for worker, half in enumerate(halves)]

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from vdev.backends.reference import ReferenceBackend
-from vdev.executor import Executor
-from vdev.executor import executor as executors
+from vdev.executor import Executor, forks
 from vdev.process.forking import in_driver, is_anyone_inside
 
 #: seconds that anything here may take where nothing is in its way
@@ -59,10 +58,10 @@ def test_a_fork_waits_for_a_thread_inside_a_driver_and_lets_none_in(executor: Ex
     assert began
 
 
-def test_a_thread_that_never_comes_out_holds_no_fork_up_for_ever(
+def test_a_thread_that_never_comes_out_does_not_hold_a_fork_up_for_ever(
     executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "_HOLDING", 0.05)
+    monkeypatch.setattr(forks, "_HOLDING", 0.05)
     out = threading.Event()
     inside = begin(lambda: in_driver(out.wait))
     until(is_anyone_inside)
@@ -71,7 +70,7 @@ def test_a_thread_that_never_comes_out_holds_no_fork_up_for_ever(
     inside.join(SOON)
 
 
-def test_who_has_a_turn_and_goes_in_is_let_through(executor: Executor) -> None:
+def test_a_thread_with_a_turn_is_let_through(executor: Executor) -> None:
     worker, done = executor.all_workers[0], []
 
     def work() -> None:
@@ -85,7 +84,7 @@ def test_who_has_a_turn_and_goes_in_is_let_through(executor: Executor) -> None:
     began = time.monotonic()
     executor.hold()()
     assert done
-    assert time.monotonic() - began < executors._HOLDING
+    assert time.monotonic() - began < forks._HOLDING
     thread.join(SOON)
 
 
@@ -118,7 +117,7 @@ def test_workers_that_wait_for_each_other_are_both_held(executor: Executor) -> N
     first.turn.release()
     began = time.monotonic()
     executor.hold()()
-    assert time.monotonic() - began < executors._HOLDING
+    assert time.monotonic() - began < forks._HOLDING
     thread.join(SOON)
 
 
@@ -138,7 +137,7 @@ def test_a_worker_with_much_to_do_steps_aside_between_two_commands(executor: Exe
     go_on()
     gate.release(50)
     assert 1 <= count < 50
-    assert took < executors._HOLDING
+    assert took < forks._HOLDING
     for answer in asked:
         answer()
     assert len(calls) == 50
@@ -202,7 +201,7 @@ print(most[0], inside[0])
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not tell of threads")
-def test_threads_that_are_awake_are_waited_for_until_that_is_in_vain() -> None:
+def test_awake_threads_are_waited_for_until_it_proves_useless() -> None:
     program = """
 import hashlib, threading, time
 from _thread import start_new_thread  # threads that Python's register does not have, like a driver's

@@ -158,7 +158,7 @@ def test_all_forms_come(batches: list) -> None:
         "result of a group", "store as another type", "string table", "structure", "switch", "the same from all", "union",
         "row", "sweep", "by branches", "by switch", "by jumps", "by counting", "by pointer", "by helper", "pointer to one of two",
         "in an array", "in a structure", "goto", "pointers in an array", "half", "table of structures", "number at program scope",
-        "copy of a group", "local atomics", "range of case labels",
+        "copy of a group", "rows of groups", "local atomics", "range of case labels",
         "vector", "vector condition as a place", "vector store", "walking loop", "work-item functions in a helper", "wrapping loop",
     }  # fmt: skip
     assert not wanted - set(forms)
@@ -176,6 +176,13 @@ def test_a_defect_that_does_not_apply_is_not_measured() -> None:
         measured(stale, None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "name", ["kept buffers change while others read them", "launches on kept buffers overtake their queue"]
+)
+def test_a_planted_defect_of_order_is_found_by_tests(name: str) -> None:
+    assert measured(BY_NAME[name], None)["programs"]  # type: ignore[arg-type]
+
+
 def test_each_known_fault_is_among_the_defects() -> None:
     assert {defect.issue for defect in DEFECTS} - {""} == {
         f"{n:02}" for n in (1, 2, 3, 4, 5, 6, 7, 12, 13, 20, 21, 22, 23)
@@ -186,13 +193,14 @@ def test_each_known_fault_is_among_the_defects() -> None:
         "preprocessor",
         "planner",
         "merging",
+        "session",
         "translation",
         "cuda",
         "check",
     }
 
 
-def test_what_is_imported_already_takes_no_defect() -> None:
+def test_a_module_already_imported_takes_no_defect() -> None:
     import vdev.planner.merges  # noqa: F401
 
     with pytest.raises(RuntimeError, match="imported already"):

@@ -32,7 +32,7 @@ def test_a_native_run_is_the_reference_unless_it_is_known_to_err() -> None:
     assert verdicts(CASE, WRONG, WRONG, alone=True) == ["differs"]
 
 
-def test_what_is_stated_counts_where_the_native_side_errs() -> None:
+def test_stated_values_count_if_the_native_side_is_wrong() -> None:
     assert verdicts(ERRING, WRONG, RIGHT) == ["native errs"]
     assert verdicts(ERRING, RIGHT, RIGHT) == []
     assert verdicts(ERRING, RIGHT, WRONG) == ["differs"]

@@ -52,7 +52,7 @@ def test_shifts_floors_and_units_are_those_of_the_cuts(
     assert units == (list(pairwise(edges)) if length else [])
 
 
-def test_what_repeats_too_late_is_cut_everywhere() -> None:
+def test_a_pattern_that_repeats_too_late_is_cut_everywhere() -> None:
     assert of_store(4093, 0, 8) | of_store(4091, 0, 8) == BYTES
     assert of_store(3 * MAX_PERIOD, 8, 4).period <= MAX_PERIOD
     assert NOTHING | of_unit(4) == of_unit(4) == of_unit(4) | NOTHING

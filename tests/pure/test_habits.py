@@ -36,7 +36,7 @@ def test_another_cut_begins_anew() -> None:
     assert found.find(2, WORKERS) is None
 
 
-def test_what_costs_much_more_than_the_best_did_is_not_taken() -> None:
+def test_a_candidate_that_costs_far_more_than_the_best_is_not_taken() -> None:
     assert taken(learned(3, 8 * MORE), 10 * MORE) == 4
     found = learned(3, 8 * MORE)
     assert taken(found, 11 * MORE) == 0

@@ -81,6 +81,21 @@ class TestText:
         assert program.program.kernels["f"].line == 3
         assert [access.line for access in analyse_kernel(program.model, "f").accesses] == [5] * 5
 
+    @pytest.mark.parametrize(
+        "operand",
+        [
+            "(image2d_t)", "(read_only image2d_t)", "(I)", " a", "((a))", "(image3d_t)", "(sampler_t)", "(S)", " s",
+        ],
+    )  # fmt: skip
+    def test_sizes_are_those_of_pointers(self, operand: str) -> None:
+        text = body(
+            lowered(
+                f"""typedef image2d_t I; typedef sampler_t S;
+                kernel void f(read_only image2d_t a, sampler_t s, global int *o) {{ *o = sizeof{operand} + sizeof(o); }}"""
+            )
+        )
+        assert "*o = sizeof(__global uchar *) + sizeof(o);" in text
+
     def test_samplers_and_constants(self) -> None:
         text = body(
             lowered(

@@ -133,7 +133,7 @@ def test_padding_may_be_written(ctype: ct.CType, value: Value, certain: bool) ->
     assert (record.way is memory.state.way) == certain
 
 
-def test_three_components_are_written_and_a_fourth_may_be() -> None:
+def test_three_components_are_written_and_the_fourth_may_be() -> None:
     memory = Memory()
     memory.store(pointer_to(Argument(0)), INT3, unknown_value(INT3), None)
     assert [(r.nbytes, r.way is memory.state.way) for r in memory.records] == [(12, True), (16, False)]

@@ -150,7 +150,7 @@ def _codes(frame: FrameType | None) -> Iterator[CodeType]:
         frame = frame.f_back
 
 
-def test_who_waits_for_a_command_holds_nothing() -> None:
+def test_waiting_for_a_command_holds_no_lock() -> None:
     """An exception that comes in a wait of `threading`'s leaves its lock as it happens to be."""
     completion, found = Completion(), set()
     thread = threading.Thread(target=completion.wait)
@@ -199,7 +199,7 @@ def test_a_finalisers_exception_comes_after_it() -> None:
 
 
 @pytest.mark.parametrize("source", [_by_timer, _by_exception])
-def test_what_comes_in_a_callback_of_the_collection_comes_after_it(source: Callable[[], None]) -> None:
+def test_an_exception_in_a_callback_of_the_collector_arrives_after_it(source: Callable[[], None]) -> None:
     """The interpreter prints an exception of such a callback, and goes on."""
     ended = []
 

@@ -25,7 +25,7 @@ from vdev.executor.steps import CallStep
 from vdev.executor.worker import Worker
 from vdev.observe.snapshots import of_session
 from vdev.session import launches
-from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, Read, Write
 from vdev.session.kernel_timing import FIRST_PLAN
 from vdev.session.session import VirtualBuffer
 
@@ -105,6 +105,12 @@ class Kept:
         return self
 
 
+def _enqueue_write(kept: Kept) -> None:
+    command = Write(kept.buffers[1], Layout.contiguous(0, 64), np.zeros(64, np.uint8))
+    if kept.session.write_at_once(command, (), kept.queue) is None:
+        kept.session.submit(command, queue=kept.queue)
+
+
 #: by name, what makes a command of a program
 Command = Callable[[Kept], object]
 
@@ -137,6 +143,15 @@ COMMANDS: dict[str, Command] = {
 }
 
 
+#: commands that are enqueued and not waited for
+ENQUEUED: dict[str, Command] = {
+    "launch": lambda kept: kept.launch(),
+    "write": lambda kept: _enqueue_write(kept),
+    "fill": COMMANDS["fill"],
+    "copy": COMMANDS["copy"],
+}
+
+
 def cost(kept: Kept, command: Command, woken: list[int]) -> tuple[int, int, int]:
     """Of a command in the middle of many: Python's calls, threads woken, markers made."""
     for _ in range(3):
@@ -160,7 +175,7 @@ def cost(kept: Kept, command: Command, woken: list[int]) -> tuple[int, int, int]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_on_kept_buffers_costs_what_it_does_on_a_lone_worker(
+def test_a_command_on_kept_buffers_costs_the_same_as_on_a_lone_worker(
     clocks: list[Bench], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[int] = []
@@ -193,7 +208,7 @@ def test_launches_that_depend_across_workers_are_on_one_soon_and_stay(
     assert tried.count(True) >= 3900
 
 
-def test_new_buffers_of_a_program_that_has_been_on_one_worker_begin_there(clocks: list[Bench]) -> None:
+def test_new_buffers_of_a_program_on_one_worker_begin_there(clocks: list[Bench]) -> None:
     kept = Kept(clocks, 2)
     before = kept.program.buffer(4 * ITEMS)
     assert before.state.resident is None
@@ -213,7 +228,7 @@ kernel void small(global uint *parameters) { parameters[get_global_id(0)] += 1; 
 """
 
 
-def test_what_small_buffers_are_kept_for_does_not_keep_launches_on_large_ones(clocks: list[Bench]) -> None:
+def test_keeping_small_buffers_does_not_keep_launches_on_large_ones(clocks: list[Bench]) -> None:
     """A launch runs where its large buffers say: one parameter on a worker does not bring them there."""
     n = 1 << 24
     bench = Bench({"large": 2e-3 / n, "small": 1e-9}, n, 0, 2, PEER_BYTES_PER_SECOND)
@@ -231,7 +246,7 @@ def test_what_small_buffers_are_kept_for_does_not_keep_launches_on_large_ones(cl
     assert of_session(bench.program.session).kernel("large").split == 200
 
 
-def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
+def test_small_kernels_in_rotation_go_to_one_worker_before_each_is_planned(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them is large enough to be split, so that nobody waits for what they take."""
@@ -255,7 +270,7 @@ def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
     assert buffer.made.state.kept == 0
 
 
-def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_over_in_vain(
+def test_buffers_kept_for_their_exchanges_lose_plans_that_are_handed_over_in_vain(
     clocks: list[Bench],
 ) -> None:
     kept = Kept(clocks, 2)
@@ -271,20 +286,85 @@ def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_ov
     assert account.keeper == 0
 
 
+def not_ended(kept: Kept, number: int) -> tuple[Completion, int]:
+    """A command of a worker's that was handed over and will not end, and its step."""
+    executor = kept.session.executor
+    worker, found = executor.all_workers[number], Completion()
+    executor.submit(_single(number, CallStep(lambda backend: None)), (), found)
+    while worker.issued < worker.submitted or not worker.asleep:
+        pass
+    assert not found.settled
+    return found, worker.submitted
+
+
+@pytest.fixture
+def kept(clocks: list[Bench], monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """On worker 0 of two, neither of which ends with anything from now on."""
+    found = Kept(clocks, 2).settled()
+    for command in ENQUEUED.values():  # their plans are known
+        for _ in range(3):
+            command(found)
+            found.session.executor.quiesce()
+    monkeypatch.setattr(virtual_gpus._Marker, "done", lambda marker: False)
+    assert [buffer.state.resident for buffer in found.buffers] == [0, 0]
+    return found
+
+
 def test_what_was_submitted_to_another_worker_is_waited_for(
-    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A launch that waits for a command of the same worker comes behind it anyway; one of another worker's has to end first."""
-    kept = Kept(clocks, 2).settled()
-    tried, executor = attempts(monkeypatch), kept.session.executor
-    executor.quiesce()
-    monkeypatch.setattr(virtual_gpus._Marker, "done", lambda marker: False)
-    for number, worker in enumerate(executor.all_workers[:-1]):
-        earlier = Completion()
-        executor.submit(_single(number, CallStep(lambda backend: None)), (), earlier)
-        while worker.issued < worker.submitted or not worker.asleep:
-            pass
-        assert not earlier.settled
+    tried = attempts(monkeypatch)
+    for number in (0, 1):
+        earlier, _ = not_ended(kept, number)
         tried.clear()
         kept.launch(after=(earlier,))
         assert tried == ([True] if number == 0 else [])
+
+
+@pytest.mark.parametrize("command", ["launch", "write", "fill", "copy"])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_is_before_it_in_its_queue_ends_first(
+    kept: Kept, in_order: bool, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event of an in-order queue says that what was enqueued before has ended, too (specification 5.11): of what another
+    worker still has to do nobody knows at the worker that keeps the buffers.
+    """
+    tried = attempts(monkeypatch)
+    kept.queue = kept.session.create_queue(in_order=in_order)
+    for number in (0, 1):
+        earlier, _ = not_ended(kept, number)
+        kept.queue.remember(earlier)
+        tried.clear()
+        ENQUEUED[command](kept)
+        assert tried == ([True] if number == 0 or not in_order else [])
+
+
+def test_a_barrier_is_waited_for(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever what is before it is: the barrier itself has not ended."""
+    tried = attempts(monkeypatch)
+    kept.queue = kept.session.create_queue(in_order=False)
+    kept.launch()
+    assert tried == [True]
+    earlier, _ = not_ended(kept, 1)
+    kept.session.submit(Marker(barrier=True), (earlier,), queue=kept.queue)
+    tried.clear()
+    kept.launch()
+    assert tried == []
+
+
+@pytest.mark.parametrize("command", ["launch", "write", "fill", "copy"])
+def test_who_still_reads_kept_buffers_is_waited_for(
+    kept: Kept, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another worker has yet to copy from them must not change before."""
+    tried, executor = attempts(monkeypatch), kept.session.executor
+    for number in (0, 1):
+        _, step = not_ended(kept, number)
+        for buffer in kept.buffers:
+            buffer.holdings.did_read(0, number, step)
+        tried.clear()
+        ENQUEUED[command](kept)
+        assert tried == ([True] if number == 0 else [])
+    last = executor.unsettled[max(executor.unsettled)]
+    assert last.clock[1] >= step, "it comes behind the reader"

@@ -88,7 +88,7 @@ def test_maps_have_the_labels_of_the_regions_that_they_are_made_of(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_lies_in_a_window_is_taken_out_and_put_in(seed: int) -> None:
+def test_the_content_of_a_window_can_be_taken_out_and_put_in(seed: int) -> None:
     rng = random.Random(seed)
     made = 0
     for _ in range(120):

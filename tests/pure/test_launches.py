@@ -125,14 +125,14 @@ def test_a_cut_that_moves_hardly_more_than_any_must_is_taken_at_once() -> None:
     assert [chunk for _, chunk in plan.partition] == [Chunk((0, 4 * n), (16, 4 * n + 4)) for n in range(4)]
 
 
-def test_a_cut_that_moves_much_more_than_any_must_is_compared_with_all() -> None:
+def test_a_cut_that_moves_far_more_than_necessary_is_compared_with_all_others() -> None:
     plan, looked_at = cuts_looked_at(at_host(), 64, per_run=1.0)
     assert looked_at == 3
     rows = sum(min(64 * n + 128, 256) - max(64 * n - 64, 0) for n in range(4)) * ROW
     assert plan.moved_nbytes < rows
 
 
-def test_where_runs_cost_nothing_the_least_bytes_are_looked_for() -> None:
+def test_if_runs_cost_nothing_the_fewest_bytes_win() -> None:
     assert cuts_looked_at(at_host(), 1, per_run=0.0)[1] == 3
     assert cuts_looked_at(at_host(), 0, per_run=0.0)[1] == 1  # no cut moves less than each byte once
 
@@ -170,7 +170,7 @@ def test_small_launches_stay_together() -> None:
     assert plan.reasons == ("2 of 4 workers for 2 work-groups",)
 
 
-def test_what_one_worker_runs_at_once_stays_there() -> None:
+def test_launches_that_one_worker_runs_at_once_stay_there() -> None:
     """16 work-groups of 64 work-items."""
 
     def reasons(units: int) -> tuple[str, ...]:
@@ -301,13 +301,13 @@ def test_the_last_chunk_that_surely_writes_has_the_last_word() -> None:
     assert plan.moved == ()
 
 
-def test_a_mode_that_looks_for_races_compares_sure_writes_too() -> None:
+def test_looking_for_races_also_compares_certain_writes() -> None:
     options = LaunchOptions((0, 1, 2, 3), LinkCosts.uniform(4), trust_exact=False)
     plan = plan_of(all_write(lambda _: True), [at_host()], options)
     assert of_kind(plan, Merge) == [Merge(0, span(0, 64), (0, 1, 2, 3), "diff", "V1")]
 
 
-def test_the_unit_of_a_comparison_is_the_least_of_all_stores_and_fits_the_arguments_offset() -> None:
+def test_a_comparison_uses_the_smallest_store_and_fits_the_arguments_offset() -> None:
     def units(first: int, second: int, offset: int) -> list[tuple[int, int, Grain]]:
         args = [PointerArg(0, 0, 0, SIZE), PointerArg(1, 0, offset, SIZE - offset)]
         ranges = [
@@ -323,7 +323,7 @@ def test_the_unit_of_a_comparison_is_the_least_of_all_stores_and_fits_the_argume
     assert sorted(units(8, 8, 60)) == [(0, 60, of_unit(8)), (60, 64, of_unit(4)), (64, 124, between)]
 
 
-def test_what_several_may_write_is_compared_with_a_twin() -> None:
+def test_bytes_that_several_may_write_are_compared_with_a_twin() -> None:
     def halves(chunk: Chunk) -> list[AccessRange]:
         part = own_part(chunk)
         return [
@@ -383,7 +383,7 @@ def test_atomics_on_bytes_of_one_chunk_each_stay_where_they_are() -> None:
         AccessRange(0, "atomic", span(4, 8), False, "min", "int32"),
     ],
 )
-def test_merged_bytes_that_are_accessed_otherwise_run_on_one_worker(other: AccessRange) -> None:
+def test_merged_bytes_that_are_also_accessed_otherwise_run_on_one_worker(other: AccessRange) -> None:
     plan = plan_of(lambda chunk: [*atomics("add")(chunk), other], [at_host()])
     assert plan.reasons == (
         "argument 0: bytes changed by atomics in several chunks are also accessed otherwise"
@@ -446,7 +446,7 @@ def test_instructions_on_the_host_have_no_order_of_their_own() -> None:
     assert builder.finish().dependencies == ((), (), (0, 1), (0, 2))
 
 
-def test_of_one_workers_instructions_the_last_is_waited_for() -> None:
+def test_only_the_last_of_one_workers_instructions_is_waited_for() -> None:
     builder = PlanBuilder([buffer_state(100)], LinkCosts.uniform(2))
     builder.reserve(0, 0, 0, 100)
     builder.fill(0, 0, span(0, 50), b"\0")

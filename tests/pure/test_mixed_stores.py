@@ -159,7 +159,7 @@ def test_a_wrong_grain_is_found(wrong: Grain) -> None:
         compare_many()
 
 
-def test_a_merge_that_takes_the_argument_for_the_buffer_is_found() -> None:
+def test_a_merge_that_confuses_argument_and_buffer_is_found() -> None:
     with mock.patch.object(Grain, "shift", lambda self, offset: self), pytest.raises(AssertionError):
         compare_many(1028)
 

@@ -89,7 +89,7 @@ def test_tables_are_few_however_much_is_added() -> None:
     assert sum(len(table.entries) for table in known._tables) == 1000
 
 
-def test_what_a_draft_is_given_is_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drafts_content_is_found_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearby, "FEW", 1)
     blocks = [(worker, Region.span(100 * worker, 100 * worker + 100)) for worker in range(16)]
     state = buffer_state(1600, blocks, [(worker, 0, 1600) for worker in range(16)])

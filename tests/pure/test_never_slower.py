@@ -197,7 +197,7 @@ def test_what_gains_is_split(clocks: list[Bench], workers: int) -> None:
 PLANE = Case("fields_2d", 2048, 300, dict.fromkeys(("e2", "h2"), 4.5e-4 / 2048**2))
 
 
-def test_what_gains_is_split_however_long_its_first_plans_took(
+def test_launches_that_gain_are_split_however_long_their_first_plans_took(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are given up; but plans that are made once are no reason to stay on one worker."""
@@ -207,7 +207,7 @@ def test_what_gains_is_split_however_long_its_first_plans_took(
     assert chosen[1] <= 0.6 * one[1]
 
 
-def test_memory_that_buffers_take_once_is_no_reason_to_stay_on_one_worker(
+def test_the_first_allocation_of_buffers_is_no_reason_to_stay_on_one_worker(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Volumes made anew for every sixty steps: their first launches, which are looked at, take memory for them."""
@@ -232,7 +232,7 @@ def test_memory_that_buffers_take_once_is_no_reason_to_stay_on_one_worker(
 TILES = Case("columns_of_tiles", 16384, 512, {"column": 3.5e-4 / 2048**2})
 
 
-def test_what_one_tile_reads_is_not_all_that_goes_to_one_worker(clocks: list[Bench]) -> None:
+def test_one_worker_gets_more_than_one_tile_reads(clocks: list[Bench]) -> None:
     """All of the matrix goes with it: tiles that find their places first move once, and gain from then on."""
     one, chosen = seconds(clocks, TILES, 1), seconds(clocks, TILES, 8, PCIE)
     assert chosen[1] <= 0.3 * one[1]
@@ -325,7 +325,7 @@ def test_kernels_that_were_given_up_begin_on_one_worker_on_new_buffers(clocks: l
 
 @pytest.mark.parametrize("rate", [PEER_BYTES_PER_SECOND, PCIE])
 @pytest.mark.parametrize("workers", [2, 4])
-def test_what_is_read_in_stripes_is_written_in_stripes(
+def test_buffers_read_in_stripes_are_written_in_stripes(
     clocks: list[Bench], workers: int, rate: float
 ) -> None:
     """One kernel would leave halves where the other reads stripes of its grid, so that most of the data crosses with each round."""
@@ -364,7 +364,7 @@ kernel void make(global uint *values) { values[get_global_id(0)] = get_global_id
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_small_sums_that_are_looked_at_each_time_keep_nothing_on_one_worker(
+def test_small_sums_that_are_read_each_time_keep_nothing_on_one_worker(
     clocks: list[Bench], workers: int
 ) -> None:
     """To fold them takes some copies of 4 KiB, of which the kernel that adds gains thousands of microseconds."""
@@ -398,9 +398,7 @@ kernel void assign(global int *nearest, global uint *sums, global const float *p
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_what_is_folded_at_each_step_counts_for_the_kernel_that_adds(
-    clocks: list[Bench], workers: int
-) -> None:
+def test_folding_at_each_step_counts_for_the_kernel_that_adds(clocks: list[Bench], workers: int) -> None:
     """As in k-means: centres are written, sums cleared, a short kernel adds to them, and they are read."""
     n, steps, each = 1 << 22, 200, 1e-4
 

@@ -110,7 +110,7 @@ def test_nothing_was_done():
     assert "was not used" in read(NOTHING).text
 
 
-def test_what_was_not_recorded_is_said_to_be_unknown():
+def test_figures_that_were_not_recorded_are_shown_as_unknown():
     found = read(figures(KERNEL, timed=False))
     assert "Times were not taken" in found.text
     assert found.text.count("Not known") == 3

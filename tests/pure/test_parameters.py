@@ -268,7 +268,7 @@ def content(step: Any) -> Any:
     return type(step), [getattr(step, name) for name in names]
 
 
-def test_what_is_counted_is_what_the_planner_would_have_counted() -> None:
+def test_the_counts_are_those_that_the_planner_would_have_made() -> None:
     """The same program with and without plans that are filled in."""
     found = []
     for fills in (True, False):
@@ -315,7 +315,7 @@ def test_a_fault_of_tracing_or_filling_in_is_not_the_programs(
     assert program.filled == 0
 
 
-def test_launches_are_not_traced_for_ever_where_that_serves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Form, "fill", lambda *_: None)
     program, _ = planned("tile", 200)
     forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]

@@ -192,7 +192,7 @@ def of_kind(plan: Plan, kind: type) -> list[Any]:
     return [item for item in plan.instructions if isinstance(item, kind)]
 
 
-def test_the_second_launch_moves_and_fills_nothing_and_leaves_all_as_it_was() -> None:
+def test_a_second_launch_moves_nothing_fills_nothing_and_changes_no_state() -> None:
     for links in (GPUS, CPUS):
         first = plan_of(WRITTEN, links, counting())
         second = plan_of(first.states[0], links, counting())
@@ -327,7 +327,7 @@ def counted(workers: int, *, pending: bool) -> tuple[float, int, int]:
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_gpus_that_count_on_exchange_nothing_until_somebody_reads(workers: int) -> None:
+def test_gpus_that_keep_counting_exchange_nothing_until_somebody_reads(workers: int) -> None:
     at_once, apart = (counted(workers, pending=pending) for pending in (False, True))
     assert apart[1:] == ((workers - 1) * 1024, 1)
     assert at_once[1] == 20 * apart[1]

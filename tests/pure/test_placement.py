@@ -33,7 +33,7 @@ def whole(worker: int) -> tuple[int, int, int]:
     return worker, 0, SIZE
 
 
-def test_workers_that_share_the_hosts_memory_get_nothing_directly() -> None:
+def test_workers_that_share_the_hosts_memory_are_given_nothing_directly() -> None:
     assert place(buffer_state(SIZE), span(0, SIZE), LinkCosts.uniform(4)) == [(HOST, span(0, SIZE))]
 
 
@@ -78,7 +78,7 @@ def test_halos_are_sent_once() -> None:
     assert all(held[worker][1].contains(part) for worker, part in placed)
 
 
-def test_where_memory_was_taken_before_goes_what_nobody_holds() -> None:
+def test_unheld_bytes_go_where_memory_was_taken_before() -> None:
     state = buffer_state(SIZE, [(HOST, span(0, SIZE))], [(1, 0, SIZE // 2), (2, SIZE // 2, SIZE)])
     assert place(state, span(0, SIZE), FAR) == [(1, span(0, SIZE // 2)), (2, span(SIZE // 2, SIZE))]
 
@@ -91,7 +91,7 @@ def test_columns_are_not_sent_apart() -> None:
     assert place(state, span(0, SIZE), TWO) == [(0, span(0, SIZE // 2)), (1, span(SIZE // 2, SIZE))]
 
 
-def test_what_a_worker_beside_the_host_holds_goes_home() -> None:
+def test_bytes_held_by_a_worker_on_the_host_go_home() -> None:
     links = replace(TWO, direct=(1,))
     state = buffer_state(SIZE, [(0, span(0, 8192)), (1, span(4096, 16384))], [whole(0), whole(1)])
     assert place(state, span(0, 16384), links) == [(1, span(4096, 16384)), (HOST, span(0, 4096))]
@@ -191,7 +191,7 @@ def states(draw: st.DrawFn) -> BufferState:
 
 @settings(max_examples=80, deadline=None)
 @given(states(), st.data())
-def test_every_byte_goes_to_one_and_comes_from_one_that_has_it(
+def test_every_byte_goes_to_one_holder_and_comes_from_one_that_has_it(
     state: BufferState, data: st.DataObject
 ) -> None:
     direct = data.draw(st.sets(st.integers(0, 3)))

@@ -325,9 +325,7 @@ def test_replicas_that_avoid_every_gap_lose_nothing(seed: int, workers: int, ste
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), workers=st.integers(1, 6), steps=st.integers(3, 14))
-def test_ranges_that_are_widened_and_buffers_brought_together_lose_nothing(
-    seed: int, workers: int, steps: int
-) -> None:
+def test_widening_ranges_and_gathering_buffers_loses_nothing(seed: int, workers: int, steps: int) -> None:
     """With any range of two boxes or more widened, and any buffer of three or more brought together."""
     tidying = "vdev.planner.tidying"
     with (

@@ -54,6 +54,14 @@ def test_a_store_beside_a_replica_leaves_a_mark(backend: ReferenceBackend, at: i
     assert mark(backend, replica) == at
 
 
+@pytest.mark.parametrize("inside", [1, 2, 3, 5, 4096])
+def test_zones_behind_replicas_of_any_size_are_as_they_were_made(
+    backend: ReferenceBackend, inside: int
+) -> None:
+    allocation = allocate_guarded(backend, backend.allocate, START, START + inside, NBYTES)
+    assert mark(backend, Replica(allocation, START, START + inside)) is None
+
+
 def test_what_is_inside_is_nobodys_business(backend: ReferenceBackend) -> None:
     replica = guarded(backend)
     backend.fill(replica.allocation, 0, 3000, b"\1")
@@ -64,7 +72,7 @@ def test_what_is_inside_is_nobodys_business(backend: ReferenceBackend) -> None:
     assert backend.counters.allocated_nbytes == 0
 
 
-def test_what_lies_beside_reads_as_small_numbers(backend: ReferenceBackend) -> None:
+def test_bytes_beside_a_replica_read_as_small_numbers(backend: ReferenceBackend) -> None:
     replica = guarded(backend)
     whole = replica.allocation.whole
     assert whole is not None
@@ -72,7 +80,7 @@ def test_what_lies_beside_reads_as_small_numbers(backend: ReferenceBackend) -> N
     assert (words == np.frombuffer(PATTERN, np.uint32)).all()
 
 
-def test_where_zones_do_not_fit_there_are_none() -> None:
+def test_zones_that_do_not_fit_are_left_out() -> None:
     backend = ReferenceBackend(faults=Faults(capacity=5000))
     replica = guarded(backend)
     assert replica.allocation.whole is None

@@ -96,7 +96,7 @@ def test_sets_that_alternate_are_united_in_one_walk(count: int) -> None:
     assert bands.unite(around, middle, (1,)) == tuple(sorted(around + middle))
 
 
-def test_what_has_a_shape_is_few_boxes_whatever_its_size() -> None:
+def test_a_set_with_a_shape_is_few_boxes_whatever_its_size() -> None:
     pitch, plane = 4 << 16, 4 << 32
     tile = Region.boxes(64 * pitch + 256, 1024, ((pitch, 4096),))
     inside = Region.boxes(plane + pitch + 4, pitch - 8, ((pitch, (1 << 16) - 2), (plane, 1000)))

@@ -78,7 +78,7 @@ def test_a_change_is_paid_for_before_the_next(costs: Costs, change: float) -> No
 
 
 @given(st.floats(0, 5), st.floats(0, 5), changes, st.integers(1, 200))
-def test_what_stays_the_same_changes_ways_once_at_most(
+def test_a_constant_load_changes_ways_at_most_once(
     here: float, there: float, change: float, count: int
 ) -> None:
     _, taken = run([(here, there)] * count, change)

@@ -176,7 +176,7 @@ def test_they_are_one_job_until_a_marker(joined: list[bool]) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_who_has_waited_for_the_devices_waits_for_what_is_launched_then(
+def test_after_waiting_for_the_devices_later_launches_are_waited_for_too(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread that waits for the devices itself makes no marker, so that nothing but its end tells that a run is over."""
@@ -487,3 +487,39 @@ def test_observers_see_every_launch(joined: list[bool]) -> None:
         for _ in range(5):
             launch(buffer, buffer)
         assert len(seen) == 5
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_what_is_not_the_same_launch_is_not_repeated(workers: int, joined: list[bool]) -> None:
+    """In another queue, over another index space, or with something in between: it has an event, and an order, of its own."""
+    with Program(workers) as program:
+        other = program.session.create_queue(in_order=True)
+        space = NDRange((WORDS // 2,), (LOCAL,), (0,))
+        buffer, beside = program.buffer(3), program.buffer(4)
+        between: list[Callable[[], object]] = [
+            lambda: program.submit(Marker()),
+            lambda: program.submit(Fill(beside, 0, NBYTES, b"\1\0\0\0")),
+            lambda: program.submit(Fill(beside, 0, NBYTES, b"\1\0\0\0"), (), other),
+        ]
+        for change in (None, *between):
+            launch = Caller(program)
+            joined_after(launch, buffer, joined)
+            assert launch.last is not None
+            repetition = launch.last.repetition
+            assert repetition is not None
+            if change is not None:
+                change()
+                assert not repetition.again(program.queue, launch.space)
+            assert not repetition.again(other, launch.space)
+            assert not repetition.again(program.queue, space)
+
+
+def test_repeated_launches_are_what_wrote_the_buffer(joined: list[bool]) -> None:
+    """Who reads it on another worker waits for the last of them."""
+    with Program(2) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        executor = program.session.executor
+        with executor.lock:
+            steps = [executor.worker(number).submitted for number in range(2)]
+        assert buffer.holdings.written[:2] == steps

@@ -46,7 +46,7 @@ def second_launch() -> int:
 SECOND = second_launch()
 
 
-def test_a_sample_has_the_times_of_the_kernel_and_of_what_is_brought_to_it() -> None:
+def test_a_sample_has_the_times_of_the_kernel_and_of_its_transfers() -> None:
     with Program() as program:
         out, source = program.buffer(), program.buffer(5)
         assert ended(program.launch(out, source)) == 0

@@ -236,7 +236,7 @@ def test_filling_heals_as_writing_does(faults: Faults) -> None:
 
 
 @FAULTS
-def test_a_mapping_of_what_a_failed_launch_should_have_written_fails(faults: Faults) -> None:
+def test_mapping_bytes_that_a_failed_launch_should_have_written_fails(faults: Faults) -> None:
     with Program(2, {1: faults}) as program:
         out, source, _ = one_launch(program)
         assert ended(program.submit(Map(out, 0, NBYTES, read=True, write=False))) == -5
@@ -252,7 +252,7 @@ def test_a_mapping_of_what_a_failed_launch_should_have_written_fails(faults: Fau
         assert (program.content(out) == 0x03030303).all(), "a mapping that replaces all of it heals"
 
 
-def test_bytes_that_a_failure_took_from_everybody_are_not_taken_for_never_written() -> None:
+def test_bytes_lost_in_a_failure_are_not_mistaken_for_unwritten_ones() -> None:
     """The launch's only copy is moved by the worker that fails: reading must not succeed with nothing."""
 
     def grow(program: Program) -> tuple[VirtualBuffer, VirtualBuffer, Completion]:
@@ -275,7 +275,7 @@ def test_bytes_that_a_failure_took_from_everybody_are_not_taken_for_never_writte
 # user events ------------------------------------------------------------------------------------
 
 
-def test_a_failed_user_event_fails_what_waits_for_it_and_what_waits_for_that() -> None:
+def test_a_failed_user_event_fails_everything_that_waits_for_it() -> None:
     with Program() as program:
         user = program.session.user_completion()
         source, out = program.buffer(5), program.buffer(50)
@@ -299,7 +299,7 @@ def test_a_failed_user_event_fails_what_waits_for_it_and_what_waits_for_that() -
         np.testing.assert_array_equal(program.content(out), numbers(50))
 
 
-def test_what_an_in_order_queue_holds_back_goes_on_after_a_failed_user_event() -> None:
+def test_commands_held_back_in_order_continue_after_a_failed_user_event() -> None:
     with Program() as program:
         user = program.session.user_completion()
         source, out = program.buffer(5), program.buffer(0)
@@ -409,7 +409,7 @@ def test_every_single_failure_ends_in_an_error_or_the_right_result() -> None:
     assert errors > sum(counts) / 2
 
 
-def test_memory_that_is_short_is_the_commands_error_and_not_for_ever() -> None:
+def test_a_shortage_of_memory_fails_the_command_but_not_for_ever() -> None:
     with Program(1, {0: Faults(capacity=5 * NBYTES // 2)}) as program:
         source = program.buffer(5)
         first, second = program.buffer(), program.buffer()
@@ -447,7 +447,7 @@ def test_buffers_made_by_other_threads_while_damage_is_repaired() -> None:
                     thread.join()
 
 
-def test_the_interpreter_exits_after_failures_and_with_commands_held_back() -> None:
+def test_the_interpreter_exits_after_failures_and_with_deferred_commands() -> None:
     script = textwrap.dedent("""
         from tests.pure.test_session_failures import LAUNCH, Program, one_launch
         from vdev.backends.reference import Faults

@@ -31,7 +31,7 @@ def keeps(point: tuple[int, ...], constraints: list[Constraint]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_boxes_have_the_points_that_keep_all_constraints_each_once(seed: int) -> None:
+def test_boxes_contain_each_point_that_satisfies_all_constraints_once(seed: int) -> None:
     rng = random.Random(seed)
     many = 0
     for _ in range(200):

@@ -41,7 +41,7 @@ def test_neighbours_stay_neighbours_and_all_to_all_stays_all_to_all() -> None:
     assert turned.messages == 12
 
 
-def test_what_has_few_work_groups_is_the_same_over_more_workers() -> None:
+def test_a_launch_of_few_work_groups_is_the_same_over_more_workers() -> None:
     few = stake(3, 0, 0, 0.0)
     assert over(few, 16, 8) is few
     assert over(few, 16, 2).share == pytest.approx(1 / 2)
@@ -203,7 +203,7 @@ def test_heavier_launches_are_split_over_more_workers_again(clocks: list[Bench])
     assert program.last_workers("heavy") == 16 > few
 
 
-def test_so_few_workers_that_they_have_no_room_are_not_taken(
+def test_too_few_workers_without_room_are_not_chosen(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
@@ -219,7 +219,7 @@ def test_so_few_workers_that_they_have_no_room_are_not_taken(
     assert set(taken) <= {8}
 
 
-def test_a_new_buffer_for_which_fewer_workers_have_no_room_is_split_over_all(clocks: list[Bench]) -> None:
+def test_a_new_buffer_too_large_for_fewer_workers_is_split_over_all(clocks: list[Bench]) -> None:
     program = Smoothing(clocks, 16)
     program.run(400)
     assert program.last_workers() <= 8

@@ -41,7 +41,7 @@ __kernel void k(__global float *out, __global int *idx) {
         (99, "out", ""),
     ],
 )
-def test_what_an_access_is_called_in_the_source(line, name, text):
+def test_the_text_of_an_access_in_the_source(line, name, text):
     assert access_text(SOURCE, line, name) == text
 
 

@@ -163,7 +163,7 @@ def test_the_rest_goes_on_after_a_failure() -> None:
         assert ended(program.read(bad)[0]) == COMPLETE
 
 
-def test_what_nobody_has_looked_at_tells_its_end() -> None:
+def test_a_completion_that_nobody_has_looked_at_tells_its_end() -> None:
     with Program(1) as program:
         (buffer,) = resident(program, 1)
         parts = in_one_stretch(program, lambda: [launched(program, buffer, buffer) for _ in range(4)])

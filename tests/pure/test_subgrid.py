@@ -40,7 +40,7 @@ kernel void k(global ulong *a, int n)
     assert lines[5] == "  a[vdev_get_group_id(vdev_g, 0)] = helper(vdev_g, n);"
 
 
-def test_global_ids_are_the_engines_own_where_launches_have_offsets() -> None:
+def test_global_ids_are_the_engines_own_if_launches_have_offsets() -> None:
     source = (
         "size_t place(void) { return get_global_id(0); } kernel void k(global int *a) { a[place()] = 1; }"
     )

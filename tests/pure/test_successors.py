@@ -75,7 +75,7 @@ def plan(
     rounds=st.integers(3, 9),
     short=st.integers(0, 70),
 )
-def test_what_is_written_in_stripes_is_not_brought_again(
+def test_results_written_in_stripes_are_not_moved_again(
     workers: int, each: int, write_each: int, groups: int, rounds: int, short: int
 ) -> None:
     size = max(each * groups * rounds - short, 1)

@@ -57,7 +57,7 @@ _devices = st.one_of(
 
 
 @given(st.dictionaries(_devices, st.integers(1, switches.MAX_WORKERS), min_size=1, max_size=6))
-def test_what_a_specification_says_is_what_it_was_parsed_from(wanted):
+def test_a_specification_prints_as_it_was_parsed(wanted):
     specs = tuple(WorkerSpec(kind, device, count) for (kind, device), count in wanted.items())
     assert parse_workers(",".join(map(str, specs))) == specs
 

@@ -36,7 +36,7 @@ def affine(nitems: float) -> float:
 
 
 @given(st.lists(st.tuples(st.integers(10, 24), st.integers(1, 8)), min_size=1, max_size=20))
-def test_kernels_that_take_a_fixed_part_and_one_for_their_items_are_foretold(
+def test_times_with_a_fixed_and_a_proportional_part_are_predicted(
     launches: list[tuple[int, int]],
 ) -> None:
     found = kernel((1, [affine(0)]), *((1 << log, [affine((1 << log) / n)] * n) for log, n in launches))
@@ -83,7 +83,7 @@ def test_sizes_have_rates_of_their_own() -> None:
     assert found.whole(1 << 10) == pytest.approx(5e-6)
 
 
-def test_what_a_driver_does_when_a_kernel_is_first_launched_is_not_the_kernels_time() -> None:
+def test_a_drivers_work_at_a_kernels_first_launch_is_not_the_kernels_time() -> None:
     found = kernel((1 << 20, [1.4e-2, 2e-4]), *[(1 << 20, [2e-4, 2e-4])] * 2)
     assert found.whole(1 << 20) == pytest.approx(4e-4, rel=0.05)
     assert found.chunk(1 << 20, 0.5) == pytest.approx(2e-4, rel=0.1), "nor is it the largest share"
@@ -111,7 +111,7 @@ def test_more_costs_more(workers: int, messages: int, cost: float) -> None:
     assert machine.exchanging(0, 0.0) == 0
 
 
-def test_a_plan_with_which_a_translation_came_is_not_what_plans_take() -> None:
+def test_a_plan_made_together_with_a_translation_does_not_count_as_usual() -> None:
     timing = KernelTiming(Least())
     assert timing.believed(0.1) == FIRST_PLAN
     timing.planned(timing.believed(0.1), 1)
@@ -138,7 +138,7 @@ def follow(pairs: Pairs, change: float, credit: float) -> list[int]:
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(seconds, seconds), max_size=60), st.floats(0.125, 40, width=32), st.booleans())
-def test_with_one_thing_busy_it_is_the_rule_for_two_ways(
+def test_with_a_single_resource_it_is_the_rule_for_two_ways(
     costs: list[tuple[float, float]], change: float, host: bool
 ) -> None:
     one, other, way = Stretch(), TwoWays(), 0
@@ -174,7 +174,7 @@ def test_a_sequence_that_recurs_ends_in_its_better_way(period: Pairs, change: fl
         assert taken[-1] == (difference > 0)
 
 
-def test_what_the_host_does_meanwhile_costs_nothing() -> None:
+def test_the_hosts_work_meanwhile_costs_nothing() -> None:
     rule = Stretch()
     for _ in range(1000):
         assert not rule.weigh(Way(0.9, 1.0), Way(0.1, 1.0), 0.01)
@@ -198,7 +198,7 @@ def test_joined_stretches_have_the_launches_of_both() -> None:
     assert first.there == Way(1, 1)
 
 
-def test_to_split_a_launch_takes_the_host_no_less_than_one_without_a_plan() -> None:
+def test_splitting_costs_the_host_at_least_as_much_as_a_launch_without_a_plan() -> None:
     """Where nothing was measured of the machine, what launches without plans take says how fast its host is."""
     tally = KernelTally("kernel", 1, 1)
     times = WayTimes(

@@ -205,7 +205,7 @@ def test_nothing_begins_before_its_command(count):
     ]
 
 
-def test_what_failed_or_is_nobodys_has_no_time():
+def test_failed_and_unowned_work_has_no_time():
     seen, times = Seen(), Times()
     session = Session(1, [seen])
     shape = Shape("k", times, launch_on(0))

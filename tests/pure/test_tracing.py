@@ -168,7 +168,7 @@ def test_equations_replace_variables_and_change_no_answer() -> None:
     assert left_out > 100
 
 
-def test_what_equations_leave_of_bounds_is_as_tight_as_they_were() -> None:
+def test_bounds_reduced_by_equations_stay_as_tight() -> None:
     def allowed(compare: Callable[[Any, Any], object]) -> set[int]:
         trace = Trace()
         a, b = trace.parameter(7), trace.parameter(7)
@@ -208,7 +208,7 @@ def _asked(factors: Sequence[int], number: int, kind: int, values: Sequence[int]
         lambda n: n ^ 3,
     ],
 )
-def test_who_asks_for_the_number_itself_gets_it_and_pins_it(asks: Callable[[Any], Any]) -> None:
+def test_asking_for_the_number_itself_pins_it(asks: Callable[[Any], Any]) -> None:
     trace = Trace()
     number = trace.parameter(5) + 2
     got = asks(number)

@@ -231,7 +231,7 @@ def test_no_slack_where_none_is_wanted() -> None:
     assert builder.finish().states[0].replica(0) == (0, 1 << 25)
 
 
-def test_a_far_away_replica_is_given_up_where_others_hold_its_bytes() -> None:
+def test_a_far_away_replica_is_given_up_if_others_hold_its_bytes() -> None:
     state = buffer_state(HUGE, [(HOST, span(0, HUGE)), (0, span(0, 4096))], [(0, 0, 4096)])
     (item,), after = grown(state, HUGE - 4096, HUGE)
     assert item == Reserve(0, 0, HUGE - 4096, HUGE, Region.empty())

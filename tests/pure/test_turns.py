@@ -138,7 +138,7 @@ def test_blocks_of_a_buffer_larger_than_all_workers(monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(run.content(again), data[: 4 * KIB] + 1)
 
 
-def test_what_no_work_group_has_room_for_is_refused_and_nothing_else_is_touched(
+def test_a_launch_whose_work_groups_have_no_room_is_refused_and_touches_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with program(monkeypatch, 2, 128) as run:

@@ -338,7 +338,7 @@ def test_it_comes_in_another_thread(
     assert "Interrupt" not in capsys.readouterr().err
 
 
-def test_it_comes_where_it_was_dropped_without_a_word() -> None:
+def test_an_exception_dropped_silently_arrives_after_all() -> None:
     """The compiler computes constants itself, and goes on where that fails."""
     source = "x = [" + "7**40, " * 5000 + "]"
     started = time.monotonic()
@@ -397,7 +397,7 @@ def test_a_finaliser_that_does_not_end_is_interrupted() -> None:
     assert time.monotonic() < started + SECONDS
 
 
-def test_what_is_lost_stays_lost_where_nobody_wants_it_any_more() -> None:
+def test_lost_bytes_stay_lost_if_nobody_wants_them_any_more() -> None:
     """As with a time limit for a block that has ended since."""
 
     def inside() -> None:

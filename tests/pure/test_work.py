@@ -55,5 +55,5 @@ def test_parts_have_the_work_that_they_do(body, times):
         "int g = get_group_id(0); for (int k = 0; k < g; k++) { if (a[k] > 4) break; a[k] = 1; }",
     ],
 )
-def test_of_even_work_and_of_what_data_decides_nothing_is_said(body):
+def test_even_work_and_work_that_depends_on_data_have_no_spread(body):
     assert spread(body) is None

@@ -21,8 +21,8 @@ def pack_descriptor(
 ) -> bytes:
     """The bytes of an image's descriptor.
 
-    `shape`: width, height, depth in pixels, of what the image lacks 1, the layers of an array as depth. Pitches are
-    in bytes. `order`, `data_type`: CL_ constants; `channels`: how many a pixel stores.
+    `shape`: width, height, depth in pixels, 1 for each that the image lacks, with the layers of an array as depth.
+    Pitches are in bytes. `order`, `data_type`: CL_ constants; `channels`: how many a pixel stores.
     """
     form = (order - 0x10B0) | (data_type - 0x10D0) << 8 | channels << 16
     return _DESCRIPTOR_FORMAT.pack(*shape, row_pitch, slice_pitch, element_nbytes, form)
@@ -38,7 +38,7 @@ def unpack_descriptor(descriptor: bytes) -> tuple[int, int, int, int, int, int]:
     return width, height, row_pitch, 0x10B0 + (form & 255), 0x10D0 + (form >> 8 & 255), element_nbytes
 
 
-#: CL_ADDRESS_* to the bits that OpenCL C's constants have
+#: CL_ADDRESS_* to the bits of OpenCL C's constants
 _ADDRESSING = {0x1130: 0, 0x1131: 2, 0x1132: 4, 0x1133: 6, 0x1134: 8}
 
 

@@ -43,7 +43,7 @@ __all__ = [
     "with_native_images",
 ]
 
-#: Types of images by what they are: dimensions that are sampled, and whether there are layers behind them.
+#: Types of images: the dimensions that are sampled, and whether layers come after them.
 _KINDS = {
     "image1d_t": (1, False),
     "image1d_buffer_t": (1, False),
@@ -54,7 +54,7 @@ _KINDS = {
     "image2d_array_depth_t": (2, True),
     "image3d_t": (3, False),
 }
-#: Types that OpenCL C has and no device of ours: several samples for a pixel.
+#: Types that OpenCL C has and our devices lack: several samples for each pixel.
 _REFUSED = ("image2d_msaa_t", "image2d_array_msaa_t", "image2d_msaa_depth_t", "image2d_array_msaa_depth_t")
 _ACCESS = {
     "read_only": "ro", "__read_only": "ro", "write_only": "wo", "__write_only": "wo", "read_write": "rw",
@@ -74,9 +74,9 @@ _QUERIES = {
 }
 _READS = {"read_imagef": "f", "read_imagei": "i", "read_imageui": "ui", "read_imageh": "f"}
 _WRITES = {"write_imagef": "f", "write_imagei": "i", "write_imageui": "ui", "write_imageh": "f"}
-#: those that an engine's own image may do
+#: of these, the ones that an engine's own image may handle
 _SAMPLED = ("read_imagef", "read_imagei", "read_imageui")
-#: what a sampler may be: addressing modes that repeat are for normalised coordinates alone (6.15.15.1)
+#: possible values of a sampler: addressing modes that repeat are only for normalised coordinates (6.15.15.1)
 _SAMPLERS = tuple(
     normalised | addressing | way
     for normalised, modes in ((0, (0, 2, 4)), (1, (0, 2, 4, 6, 8)))
@@ -88,7 +88,7 @@ _FUNCTIONS = (*_QUERIES, *_READS, *_WRITES, "get_image_dim")
 _UNKNOWN = ("get_image_num_mip_levels", "get_image_num_samples")
 _MENTIONED = re.compile(r"\bimage[123]d_\w+|\bsampler_t\b")
 
-#: OpenCL C's constants that are no matter of images: they stay.
+#: OpenCL C's constants that do not concern images: they stay.
 _OTHER_CONSTANTS = re.compile(r"CLK_(?:LOCAL|GLOBAL|NULL|ENQUEUE|INVALID|DEVICE|EVENT|OUT|SUCCESS|PROFILING)")
 _DESCRIPTOR = "struct P_desc { int width, height, depth; uint row; long slice; uint elem, format; };\n"
 
@@ -101,25 +101,25 @@ class LoweredProgram:
 
     program: ParsedProgram
     images: Mapping[str, tuple[int, ...]]
-    #: by kernel: those of its image arguments that an engine's own image may stand for; each has two more arguments
+    #: by kernel: the image arguments that an engine's own image may stand for; each has two more arguments
     native_images: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     _model: str | None = field(default=None, repr=False)
 
     @cached_property
     def model(self) -> ParsedProgram:
-        """What the analysis reads. Raises CompileError only by a fault of ours."""
+        """What the analysis reads. CompileError would be a fault of ours."""
         if self._model is None:
             return self.program
         return _parse(self._model, self.program, self.program)
 
 
 def uses_images(program: ParsedProgram) -> bool:
-    """Whether images or samplers are named in the program's text."""
+    """Whether the program's text names images or samplers."""
     return _MENTIONED.search(program.preprocessed) is not None
 
 
 def lower_images(program: ParsedProgram) -> LoweredProgram:
-    """`program` without images; itself where it has none. Raises Untranslatable."""
+    """`program` without images; `program` itself if it has none. Raises Untranslatable."""
     if not uses_images(program):
         return LoweredProgram(program, {})
     if not program.exact:
@@ -136,7 +136,7 @@ def lower_images(program: ParsedProgram) -> LoweredProgram:
 
 
 def with_native_images(program: ParsedProgram) -> LoweredProgram | None:
-    """The same for engines that make images of buffers; None where that makes no difference. Raises Untranslatable."""
+    """The same for engines that make images from buffers; None if that makes no difference. Raises Untranslatable."""
     if not uses_images(program) or not program.exact:
         return None
     lowering = _Lowering(program, native=True)
@@ -205,7 +205,7 @@ class _Variant:
     image: _ImageType
     sampled: bool = False  #: it has a sampler
     floating: bool = False  #: its coordinates are floating point
-    native: bool = False  #: it is given an image of the engine's as well
+    native: bool = False  #: it also gets an image of the engine's
 
     @property
     def name(self) -> str:
@@ -217,7 +217,7 @@ class _Lowering:
     """One program being rewritten."""
 
     def __init__(self, program: ParsedProgram, *, native: bool = False) -> None:
-        """`native`: for engines that make images of buffers."""
+        """`native`: for engines that make images from buffers."""
         self.program = program
         self.functions = Functions(program)
         self.text = self.functions.text
@@ -225,9 +225,10 @@ class _Lowering:
         self.prefix = _free_prefix(self.functions)
         self.types: set[_ImageType] = set()
         self.variants: set[_Variant] = set()
-        #: places of tokens in the parameter lists of kernels, which are rewritten otherwise
+        #: places of tokens in the parameter lists of kernels, which are rewritten separately
         self._taken: set[int] = set()
-        #: by the offset of a call: the number of the kernel's argument that it reads, of which there is a native image
+        #: by the offset of a call: the number of the kernel's argument that it reads, if there is a native image of
+        #: it
         self._sampled = dict(self._find_sampled()) if native else {}
         self.natives: dict[str, tuple[int, ...]] = {}
         for offset, index in self._sampled.items():
@@ -275,6 +276,7 @@ class _Lowering:
         for name in self.program.kernels:
             if _image_args(self.program, name):
                 self._kernel(name)
+        self._sizes()
         self._types()
         self._samplers()
         self._constants()
@@ -337,7 +339,7 @@ class _Lowering:
             self.edits.replace(name_at, name_stop, f"{self.prefix}p_{parameter.spelling}")
 
     def _enter(self, function: Function, images: tuple[int, ...]) -> None:
-        """At entry every image again under its own name."""
+        """At entry every image is declared again under its own name."""
         p, entry = self.prefix, []
         parameters = list(function.cursor.get_arguments())
         for index in images:
@@ -352,7 +354,7 @@ class _Lowering:
         self.edits.insert(place.closing, "".join(f", {text}" for text in arguments))
 
     def _kernel_call(self, use: Use, images: tuple[int, ...]) -> None:
-        """A kernel that is called as a function takes images apart."""
+        """In a call of a kernel as a function, images are taken apart."""
         holder = self.functions.enclosing(use.offset)
         call = next(
             (
@@ -375,6 +377,22 @@ class _Lowering:
 
     # types, samplers, constants
 
+    def _sizes(self) -> None:
+        """The size of an image or of a sampler is a pointer's (OpenCL C 6.1.5), whatever stands for it here."""
+        places = set(self.functions.offsets("sizeof"))
+        for cursor in clang.walk(self.program.tu.cursor) if places else ():
+            if cursor.kind == CursorKind.CXX_UNARY_EXPR:
+                start, stop = clang.extent_of(cursor)
+                if start in places and self._is_opaque(cursor, start, stop):
+                    self.edits.put(start, stop, "sizeof(__global uchar *)")
+
+    def _is_opaque(self, cursor: Cursor, start: int, stop: int) -> bool:
+        """Whether the operand of this sizeof is an image or a sampler, or the type of one."""
+        operands = clang.children(cursor)
+        if not operands:  # a type that is built in
+            return re.search(rb"\bimage[123]d_\w+", self.text[start:stop]) is not None
+        return _MENTIONED.search(operands[0].type.get_canonical().spelling) is not None
+
     def _types(self) -> None:
         for name in _KINDS:
             for offset in self.functions.offsets(name):
@@ -388,14 +406,16 @@ class _Lowering:
                 self.edits.replace(offset, offset + len(word), "")
 
     def _access_around(self, start: int, stop: int) -> str:
-        """The access qualifier beside a type's name; read_only where there is none (OpenCL C 6.6)."""
+        """The access qualifier beside a type's name; read_only if there is none (OpenCL C 6.6)."""
         before = _WORDS_BEFORE.search(self.text, max(0, start - 200), start)
         behind = _WORDS_BEHIND.match(self.text, stop)
         words = b" ".join(match.group() for match in (before, behind) if match).decode().split()
         return next((_ACCESS[word] for word in words if word in _ACCESS), "ro")
 
     def _samplers(self) -> None:
-        """A sampler is its bits. At program scope OpenCL C lets it be constant without saying so (6.15.15.1)."""
+        """A sampler becomes its bits. At program scope OpenCL C treats it as constant even if it does not say so
+        (6.15.15.1).
+        """
         outside = [
             clang.extent_of(cursor)
             for cursor in self.program.tu.cursor.get_children()
@@ -448,7 +468,7 @@ class _Lowering:
     # the prelude
 
     def prelude(self, file: str) -> str:
-        """Types and functions in front of the text: what they do, or a model of it, as `file` has it."""
+        """Types and functions in front of the text: the real ones, or a model of them, depending on `file`."""
         text = _DESCRIPTOR
         for kind in sorted(self.types):
             text += f"typedef struct {{ {kind.pointer}p; struct P_desc d; }} P_{kind.tag};\n"

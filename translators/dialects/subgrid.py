@@ -1,13 +1,14 @@
-"""OpenCL C to OpenCL C for a sub-grid: a kernel that runs one chunk and answers as if it ran the whole
-NDRange.
+"""OpenCL C to OpenCL C for a sub-grid: a kernel that runs one chunk and answers as if it ran the whole NDRange.
 
-Every kernel gets one hidden by-value structure behind its own parameters. Work-item functions that depend on
-the NDRange read it, in helper functions too (a pointer to it is threaded through them as first parameter);
-global ids are the engine's own, as launches have offsets (CUDA's have none and read these, too). Chunks with cycles are for
-a translation of their own, which renumbers work-groups, as others would pay for that. Pointers to global and
-constant memory are moved by a shift at kernel entry, so that a buffer of the engine's need hold only a window of the
-user's (PPoPP'11, section 3.5). Decides how the text is rewritten. Never
-decides how an NDRange is cut. What it cannot translate it refuses, with the reason.
+Every kernel gets one hidden by-value structure behind its own parameters. Work-item functions that depend on the
+NDRange read it, also in helper functions (which get a pointer to it as their first parameter); global ids are the
+engine's own, since launches have offsets (CUDA's have none and read these from the structure, too). Chunks with
+cycles need a separate translation, which renumbers work-groups, because others would pay for that. Pointers to global
+and constant memory are moved by a shift at kernel entry, so that a buffer of the engine's only has to hold a window
+of the user's (PPoPP'11, section 3.5).
+
+Decides how the text is rewritten. Never decides how an NDRange is cut. What it cannot translate it refuses, with the
+reason.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ _GRID_FUNCTIONS = (
     "get_global_offset",
     "get_global_linear_id",
 )
-#: Built-in functions that launch work of their own or ask about kernels as values: blocks could capture what
-#: was rewritten.
+#: Built-in functions that launch work of their own or ask about kernels as values: blocks could capture what has been
+#: rewritten.
 _REFUSED = ("enqueue_kernel", "get_kernel_work_group_size", "get_kernel_preferred_work_group_size_multiple")
 
-#: Where a kernel shifts a pointer, for whoever translates further: the parameter, the user's name, and the shift.
+#: Where a kernel shifts a pointer, for a translator that follows: the parameter, the user's name, and the shift.
 SHIFT = re.compile(
     rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ char \*\)\1 - (\w+\.shift\[\d+\])\);"
 )
@@ -68,12 +69,12 @@ size_t {p}get_global_offset({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->offse
     + {gid}0) - {p}get_global_offset({p}g, 0); }}
 #undef {p}IN
 """
-#: What answers get_global_id() where launches have no offsets, or work-groups are renumbered.
+#: The answer to get_global_id() if launches have no offsets, or work-groups are renumbered.
 _IDS = """\
 size_t __attribute__((always_inline)) {p}get_global_id({p}IN, uint d);
 size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d){first}{items} : 0; }}
 """
-#: Where work-groups are renumbered: the number of the block that a work-group is in.
+#: If work-groups are renumbered: the number of the block that contains a work-group.
 _FIELDS = ", factor[3], shift[3], groups_between[3], items_between[3]"
 _BLOCK_DECLARED = "size_t __attribute__((always_inline)) {p}get_block({p}IN, uint d);\n"
 _BLOCK_DEFINED = """\
@@ -99,11 +100,12 @@ def translate_subgrid(
     offsets: bool = True,
     renumbers: bool = False,
 ) -> SubgridProgram:
-    """Translate all kernels. Raises Untranslatable: then the original has to run, as one chunk.
+    """Translate all kernels. If it raises Untranslatable, the original has to run, as one chunk.
 
-    `shared_variables`: variables at program scope may change, as the caller launches whole NDRanges on one worker then.
-    `offsets`: launches have the chunk's first ids as offset. Global ids are the engine's own then: what compilers know of
-    them (Intel's makes loops' bounds of guards) holds as in the original. `renumbers`: for chunks with cycles.
+    `shared_variables`: variables at program scope may change, because the caller then launches whole NDRanges on one
+    worker. `offsets`: launches have the chunk's first ids as offset. Global ids are then the engine's own, and what
+    compilers know about them (Intel's derives loop bounds from guards) holds as in the original. `renumbers`: for
+    chunks with cycles.
     """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
@@ -130,7 +132,7 @@ class _Translation:
             name: SubgridKernel(name, len(info.args), _pointer_args(info), renumbers)
             for name, info in program.kernels.items()
         }
-        #: Number of a kernel's structure; the same name may not be used for a type and a function.
+        #: The number of a kernel's structure: a type must not have the name of a function.
         self.numbers = {name: index for index, name in enumerate(self.kernels)}
 
     def run(self) -> SubgridProgram:
@@ -160,9 +162,9 @@ class _Translation:
     def _threaded(self) -> tuple[frozenset[int], list[Use]]:
         """Keys of the functions that need the grid, and all uses and declarations to be rewritten.
 
-        A function needs it if it uses a work-item function of the grid, calls a kernel or calls a function
-        that needs it. Which functions might is read from spellings first: asking clang about every name of a
-        large header takes long.
+        A function needs it if it uses a work-item function of the grid, calls a kernel or calls a function that needs
+        it. Which functions might need it is read from spellings first: asking clang about every name of a large
+        header takes long.
         """
         functions = self.functions
         kernels = {function.key for function in functions.defined if function.kernel}
@@ -259,8 +261,9 @@ class _Translation:
                 )
             self.edits.replace(offset, offset + len(name), f"{p}p_{name}")
             # By pointer arithmetic, so that the compiler still knows what is restrict and which address space it is.
-            # Out of its buffer that is undefined (C99 6.5.6p8), but no compiler knows the shift, which is 0 for no buffer;
-            # of pointers made from integers, Intel's vectoriser ran a guarded float16 kernel without its guard.
+            # Outside the buffer that is undefined (C99 6.5.6p8), but no compiler knows the shift, which is 0 for no
+            # buffer; with pointers made from integers, Intel's vectoriser ran a guarded float16 kernel without its
+            # guard.
             own, kind = f"{p}p_{name}", kinds[index].kind
             entry.append(
                 f" __typeof__({own}) {name} = (__typeof__({own}))((__{kind} char *){own} - {p}hidden.shift[{number}]);"

@@ -15,8 +15,8 @@ __all__ = ["SubgridKernel"]
 
 @dataclass(frozen=True)
 class SubgridKernel:
-    """A translated kernel. `hidden_index`: the hidden argument; `pointer_args`: arguments that have a shift,
-    in its order. `renumbers`: it runs chunks with cycles, too.
+    """A translated kernel. `hidden_index`: the hidden argument; `pointer_args`: arguments that have a shift, in its
+    order. `renumbers`: it also runs chunks with cycles.
     """
 
     name: str
@@ -32,9 +32,9 @@ class SubgridKernel:
         """The hidden argument for `chunk` of `ndrange`.
 
         `shifts`, one per pointer argument, in bytes: the kernel computes with (native pointer - shift); 0 for no
-        buffer, which then stays none. To be launched with the chunk's global size, the NDRange's local size and, where
-        the program is translated for launches with offsets, the chunk's first ids as offset. Raises ValueError for a
-        wrong number of shifts, and for a chunk with a cycle where it does not renumber.
+        buffer, which remains none. To be launched with the chunk's global size, the NDRange's local size and, if the
+        program is translated for launches with offsets, the chunk's first ids as offset. Raises ValueError for a
+        wrong number of shifts, and for a chunk with a cycle unless it renumbers.
         """
         if len(shifts) != len(self.pointer_args):
             raise ValueError(
@@ -63,11 +63,11 @@ def _index_space(ndrange: NDRange, chunk: Chunk) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _renumbering(ndrange: NDRange, chunk: Chunk) -> bytes:
-    """For each dimension the factor and the shift that give the number of a work-group's block, and how many work-groups and
-    work-items lie between blocks. The factor is 0 where there are none.
+    """For each dimension the factor and the shift that give the number of a work-group's block, and how many
+    work-groups and work-items lie between blocks; the factor is 0 without a cycle.
 
-    A quotient by a number that is the same for all is a product and a shift, exact below 2**31: T. Granlund, P. L. Montgomery,
-    "Division by Invariant Integers using Multiplication" (PLDI 1994), theorem 4.2.
+    A quotient by a number that is the same for all is a product and a shift, exact below 2**31: T. Granlund, P. L.
+    Montgomery, "Division by Invariant Integers using Multiplication" (PLDI 1994), theorem 4.2.
     """
     fields = [[0, 0, 0] for _ in range(4)]
     if chunk.cycle is not None:

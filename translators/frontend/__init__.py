@@ -1,6 +1,6 @@
-"""OpenCL C read: options, the preprocessor, clang, and the syntax tree that the rest works on.
+"""OpenCL C read: options, the preprocessor, clang, and the syntax tree that everything else works on.
 
-Decides what program a source is, as the worker's own compiler would; where it cannot tell, the program is left as
+Decides what program a source is, as the worker's own compiler would; if it cannot tell, the program is left as
 written. Imports `symbolic` for the types of integers, nothing above.
 """
 

@@ -1,9 +1,10 @@
 """Whether clang sees the same program in the macro-free text and in the text that the user wrote.
 
-Decides it by the two syntax trees that clang makes: it prints what each declaration at program scope is made of (types,
-attributes, statements, operators, constants by their values), and every structure has a size and an alignment. Trees
-do not hold the pragmas that change how numbers are rounded; the lines that clang has skipped tell of them. Whatever
-our preprocessor gets wrong, the difference is found here. Never mends one: the caller runs the program as it was written.
+Decides it by the two syntax trees that clang makes: it prints what each declaration at program scope is made of
+(types, attributes, statements, operators, constants by their values), and every structure has a size and an
+alignment. Trees do not hold the pragmas that change how numbers are rounded; the lines that clang has skipped reveal
+them. Whatever our preprocessor gets wrong, the difference is found here. Never repairs one: the caller runs the
+program as it was written.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import Sequence
 from . import clang
 from .clang import Cursor, CursorKind, TranslationUnit
 
-#: A place of a pragma: the path of its file (None: the program's own), its physical line, and whether it counts.
+#: The place of a pragma: the path of its file (None: the program's own), its physical line, and whether it counts.
 Place = tuple[str | None, int, bool]
 
 _RECORDS = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL)
-#: Characters of a difference that a reason shows.
+#: Characters of a difference that a reason quotes.
 _SHOWN = 60
-#: Pragmas that clang's trees show themselves, or that change messages alone.
+#: Pragmas that clang's trees show, or that only change messages.
 _SHOWN_PRAGMA = (
     r"unroll\b|nounroll\b|once\b|push_macro|pop_macro|pack\b|message\b|clang[ \t]+(?:loop|diagnostic)\b"
 )
@@ -32,17 +33,17 @@ _LAID_OUT = re.compile(r"\bpragma\b|\b_Pragma\b")
 
 
 def hides_pragmas(text: str) -> bool:
-    """Whether a text has pragmas that trees do not show: its translation unit has to keep what was skipped then."""
+    """Whether a text has pragmas that trees do not show: its translation unit then has to remember what was skipped."""
     return "pragma" in text and _HIDDEN_PRAGMA.search(text) is not None
 
 
 def difference(
     written: TranslationUnit, expanded: TranslationUnit, text: str, pragmas: Sequence[Place] = ()
 ) -> str | None:
-    """What tells the program that was `written` from its `expanded` text; None where they are the same program.
+    """What distinguishes the program that was `written` from its `expanded` text; None if they are the same program.
 
-    Both are valid. `pragmas`: what the preprocessor made of them, where they have to be looked at; `written` knows what was
-    skipped then.
+    Both are valid. `pragmas`: what the preprocessor made of them, if they have to be compared; `written` then knows
+    what was skipped.
     """
     layouts = _LAID_OUT.search(text) is not None
     pairs = itertools.zip_longest(_declarations(written), _declarations(expanded))
@@ -56,7 +57,7 @@ def difference(
 
 
 def _declarations(unit: TranslationUnit) -> list[Cursor]:
-    """What the program declares at program scope, its included files' declarations among them."""
+    """What the program declares at program scope, including the declarations of included files."""
     found: list[Cursor] = []
     # The base header's come first, and are many.
     for cursor in reversed(list(unit.cursor.get_children())):
@@ -73,7 +74,7 @@ def _declarations(unit: TranslationUnit) -> list[Cursor]:
 def _content(cursor: Cursor, layouts: bool) -> list[str]:
     """A declaration in clang's words, line by line, and how its structures are laid out.
 
-    `layouts`: pragmas may have changed those of structures anywhere.
+    `layouts`: pragmas may have changed the layouts of structures anywhere.
     """
     lines = [cursor.kind.name, *clang.printed(cursor).split("\n")]
     if layouts or cursor.kind in _RECORDS:
@@ -83,7 +84,7 @@ def _content(cursor: Cursor, layouts: bool) -> list[str]:
 
 
 def _where(first: Sequence[str], second: Sequence[str]) -> str:
-    """The first difference of two declarations, in words."""
+    """The first difference between two declarations, in words."""
     pairs = itertools.zip_longest(first, second, fillvalue="nothing")
     ours, theirs = next((a.strip(), b.strip()) for a, b in pairs if a != b)
     return f"'{ours[:_SHOWN]}', its expansion '{theirs[:_SHOWN]}'"

@@ -28,17 +28,20 @@ from typing import Any, NamedTuple
 import clang.cindex as cindex
 from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit
 
+from .kernels import Line
 from .operator_kinds import Binary, Joining, Placed, Unary
 from .types import Space
 
 INCLUDE_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include")
 BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
-#: The file name a translation unit's text is given under: one that no program includes.
+#: The file name under which a translation unit's text is given: one that no program includes.
 TEXT_FILE = "<kernel>"
-#: The name of what is read between the base header and the text: no file that anybody has.
+#: Names of what is no file: the program's own text, and none. What vdev adds to a text is named in such brackets, too.
+_OWN_FILES = (TEXT_FILE, "<generated>", "")
+#: The name of what is read between the base header and the text: no real file has it.
 _PROLOGUE_FILE = "/vdev/<prologue>"
 
-#: By CXBinaryOperatorKind; from 23 on those of compound assignments.
+#: By CXBinaryOperatorKind; from 23 on they are compound assignments.
 _BINARY: dict[int, Binary | Joining] = {
     3: Binary.MULTIPLY, 4: Binary.DIVIDE, 5: Binary.REMAINDER, 6: Binary.ADD, 7: Binary.SUBTRACT,
     8: Binary.SHIFT_LEFT, 9: Binary.SHIFT_RIGHT, 11: Binary.LESS, 12: Binary.GREATER, 13: Binary.LESS_EQUAL,
@@ -61,7 +64,7 @@ _lock = threading.Lock()
 
 
 class Presumed(NamedTuple):
-    """A place as `#line` directives tell it: the user's file and line."""
+    """A place according to `#line` directives: the user's file and line."""
 
     file: str
     line: int
@@ -114,7 +117,7 @@ def opened_library() -> Any:
 
 @cache
 def _bare(name: str, result: Any) -> Any:
-    """A function of libclang of a cursor, without what the wrapper does to each result."""
+    """A function of libclang that takes a cursor, without the wrapper's processing of each result."""
     return CFUNCTYPE(result, Cursor)((name, cindex.conf.lib))
 
 
@@ -125,12 +128,12 @@ def kind_number(cursor: Cursor) -> int:
 
 
 def type_key(cursor: Cursor) -> int:
-    """What tells a cursor's type from others of its translation unit, also by its qualifiers; 0: it has none."""
+    """Distinguishes a cursor's type from others of its translation unit, including its qualifiers; 0: it has none."""
     return _bare("clang_getCursorType", cindex.Type)(cursor).data[0] or 0
 
 
 def evaluate(cursor: Cursor) -> int | float | None:
-    """The value of a constant expression, whose effects clang does not mind; None where it finds none."""
+    """The value of a constant expression, computed by clang whether or not it has effects; None if there is none."""
     library = opened_library()
     result = library.clang_Cursor_Evaluate(cursor)
     if not result:
@@ -154,12 +157,12 @@ def _index() -> cindex.Index:
 
 
 def _string(value: Any) -> str:
-    # The wrapper converts the results of its own functions only.
+    # The wrapper only converts the results of its own functions.
     return cindex.conf.lib.clang_getCString(value) or ""
 
 
 def declared_for(text: str) -> list[str]:
-    """What makes the base header declare the functions that `text` mentions and that few programs use."""
+    """Directives that make the base header declare functions that `text` mentions and that few programs use."""
     found = ["-DVDEV_AS_TYPE"] if "as_" in text else []
     return [*found, "-DVDEV_INTEL_SUBGROUPS"] if "intel_sub_group_" in text else found
 
@@ -169,7 +172,8 @@ def parse(
 ) -> TranslationUnit:
     """The translation unit of OpenCL C `text`; its diagnostics say whether it is valid.
 
-    `prologue`: directives between the base header and the text. `keep_skipped`: `skipped_lines` can be asked of it, which costs some time.
+    `prologue`: directives between the base header and the text. `keep_skipped`: `skipped_lines` may be called for it,
+    which costs some time.
     """
     command = [
         "-x", "cl", "-target", "spir64", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-cl-ext=+all",
@@ -185,7 +189,7 @@ def parse(
 
 
 def printed(cursor: Cursor) -> str:
-    """A declaration with all that it holds as clang prints its tree: constants by value, no macros, no comments."""
+    """A declaration and everything in it, as clang prints its tree: constants by value, no macros, no comments."""
     return _string(opened_library().clang_getCursorPrettyPrinted(cursor, None))
 
 
@@ -203,7 +207,9 @@ def skipped_lines(unit: TranslationUnit, path: str | None) -> list[tuple[int, in
 
 @lru_cache(maxsize=1024)
 def holds(condition: str) -> bool | None:
-    """Whether `#if condition` does, for what the preprocessor asks of clang itself; None where it is malformed."""
+    """Whether `#if condition` holds, for questions that the preprocessor leaves to clang itself; None if it is
+    malformed.
+    """
     unit = parse(f"#if {condition}\nvoid found(void);\n#endif\n", ())
     if any(diagnostic.severity >= cindex.Diagnostic.Error for diagnostic in unit.diagnostics):
         return None
@@ -212,7 +218,7 @@ def holds(condition: str) -> bool | None:
 
 @lru_cache(maxsize=1024)
 def definition(name: str) -> str | None:
-    """What a macro of clang's own expands to; None where it has none of the name."""
+    """What one of clang's own macros expands to; None if there is none of that name."""
     head = "#define VDEV_SPELLED(...) #__VA_ARGS__\n#define VDEV_SPELL(...) VDEV_SPELLED(__VA_ARGS__)\n"
     unit = parse(f"{head}#ifdef {name}\nconstant char found[] = VDEV_SPELL({name});\n#endif\n", ())
     for cursor in unit.cursor.get_children():
@@ -223,7 +229,7 @@ def definition(name: str) -> str | None:
 
 
 def presumed(location: SourceLocation) -> Presumed:
-    """File, line and column as `#line` directives tell them."""
+    """File, line and column according to `#line` directives."""
     library = opened_library()
     file, line, column = cindex._CXString(), c_uint(), c_uint()
     library.clang_getPresumedLocation(location, byref(file), byref(line), byref(column))
@@ -231,7 +237,7 @@ def presumed(location: SourceLocation) -> Presumed:
 
 
 def presumed_line(cursor: Cursor) -> int:
-    """The line of a cursor alone, as `presumed` tells it of its location; 0 where there is none."""
+    """Only the line of a cursor, as `presumed` gives it for its location; 0 if there is none."""
     line = c_uint()
     location = _bare("clang_getCursorLocation", SourceLocation)(cursor)
     opened_library().clang_getPresumedLocation(location, None, byref(line), None)
@@ -240,7 +246,13 @@ def presumed_line(cursor: Cursor) -> int:
 
 def line_of(cursor: Cursor) -> int:
     """The user's line on which the cursor starts."""
-    return presumed(cursor.extent.start).line
+    return line_at(cursor.extent.start)
+
+
+def line_at(location: SourceLocation) -> int:
+    """The user's line, with its file's name where that is not the program's own text."""
+    place = presumed(location)
+    return place.line if place.file in _OWN_FILES else Line(place.line, place.file)
 
 
 def extent_of(cursor: Cursor) -> tuple[int, int]:
@@ -248,7 +260,7 @@ def extent_of(cursor: Cursor) -> tuple[int, int]:
     library = cindex.conf.lib
     extent = _bare("clang_getCursorExtent", SourceRange)(cursor)
     start, stop = c_uint(), c_uint()
-    # The wrapper asks each place for its file, line and column, too.
+    # The wrapper would also ask each place for its file, line and column.
     for place, offset in (
         (library.clang_getRangeStart(extent), start),
         (library.clang_getRangeEnd(extent), stop),
@@ -265,14 +277,16 @@ def in_text(cursor: Cursor) -> bool:
 
 def _visit(child: Cursor, parent: Cursor, found: list[Cursor]) -> int:
     found.append(child)
-    return 1  # and on to its next sibling (CXChildVisit_Continue)
+    return 1  # and continue with its next sibling (CXChildVisit_Continue)
 
 
 _visited = cindex.callbacks["cursor_visit"](_visit)
 
 
 def children(cursor: Cursor) -> list[Cursor]:
-    """As `Cursor.get_children`, which makes a callback of its own each time: reading a syntax tree is mostly that."""
+    """Like `Cursor.get_children`, which makes a new callback each time: reading a syntax tree consists mostly of
+    that.
+    """
     found: list[Cursor] = []
     cindex.conf.lib.clang_visitChildren(cursor, _visited, found)
     for child in found:
@@ -281,7 +295,7 @@ def children(cursor: Cursor) -> list[Cursor]:
 
 
 def initialiser(cursor: Cursor) -> Cursor | None:
-    """What a VAR_DECL is initialised with."""
+    """The initialiser of a VAR_DECL."""
     child = opened_library().clang_Cursor_getVarDeclInitializer(cursor)
     if child is None or child.kind.is_invalid():
         return None
@@ -299,8 +313,8 @@ def walk(cursor: Cursor) -> Iterator[Cursor]:
 
 
 def binary_operator(cursor: Cursor) -> Binary | Joining | None:
-    """The operator of a BINARY_OPERATOR, of a COMPOUND_ASSIGNMENT_OPERATOR what it does before it assigns; None for none
-    that OpenCL C has.
+    """The operator of a BINARY_OPERATOR; for a COMPOUND_ASSIGNMENT_OPERATOR, what it does before it assigns. None for
+    operators that OpenCL C lacks.
     """
     return _BINARY.get(opened_library().clang_getCursorBinaryOperatorKind(cursor))
 
@@ -311,7 +325,7 @@ def unary_operator(cursor: Cursor) -> Unary | Placed | None:
 
 
 def is_postfix(cursor: Cursor) -> bool:
-    """Whether a UNARY_OPERATOR stands behind its operand (CXUnaryOperator_PostInc, _PostDec: 1, 2)."""
+    """Whether a UNARY_OPERATOR follows its operand (CXUnaryOperator_PostInc, _PostDec: 1, 2)."""
     return opened_library().clang_getCursorUnaryOperatorKind(cursor) in (1, 2)
 
 
@@ -327,10 +341,10 @@ def pointee(type_: cindex.Type) -> cindex.Type | None:
 
 
 def parameter_types(function: Cursor) -> list[cindex.Type]:
-    """Types of a function's parameters, arrays adjusted to the pointers they are (C99 6.7.5.3p7)."""
+    """Types of a function's parameters, with arrays adjusted to pointers (C99 6.7.5.3p7)."""
     if function.type.kind != cindex.TypeKind.FUNCTIONPROTO:
         return []
-    # libclang shows a decayed array as it was written; only the canonical function type tells.
+    # libclang shows a decayed array as it was written; only the canonical function type is adjusted.
     pairs = zip(function.type.argument_types(), function.type.get_canonical().argument_types(), strict=True)
     return [canonical if written.get_canonical().kind in _ARRAYS else written for written, canonical in pairs]
 
@@ -411,6 +425,7 @@ __all__ = [
     "initialiser",
     "is_postfix",
     "kind_number",
+    "line_at",
     "line_of",
     "parameter_types",
     "parse",

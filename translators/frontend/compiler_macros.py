@@ -1,7 +1,7 @@
 """Which macros a worker's own compiler has defined: programs ask in conditions, and clang's answer may differ.
 
-Decides how to ask a compiler that reveals nothing except the names of a program's kernels: each question is
-a kernel whose name contains the answer. Never builds anything.
+Decides how to ask a compiler that reveals nothing except the names of a program's kernels: each question is a kernel
+whose name contains the answer. Never builds anything.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ _HEAD = "#define VDEV_NAME_(k, s, {names}) vdev_answer_##k##_##s##{pasted}\n#def
 
 
 def questions_of(asked: Collection[str]) -> tuple[str, ...]:
-    """What of `Preprocessed.asked` a worker's compiler is to answer: extensions and features are the device's."""
+    """The entries of `Preprocessed.asked` that a worker's compiler has to answer: extensions and features depend on
+    the device.
+    """
     return tuple(sorted(question for question in asked if not FEATURE.match(question)))
 
 
 def question_program(questions: Sequence[str], *, values: bool = True) -> str:
-    """OpenCL C that any compiler takes where what is asked for are integers; without `values` in any case."""
+    """OpenCL C that any compiler takes if the values asked for are integers; without `values`, it always does."""
     names = [f"d{digit}" for digit in range(_DIGITS)]
     text = [_HEAD.format(names=", ".join(names), pasted="##".join(names))]
     for number, question in enumerate(questions):
@@ -52,7 +54,7 @@ def _is_integer(name: str) -> bool:
 
 
 def _value(number: int, question: str) -> str:
-    """Directives for one question, digit by digit, and the kernel that is named by them."""
+    """Directives for one question, digit by digit, and the kernel whose name they form."""
     lines = [f"#if ({question}) < 0\n#define s m\n#else\n#define s p\n#endif\n"]
     for digit in range(_DIGITS):
         part = f"(({question}) >> {4 * (_DIGITS - 1 - digit)} & 15)"

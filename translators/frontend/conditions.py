@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from .operator_kinds import Binary
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)")
-#: What binds closer has the larger number.
+#: Operators with larger numbers bind more tightly.
 _OPERATORS = {
     "||": (Binary.EITHER, 1), "&&": (Binary.BOTH, 2), "|": (Binary.OR, 3), "^": (Binary.XOR, 4), "&": (Binary.AND, 5),
     "==": (Binary.EQUAL, 6), "!=": (Binary.NOT_EQUAL, 6), "<": (Binary.LESS, 7), ">": (Binary.GREATER, 7),
@@ -21,10 +21,11 @@ _OPERATORS = {
     ">>": (Binary.SHIFT_RIGHT, 8), "+": (Binary.ADD, 9), "-": (Binary.SUBTRACT, 9), "*": (Binary.MULTIPLY, 10),
     "/": (Binary.DIVIDE, 10), "%": (Binary.REMAINDER, 10),
 }  # fmt: skip
-#: What is no operator, and binds least.
+#: Stands for anything that is not an operator, and binds least.
 _NONE = (None, 0)
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "f": 12, "v": 11, "\\": 92, "'": 39, '"': 34}
-#: The character constants whose value everybody agrees on; of others (several characters, `'\xff'`) clang is asked.
+#: The character constants on whose value everybody agrees; clang is asked about others (several characters,
+#: `'\xff'`).
 _CHARACTER = re.compile(r"""'(?:([ -&(-\[\]-~])|\\([ntr0abfv\\'"]))'""")
 #: An identifier (C99 6.4.2, and `$` as in clang).
 NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*")
@@ -64,7 +65,7 @@ def evaluate_integer(words: Sequence[str], bits: int = 64) -> int:
 
 
 class _Parser:
-    """Recursive descent; `live` is False where the value is not needed, so that `0 && 1/0` is no error."""
+    """Recursive descent; `live` is False if the value is not needed, so that `0 && 1/0` is not an error."""
 
     def __init__(self, words: Sequence[str], bits: int) -> None:
         self.words = words
@@ -147,7 +148,7 @@ class _Parser:
             plain, escape = match.groups()
             return (_ESCAPES[escape] if escape else ord(plain), False)
         if NAME.fullmatch(word):
-            # C99 6.10.1p4: what is still a name is 0; `true` is a keyword of OpenCL C and none of C99.
+            # C99 6.10.1p4: a remaining name is 0; `true` is a keyword of OpenCL C but not of C99.
             return (int(word == "true"), False)
         raise Malformed(f"'{word}' is not valid in a preprocessor expression")
 

@@ -21,7 +21,7 @@ _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 
 
 def dimensions(program: ParsedProgram, kernel: str) -> int:
-    """From 1 to 3, by what the kernel and the functions that it names ask for with plain numbers."""
+    """From 1 to 3, according to the plain numbers with which the kernel and the functions that it names ask."""
     content = program.preprocessed.encode("utf-8", "surrogateescape")
     texts = {
         cursor.spelling: content[slice(*clang.extent_of(cursor))].decode("utf-8", "replace")

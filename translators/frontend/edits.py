@@ -25,9 +25,7 @@ _BLANK = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*", re.MULTILINE)
 
 
 class Edits:
-    """Replacements of a text, applied all at once. Insertions at one place keep the order in which they were
-    made.
-    """
+    """Replacements in a text, applied all at once. Insertions at one place keep the order in which they were made."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -40,8 +38,8 @@ class Edits:
         self.replace(offset, offset, text)
 
     def put(self, start: int, stop: int, *pieces: str | tuple[int, int]) -> None:
-        """Replace a range, and with it every edit within, by texts and by ranges of the text as they are once edited: so may
-        parts trade places.
+        """Replace a range, and every edit within it, by texts and by ranges of the text in their edited form: in this
+        way parts can swap places.
         """
         self._edits.append(_Edit(start, stop, len(self._edits), pieces, whole=True))
 
@@ -83,7 +81,7 @@ class _Edit:
     whole: bool
 
     def holds(self, other: _Edit) -> bool:
-        """Whether another edit is one of this one's text; what is put in its place, or before it, is not."""
+        """Whether another edit lies within the text of this one; what is put in its place, or before it, does not."""
         before = other.whole and (other.start, other.stop) in (
             (self.start, self.stop),
             (self.start, self.start),
@@ -111,7 +109,7 @@ def after_blanks(text: bytes, offset: int) -> int:
     return match.end() if match else offset
 
 
-#: What has to come first in a function's body: GNU C's declarations of labels, pragmas for the compound statement.
+#: What must come first in a function's body: GNU C's declarations of labels, pragmas for the compound statement.
 _FIRST = re.compile(
     rb"(?:\s|^[ \t]*#line[^\n]*\n)*?"
     rb"(?:__label__\b[^;]*;|^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL[ \t]+FP_CONTRACT|STDC|clang[ \t]+fp)\b[^\n]*\n)",
@@ -120,7 +118,7 @@ _FIRST = re.compile(
 
 
 def entry_of(text: bytes, body_start: int) -> int:
-    """Where the first declaration or statement may stand in the compound statement whose bracket is at `body_start`."""
+    """Where the first declaration or statement may be put in the compound statement whose bracket is at `body_start`."""
     place = body_start + 1
     while first := _FIRST.match(text, place):
         place = first.end()
@@ -128,7 +126,7 @@ def entry_of(text: bytes, body_start: int) -> int:
 
 
 def insert_statement(edits: Edits, place: int, statement: str) -> None:
-    """Insert statements or declarations behind another's end; a directive that follows needs a line of its own."""
+    """Insert statements or declarations after the end of another; a directive that follows needs a line of its own."""
     directive = re.compile(rb"[ \t]*#").match(edits.text, place)
     edits.insert(place, f"{statement}\n" if directive else statement)
 
@@ -140,8 +138,8 @@ def insert_at_entry(edits: Edits, body_start: int, declarations: str) -> None:
 
 @dataclass(frozen=True)
 class Parentheses:
-    """The list behind a function's name, in a declaration or a call: offsets of its brackets, and whether it
-    holds anything.
+    """The list after a function's name, in a declaration or a call: offsets of its brackets, and whether it contains
+    anything.
     """
 
     opening: int
@@ -165,7 +163,7 @@ def parentheses_after(text: bytes, name_stop: int) -> Parentheses:
 
 @dataclass(frozen=True)
 class Use:
-    """A function's name in the text: `declares` in declarations and definitions, else a use. `target`: see
+    """A function's name in the text: `declares` in declarations and definitions, otherwise a use. `target`: see
     Functions.
     """
 
@@ -194,7 +192,7 @@ class Function:
 class Functions:
     """The functions a program defines and where names of functions occur.
 
-    A target is the key of a function of the program's own, or None for what the engine brings.
+    A target is the key of one of the program's own functions, or None for what the engine provides.
     """
 
     def __init__(self, program: ParsedProgram) -> None:
@@ -218,8 +216,9 @@ class Functions:
         self._places = self._index()
 
     def unreached(self) -> list[Function]:
-        """Those that no kernel comes to, as far as names in bodies tell. They are forgotten, with all that stands in their
-        bodies: their declarations alone are left.
+        """Functions that no kernel reaches, as far as names in bodies show.
+
+        They are forgotten, with everything in their bodies; only their declarations remain.
         """
         holders = self.mentions(self.names)
         reached = {function.key for function in self.defined if function.kernel}
@@ -242,15 +241,16 @@ class Functions:
 
     @staticmethod
     def key(cursor: Cursor) -> int:
-        """What tells a declared function from others: where its first declaration's name stands; below zero for what the base header
-        declares, whose offsets would meet those of the text by chance.
+        """Distinguishes a declared function from others: the place of its first declaration's name.
+
+        It is negative for what the base header declares, whose offsets could coincide with those of the text.
         """
         first = cursor.canonical
         offset = int(first.location.offset)
         return offset if clang.in_text(first) else -1 - offset
 
     def _index(self) -> dict[str, list[int]]:
-        """Every identifier of the text with its offsets, those inside string literals left out."""
+        """Every identifier of the text with its offsets, except those inside string literals."""
         places: dict[str, list[int]] = {}
         quoted = [
             m.span()
@@ -267,7 +267,7 @@ class Functions:
 
     def line_at(self, offset: int) -> int:
         """The user's line."""
-        return clang.presumed(self.program.tu.get_location(clang.TEXT_FILE, offset)).line
+        return clang.line_at(self.program.tu.get_location(clang.TEXT_FILE, offset))
 
     def offsets(self, name: str) -> Sequence[int]:
         return self._places.get(name, ())
@@ -276,12 +276,12 @@ class Functions:
         return self._places.keys()
 
     def enclosing(self, offset: int) -> Function | None:
-        """The function whose definition holds the offset."""
+        """The function whose definition contains the offset."""
         index = bisect_right(self._starts, offset) - 1
         return self.defined[index] if index >= 0 and offset < self.defined[index].stop else None
 
     def mentions(self, names: Iterable[str]) -> dict[str, set[int]]:
-        """For every name: keys of the functions whose text spells it: a cheap first look."""
+        """For every name: keys of the functions whose text contains it, as a cheap first look."""
         found: dict[str, set[int]] = {}
         for name in names:
             holders = (self.enclosing(offset) for offset in self.offsets(name))
@@ -289,8 +289,8 @@ class Functions:
         return found
 
     def uses(self, name: str) -> list[Use]:
-        """Where `name` means a function, in order of the text. Members, variables and labels of that name are
-        no uses.
+        """Where `name` means a function, in the order of the text. Members, variables and labels of that name are not
+        uses.
         """
         found = []
         for offset in self.offsets(name):

@@ -1,5 +1,5 @@
-"""Which kernels cannot tell how their work-items are grouped: a launch that leaves the grouping open may then be
-grouped by each device as suits it, and by two devices in two ways.
+"""Which kernels cannot tell how their work-items are grouped: if a launch leaves the grouping open, each device may
+then choose its own.
 
 Decides by names alone: a kernel can tell if it, or a function whose name it mentions, mentions anything in OpenCL C
 that has to do with work-groups (6.15.1, 6.15.8, 6.15.11, 6.15.16, 6.15.18), including local memory. A function of the
@@ -15,7 +15,7 @@ from .source import ParsedProgram
 __all__ = ["blind_to_groups"]
 
 _NAMES = re.compile(r"[A-Za-z_]\w*")
-#: All that the grouping can be told by.
+#: Everything by which the grouping can be told.
 _OF_GROUPS = re.compile(
     r"get_local_\w+|get_enqueued_local_size|get_enqueued_num_sub_groups|get_group_id|get_num_groups|barrier"
     r"|(?:__)?local|\w*work_?group\w*|\w*sub_?group\w*|async_\w+|wait_group_events|memory_scope_\w+|intel_\w+"
@@ -24,14 +24,14 @@ _OF_GROUPS = re.compile(
 
 
 def blind_to_groups(program: ParsedProgram) -> frozenset[str]:
-    """The kernels that cannot tell. None where macros could not be expanded."""
+    """The kernels that cannot tell; none if macros could not be expanded."""
     if not program.exact:
         return frozenset()
     mentioned: dict[str, set[str]] = {}
     for function in program.functions():
         names = set(_NAMES.findall(program.text_of(function)))
         mentioned.setdefault(function.spelling, set()).update(names)
-    # What stands beside functions (variables, types) is anybody's.
+    # Names between functions (variables, types) may be used by any of them.
     return frozenset(name for name in program.kernels if not _sees(name, mentioned))
 
 

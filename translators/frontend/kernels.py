@@ -10,7 +10,31 @@ from enum import Enum
 
 from vdev.translators.values import dataclass
 
-__all__ = ["BUFFERS", "ArgInfo", "ArgKind", "CompileError", "KernelInfo", "Untranslatable"]
+__all__ = ["BUFFERS", "ArgInfo", "ArgKind", "CompileError", "KernelInfo", "Line", "Untranslatable"]
+
+
+class Line(int):
+    """A line of another file than the program's own text, and shown as such. Lines of the text are plain numbers.
+
+    >>> f"line {Line(3, 'common.h')}"
+    'line 3 of common.h'
+    """
+
+    file: str
+
+    def __new__(cls, number: int, file: str) -> Line:
+        line = super().__new__(cls, number)
+        line.file = file
+        return line
+
+    def __str__(self) -> str:
+        return f"{int(self)} of {self.file}"
+
+    def __format__(self, specification: str) -> str:
+        return format(int(self), specification) if specification else str(self)
+
+    def __reduce__(self) -> tuple[type[Line], tuple[int, str]]:
+        return Line, (int(self), self.file)
 
 
 class CompileError(Exception):
@@ -22,7 +46,7 @@ class CompileError(Exception):
 
 
 class Untranslatable(Exception):
-    """The program means something that translation cannot keep. `line`: the user's, or 0."""
+    """The program means something that translation cannot preserve. `line`: the user's, or 0."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
@@ -31,7 +55,7 @@ class Untranslatable(Exception):
 
 
 class ArgKind(str, Enum):
-    """What a kernel's argument is; as text, what OpenCL C calls it."""
+    """The kind of a kernel's argument; its text is OpenCL C's name for it."""
 
     GLOBAL = "global"
     CONSTANT = "constant"
@@ -42,7 +66,7 @@ class ArgKind(str, Enum):
     SAMPLER = "sampler"
     PIPE = "pipe"
     QUEUE = "queue"
-    UNKNOWN = "unknown"  #: of a kernel whose source is not known
+    UNKNOWN = "unknown"  #: in a kernel whose source is not known
 
     def __str__(self) -> str:
         return self.value

@@ -31,9 +31,9 @@ _ATOMICS = {
     "double": "f8",
 }
 _COMPONENTS = "xyzw"
-_MOST = 512  #: scalars in an element; a larger one has no layout here
+_MOST = 512  #: scalars in an element; for a larger one there is no layout here
 
-Scalar = tuple[int, str, str]  #: byte, NumPy's name of the type, where it is in C
+Scalar = tuple[int, str, str]  #: offset in bytes, NumPy's name of the type, and its name in C
 
 
 def element_types(program: ParsedProgram, kernel: str) -> Mapping[int, np.dtype[np.generic]]:

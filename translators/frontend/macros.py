@@ -23,7 +23,8 @@ _PASTES = frozenset({"##", "%:%:"})
 PREDEFINED = frozenset(
     {"__LINE__", "__FILE__", "__COUNTER__", "__INCLUDE_LEVEL__", "__BASE_FILE__", "__FILE_NAME__"}
 )
-#: Operators of conditions beside `defined`: what they ask of clang, and what of the folders of included files.
+#: Operators of conditions besides `defined`: the questions for clang, and the question about the folders of included
+#: files.
 ASKS_CLANG = frozenset(
     {
         "__has_attribute", "__has_builtin", "__has_c_attribute", "__has_constexpr_builtin", "__has_declspec_attribute",
@@ -31,15 +32,16 @@ ASKS_CLANG = frozenset(
     }
 )  # fmt: skip
 ASKS_FOLDERS = "__has_include"
-#: Names of extensions and features (OpenCL C specification 6.2.1): the target says which there are.
+#: Names of extensions and features (OpenCL C specification 6.2.1): the target says which exist.
 FEATURE = re.compile(r"cl_|__opencl_c_")
-#: Names that compilers define (C99 7.1.3), and two that some define in spite of it.
+#: Names that compilers define (C99 7.1.3), and two that some define although they should not.
 _RESERVED = re.compile(r"(?!__VA_ARGS__$|__VA_OPT__$)(?:_[A-Z_]|cl_|(?:unix|linux)$)")
-#: Gives the tokens of the next line, None where there is none; told whether the arguments have begun.
+#: Gives the tokens of the next line, None at the end; its argument says whether the arguments have begun.
 More = Callable[[bool], "list[Token] | None"]
-#: What stands in its parentheses counts where variable arguments are given (C23 6.10.4.1, and clang in every language).
+#: The text in its parentheses counts only if variable arguments are given (C23 6.10.4.1, and clang in every
+#: language).
 _OPTIONAL = "__VA_OPT__"
-#: What an empty argument is to `##` (C99 6.10.3.3p2).
+#: Stands for an empty argument of `##` (C99 6.10.3.3p2).
 _PLACEMARKER = Token("", TokenKind.PLACEMARKER)
 #: The variable arguments of a call that has not even a comma before them.
 _LEFT_OUT: list[Token] = []
@@ -47,7 +49,7 @@ _LEFT_OUT: list[Token] = []
 
 @dataclass(frozen=True)
 class Macro:
-    """A definition; `parameters` is None for an object-like macro. `listed` macros stay unexpanded in text
+    """A definition; `parameters` is None for an object-like macro. `listed` macros are not expanded in the text
     (engines know them).
     """
 
@@ -59,7 +61,7 @@ class Macro:
 
     @property
     def spelling(self) -> tuple[object, ...]:
-        """What makes two definitions the same one (C99 6.10.3p2)."""
+        """Equal for two definitions that count as the same (C99 6.10.3p2)."""
         return (
             self.parameters,
             self.variadic,
@@ -97,7 +99,7 @@ def parse_definition(text: str, *, listed: bool = False) -> Macro:
 
 
 def _check_operators(body: Sequence[Token], parameters: Sequence[str], variadic: bool) -> None:
-    """Raises Malformed for a `#` that nothing follows, and for what is not carried out here."""
+    """Raises Malformed for a `#` that nothing follows, and for operators that are not supported here."""
     for index, token in enumerate(body):
         if token.text in HASHES and (index + 1 == len(body) or body[index + 1].text not in parameters):
             raise Malformed("'#' is not followed by a macro parameter")
@@ -119,7 +121,7 @@ def definitions(lines: Sequence[str]) -> Iterator[Macro]:
 
 
 class _Piece(NamedTuple):
-    """What stands for a part of a macro's body up to `stop`, and whether white space comes before it and at its end."""
+    """What replaces a part of a macro's body up to `stop`, and whether white space comes before it and at its end."""
 
     tokens: list[Token]
     stop: int
@@ -131,16 +133,16 @@ class Expander:
     """Expands macros in the definitions now in force."""
 
     def __init__(self, macros: Mapping[str, Macro], answers: Mapping[str, str | None] | None = None) -> None:
-        #: Definitions now in force; engine-known ones are `listed`.
+        #: Definitions now in force; those that engines know are `listed`.
         self.macros: dict[str, Macro] = dict(macros)
-        #: The file that __FILE__ stands for, and how many files include it.
+        #: The file that __FILE__ stands for, and the depth of inclusion.
         self.file = ""
         self.base_file = ""
         self.include_level = 0
         self._counter = 0
-        #: What is known of names and questions that the compiler itself answers (None: not defined, or no).
+        #: What is known of names and questions that only the compiler itself answers (None: not defined, or no).
         self.answers: dict[str, str | None] = dict(answers or {})
-        #: Which of those counted. What each is asked: a name, or a call such as `__has_builtin(f)`.
+        #: Which of those mattered. Each is a name, or a call such as `__has_builtin(f)`.
         self.asked: set[str] = set()
         #: Names that the program has undefined.
         self.undefined: set[str] = set()
@@ -150,8 +152,8 @@ class Expander:
     ) -> list[Token]:
         """Tokens with every macro expanded.
 
-        `more` gives the next line's tokens. `condition`: the tokens are of `#if`, so macros that stay in text
-        count too, and `defined` has its meaning.
+        `more` gives the next line's tokens. `condition`: the tokens are those of an `#if`, so macros that stay in the
+        text are expanded too, and `defined` has its meaning.
         """
         pending = list(reversed(tokens))
         done: list[Token] = []
@@ -184,7 +186,7 @@ class Expander:
         return done
 
     def _operator(self, name: str, pending: list[Token]) -> Token | None:
-        """The value of an operator of conditions with the operands that come next; None where `name` is none."""
+        """The value of an operator of conditions with the operands that come next; None if `name` is not one."""
         if name == "defined":
             return self._defined(pending)
         if name in ASKS_CLANG:
@@ -194,7 +196,7 @@ class Expander:
         return None
 
     def _push(self, pending: list[Token], token: Token, body: list[Token], gap: bool) -> None:
-        """Put what stands for `token` before what follows it; `gap`: with white space between them."""
+        """Put what replaces `token` before what follows it; `gap`: with white space between them."""
         if body:
             body[0] = _with_space(body[0], token.space)
         if pending and (gap or (token.space and not body)):
@@ -231,7 +233,7 @@ class Expander:
         )
 
     def _of_compiler(self, name: str) -> Macro | None:
-        """What the compiler itself has defined `name` to be. The names of extensions and features are the target's."""
+        """The compiler's own definition of `name`. The target knows the names of extensions and features."""
         if name in self.undefined or name in PREDEFINED or not _RESERVED.match(name):
             return None
         self.asked.add(name)
@@ -241,11 +243,11 @@ class Expander:
         return None if value is None else Macro(name, _body(tokenize(value)), listed=True)
 
     def has_include(self, operand: list[Token]) -> bool:
-        """Whether `#include` of what these tokens name would find a file."""
+        """Whether an `#include` with these tokens would find a file."""
         raise Malformed("no file can be included here")
 
     def _operand(self, operator: str, pending: list[Token]) -> list[Token]:
-        """Take the tokens in the parentheses that follow, as they are: clang does not expand them either."""
+        """Take the tokens in the parentheses that follow, unchanged: clang does not expand them either."""
         if not pending or pending.pop().text != "(":
             raise Malformed(f"missing '(' after '{operator}'")
         found: list[Token] = []
@@ -269,7 +271,7 @@ class Expander:
         return Token("0" if value is None else value, TokenKind.NUMBER, True)
 
     def _defined(self, pending: list[Token]) -> Token:
-        """The value of `defined`, whose operand comes next; from a macro's expansion too, as in clang."""
+        """The value of `defined`, whose operand comes next; also within a macro's expansion, as in clang."""
         words = [token.text for token in pending[:-4:-1]]
         if words[:1] == ["("] and words[2:] == [")"]:
             name = words[1]
@@ -326,10 +328,10 @@ class Expander:
     def _substitute(
         self, macro: Macro, arguments: Mapping[str, list[Token]], hide: frozenset[str], line: int
     ) -> tuple[list[Token], bool]:
-        """What stands in place of a macro that ends on `line`, and whether it ends with white space.
+        """What replaces a macro that ends on `line`, and whether it ends with white space.
 
-        All of it is on that line for clang, which goes by where a macro call ends; what arguments have of lines
-        themselves is expanded before.
+        For clang all of it is on that line, the one where a macro call ends; arguments that refer to their own lines
+        are expanded before.
         """
         result, gap = self._replaced(macro, macro.body, arguments, {})
         tokens = [
@@ -344,14 +346,14 @@ class Expander:
         arguments: Mapping[str, list[Token]],
         expanded: dict[str, list[Token]],
     ) -> tuple[list[Token], bool]:
-        """The body with arguments put in, `#` and `##` carried out (C99 6.10.3.1 to 6.10.3.3), and whether it ends with
-        white space, which strings that are made of it show.
+        """The body with arguments put in, and `#` and `##` carried out (C99 6.10.3.1 to 6.10.3.3); and whether it
+        ends with white space, which shows in strings that are made from it.
 
         `expanded`: arguments that have been expanded, which happens once.
         """
         result: list[Token] = []
         index = 0
-        paste = gap = False  # whether `##` and white space come before what is looked at
+        paste = gap = False  # whether `##` and white space come before the current token
         while index < len(body):
             token = body[index]
             if token.text in _PASTES:
@@ -385,7 +387,7 @@ class Expander:
         expanded: dict[str, list[Token]],
         paste: bool,
     ) -> _Piece:
-        """What stands in place of what begins at `index` of the body; `paste`: behind `##`."""
+        """What replaces the part that begins at `index` of the body; `paste`: after `##`."""
         token, stop = body[index], index + 1
         if token.text in HASHES and macro.parameters is not None:
             return _Piece([_stringized(arguments[body[stop].text])], stop + 1)
@@ -412,7 +414,7 @@ class Expander:
 
 
 def _parenthesized(body: Sequence[Token], start: int) -> Sequence[Token]:
-    """The tokens within the parentheses that begin at `start`. Raises Malformed where none do."""
+    """The tokens within the parentheses that begin at `start`. Raises Malformed if there are none."""
     depth = 0
     for index in range(start, len(body)):
         depth += (body[index].text == "(") - (body[index].text == ")")
@@ -430,15 +432,16 @@ def _rest(macro: Macro) -> str:
 
 
 def _paste_rest(result: list[Token], arguments: Mapping[str, list[Token]], rest: str) -> None:
-    """GNU: `, ## __VA_ARGS__` pastes nothing, and drops the comma where these arguments are left out. In strict C99 the comma
-    stays where there is no other parameter; OpenCL C is strict to clang.
+    """GNU: `, ## __VA_ARGS__` pastes nothing, and drops the comma if these arguments are left out.
+
+    In strict C99 the comma stays if there is no other parameter; clang treats OpenCL C as strict.
     """
     if arguments[rest] is _LEFT_OUT and len(arguments) > 1:
         result[-1] = _PLACEMARKER
 
 
 def _joined(left: Token, right: list[Token], gap: bool) -> list[Token]:
-    """What `##` makes of two operands (C99 6.10.3.3p3); `gap`: white space before the left one, where it is empty."""
+    """What `##` makes of two operands (C99 6.10.3.3p3); `gap`: white space before the left one, if it is empty."""
     if not right:
         return [left]
     if left is _PLACEMARKER:

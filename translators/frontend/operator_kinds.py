@@ -1,5 +1,6 @@
-"""Which operators OpenCL C has (specification 6.3), and of which kind. `interpreter.operators` says what each results
-in."""
+"""Which operators OpenCL C has (specification 6.3), and of which kind. `interpreter.operators` says what the result
+of each is.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from enum import Enum, auto
 
 
 class Binary(Enum):
-    """Operators of two operands; assignment and `,` are no calculations."""
+    """Operators with two operands that calculate; assignment and `,` do not."""
 
     MULTIPLY = auto()
     DIVIDE = auto()
@@ -30,7 +31,7 @@ class Binary(Enum):
 
 
 class Unary(Enum):
-    """Operators of one operand that give a value."""
+    """Operators with one operand that give a value."""
 
     PLUS = auto()
     MINUS = auto()
@@ -39,14 +40,14 @@ class Unary(Enum):
 
 
 class Joining(Enum):
-    """Operators of two operands that calculate nothing."""
+    """Operators with two operands that calculate nothing."""
 
     ASSIGN = auto()
     COMMA = auto()
 
 
 class Placed(Enum):
-    """Operators of one operand that have to do with where it is."""
+    """Operators with one operand that concern its place."""
 
     ADDRESS = auto()
     DEREFERENCE = auto()
@@ -54,7 +55,7 @@ class Placed(Enum):
     LOWER = auto()  #: `--`
 
 
-#: Operators whose result says whether something holds.
+#: Operators whose result is a truth value.
 COMPARISONS = frozenset(
     (Binary.LESS, Binary.GREATER, Binary.LESS_EQUAL, Binary.GREATER_EQUAL, Binary.EQUAL, Binary.NOT_EQUAL)
 )

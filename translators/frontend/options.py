@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from vdev.translators.values import dataclass
 
-#: What clang judges in the user's text.
+#: Options that only clang needs, for the user's text.
 _FOR_CLANG = re.compile(r"-w|-W(?![lap],).*|-cl-single-precision-constant")
-#: What is not for an engine that gets a text of ours: it asks for messages, or makes errors of them.
+#: Options that an engine with our text must not get: they ask for messages, or turn them into errors.
 _MESSAGES = re.compile(r"-W(?!no-).*")
-#: Options whose value may be a word of its own.
+#: Options whose value may be a separate word.
 _WITH_VALUE = ("-x", "-s", "-triple", "-cl-nv-maxrregcount", "-cl-nv-opt-level", "-cl-nv-arch")
 #: What may include a file: the word itself, or one cut in two by a line's end.
 _INCLUDES = re.compile(r"include|(?:\\|\?\?/)\s*$", re.MULTILINE)
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"""[^\s"'\\]+""")
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """`given`: one entry an option word. `macros`: (name, value) of -D in order, value None for -U.
+    """`given`: one entry for each option word. `macros`: (name, value) of -D in order, value None for -U.
     `c_version`: of -cl-std. `for_clang`: for the text that the user wrote.
     """
 
@@ -38,7 +38,7 @@ class BuildOptions:
 
     @property
     def for_expanded(self) -> tuple[str, ...]:
-        """Of clang's options those for a text of ours: what may be there, and no messages."""
+        """Clang's options for a text of ours: what it may contain, and no messages."""
         kept = (word for word in self.for_clang if not _MESSAGES.fullmatch(word))
         return (*kept, "-w")
 
@@ -79,7 +79,7 @@ def split_options(text: str) -> list[str]:
     current: list[str] | None = None
     quote = ""
     index = 0
-    closed = 0  # behind the second of two single quotes that stay
+    closed = 0  # after the second of two single quotes that stay
     while index < len(text):
         character = text[index]
         index += 1

@@ -28,7 +28,7 @@ MAIN_FILE = "<kernel>"
 GENERATED_FILE = "<generated>"
 _MAX_INCLUDE_DEPTH = 200
 
-# A quote that nothing closes (`don't` in a part that is skipped) hides the rest of its line, as in clang.
+# An unclosed quote (`don't` in a part that is skipped) hides the rest of its line, as in clang.
 _COMMENT = re.compile(
     r"""//[^\n]*|/\*.*?\*/|(?P<open>/\*)|"(?:\\.|[^"\\\n])*(?:"|(?=\n)|$)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|$)""",
     re.DOTALL,
@@ -38,15 +38,15 @@ _DIRECTIVE = re.compile(r"\s*(?:#|%:)\s*([A-Za-z_]\w*)?(.*)", re.DOTALL)
 _VERBATIM_PRAGMAS = ("OPENCL", "STDC", "once")
 _DIRECTIVE_MARKS = ("#", "%:")
 _OPENING = ("if", "ifdef", "ifndef")
-#: Directives that go on with another condition (elifdef and elifndef: C23 6.10.1, and clang in every language).
+#: Directives that continue with another condition (elifdef and elifndef: C23 6.10.1, and clang in every language).
 _ALTERNATIVES = {"elif": "if", "elifdef": "ifdef", "elifndef": "ifndef"}
 _CONDITIONALS = frozenset({*_OPENING, *_ALTERNATIVES, "else", "endif"})
-#: Pragmas whose second word says which they are.
+#: Pragmas that are named by their second word.
 _FAMILIES = ("clang", "GCC")
 _BLANKS = " \t\v\f"
-#: A backslash at a line's end; clang lets blanks follow it.
+#: A backslash at a line's end; clang allows blanks after it.
 _SPLICE = re.compile(rf"\\[{_BLANKS}]*$")
-#: C99 5.2.1.1; clang replaces them in OpenCL C, whose versions are strict ones of C99 to it.
+#: C99 5.2.1.1; clang replaces them in OpenCL C, since it treats its versions as strict C99.
 _TRIGRAPHS = {"=": "#", "(": "[", "/": "\\", ")": "]", "'": "^", "<": "{", "!": "|", ">": "}", "-": "~"}
 _TRIGRAPH = re.compile(r"\?\?([=(/)'<!>-])")
 
@@ -69,7 +69,7 @@ class Preprocessed:
 
 
 class Line(NamedTuple):
-    """A logical line (C99 5.1.1.2, phases 1 to 3): the first of its physical lines, from 1, how many they are, its text
+    """A logical line (C99 5.1.1.2, phases 1 to 3): the first of its physical lines, from 1, their number, its text
     without comments, splices and trigraphs, and the positions in it at which a physical line begins.
     """
 
@@ -106,7 +106,7 @@ def logical_lines(source: str) -> list[Line]:
 
 
 def _spliced(physical: list[str], index: int, before: str, breaks: list[int]) -> tuple[str, int]:
-    """`before` and the line at `index` with those that are joined to it, and the index behind them."""
+    """`before` and the line at `index` with those that are joined to it, and the index after them."""
     if before:
         breaks.append(len(before))
     text = before + physical[index]
@@ -121,7 +121,9 @@ def _spliced(physical: list[str], index: int, before: str, breaks: list[int]) ->
 
 def _without_comments(text: str, breaks: list[int]) -> tuple[str, bool]:
     """Text with comments blanked; True if a block comment is still open (then it has to be tried again with the next
-    line). `breaks` are moved along once no comment is open.
+    line).
+
+    `breaks` are adjusted once no comment is open.
     """
     if "/*" not in text and "//" not in text:
         return text, False
@@ -131,7 +133,7 @@ def _without_comments(text: str, breaks: list[int]) -> tuple[str, bool]:
     for match in _COMMENT.finditer(text):
         found = match.group()
         if match.lastgroup == "open":
-            # An open comment hides everything after it, quotes included.
+            # An open comment hides everything after it, including quotes.
             return text, True
         if found[0] != "/":
             continue
@@ -152,7 +154,7 @@ def _file_lines(path: str, modified_ns: int, nbytes: int) -> list[Line]:
 
 @dataclass
 class _Branch:
-    """One `#if … #endif`: whether its surroundings are read, a branch was taken, this one is."""
+    """One `#if … #endif`: whether the text around it is read, whether a branch was taken, and whether this one is."""
 
     outer: bool
     taken: bool
@@ -162,7 +164,7 @@ class _Branch:
 
 @dataclass
 class _File:
-    """A file being read; `shift` is what a `#line` of the user's added to the numbers that follow."""
+    """A file being read; `shift` is what a `#line` of the user's has added to the numbers that follow."""
 
     name: str
     path: str | None
@@ -208,12 +210,12 @@ class Preprocessor(Expander):
         self.doubts: list[str] = []
         self.included: list[str] = []
         self.sought: set[str] = set()
-        #: Names that make a line worth expanding.
+        #: Names that make it necessary to expand a line.
         self._expandable = {name for name, macro in self.macros.items() if not macro.listed} | PREDEFINED
         #: As in `Preprocessed`.
         self.pragmas: list[tuple[str | None, int, bool]] = []
         self._once: set[str] = set()
-        #: What `#pragma push_macro` has kept.
+        #: What `#pragma push_macro` has saved.
         self._pushed: dict[str, list[Macro | None]] = {}
         self._output = _Output()
         self._files: list[_File] = []
@@ -345,7 +347,7 @@ class Preprocessor(Expander):
         self._output.emit(file.name, line.first + file.shift, text)
 
     def _keep_macro(self, words: Sequence[str]) -> None:
-        """`#pragma push_macro("NAME")` and `pop_macro`, which clang has from other compilers."""
+        """`#pragma push_macro("NAME")` and `pop_macro`, which clang has adopted from other compilers."""
         if (
             len(words) != 4
             or words[1] != "("
@@ -365,7 +367,7 @@ class Preprocessor(Expander):
         found = self.expand(tokens)
         if not found or not found[0].text.isdigit():
             raise Malformed("#line directive requires a positive integer")
-        # The line behind the one that the number stands on.
+        # The line after the one with the number.
         file.shift += int(found[0].text) - (found[0].line + 1)
         if len(found) > 1:
             name = found[1].text
@@ -445,14 +447,14 @@ class Preprocessor(Expander):
 
 
 def _holds(words: Sequence[str]) -> bool:
-    """Whether the condition of these tokens holds; clang is asked where it is not a plain one. Raises Malformed."""
+    """Whether the condition of these tokens holds; clang is asked if it is not a plain one. Raises Malformed."""
     try:
-        # How wide intmax_t is depends on the compiler's target: 64 bits, or 128.
+        # The width of intmax_t depends on the compiler's target: 64 bits, or 128.
         answers = {evaluate_condition(words, bits) for bits in (64, 128)}
     except Malformed as error:
         answers, refusal = set(), error
     if len(answers) != 1:
-        # What is still a name is no macro any more, whatever clang has predefined.
+        # A name that is left is no longer a macro, whatever clang has predefined.
         plain = (str(int(word == "true")) if NAME.fullmatch(word) else word for word in words)
         answer = clang.holds(" ".join(plain))
         if answer is None:

@@ -57,7 +57,7 @@ _UNSIGNED = {
     "unsigned long": "ulong",
 }
 
-#: Answers to `Preprocessed.asked`; for what is left out clang's own count. May raise whatever ends a build.
+#: Answers to `Preprocessed.asked`; clang's own are used for those left out. May raise whatever ends a build.
 Ask = Callable[[frozenset[str]], Mapping[str, str | None]]
 
 _TABLE_EXTENSIONS = (
@@ -75,12 +75,12 @@ _POINTERS = {
 class ParsedProgram:
     """A valid program.
 
-    `preprocessed`: macro-free text whose `#line` directives lead back to the user's lines; `tu` is its
-    translation unit, so cursors' offsets are byte positions in `preprocessed` (UTF-8). `exact` is False where
-    the text could not be made macro-free: then `preprocessed` and `tu` are of the original source and
-    positions must not be used for rewriting; `doubts` says why. `engine_options` are the options less -D, -U
-    and -I, for compiling text made from `preprocessed`. `sought`: every path at which a file to be included was
-    looked for; None where clang alone knows which were.
+    `preprocessed`: macro-free text whose `#line` directives lead back to the user's lines; `tu` is its translation
+    unit, so cursors' offsets are byte positions in `preprocessed` (UTF-8). `exact` is False if the text could not be
+    made macro-free: then `preprocessed` and `tu` are of the original source and positions must not be used for
+    rewriting; `doubts` says why. `engine_options` are the options without -D, -U and -I, for compiling text made from
+    `preprocessed`. `sought`: every path at which a file to be included was looked for; None if only clang knows which
+    these were.
     """
 
     source: str
@@ -121,7 +121,7 @@ class ParsedProgram:
 def _expand_asking(
     source: str, options: BuildOptions, target: Target, ask: Ask | None
 ) -> tuple[Preprocessed, Target]:
-    """The expanded text, and the target with all that the device's own compiler has answered on the way."""
+    """The expanded text, and the target with everything that the device's own compiler has answered on the way."""
     text = _expand(source, options, target)
     sought = text.sought
     while ask is not None and (asked := text.asked - dict(target.answers).keys()):
@@ -138,7 +138,7 @@ def parse_program(
 ) -> ParsedProgram:
     """Preprocess and parse. Raises CompileError with clang's messages if the program is not valid.
 
-    `ask`: answers for the device's own compiler, where conditions ask what compilers have defined.
+    `ask`: gives the answers of the device's own compiler, if conditions ask what compilers have defined.
     """
     target = target or Target()
     source = source.removeprefix("\ufeff")
@@ -168,7 +168,7 @@ def parse_program(
 
 
 def _hard(doubts: Sequence[str]) -> list[str]:
-    """The doubts without those that clang need only be asked for a message about."""
+    """The doubts, without those for which clang only has to be asked for a message."""
     return [doubt for doubt in doubts if not doubt.endswith("redefined") and not doubt.startswith("#warning")]
 
 
@@ -177,7 +177,7 @@ def _errors(unit: clang.TranslationUnit) -> list[str]:
 
 
 def _judge(source: str, arguments: list[str], prologue: str, written: clang.TranslationUnit) -> str:
-    """clang's messages about what the user wrote, in which as_type() is an operation. Raises CompileError."""
+    """clang's messages about what the user wrote, where as_type() is an operation. Raises CompileError."""
     if "-DVDEV_AS_TYPE" in arguments:
         as_macros = [
             "-DVDEV_AS_MACRO" if argument == "-DVDEV_AS_TYPE" else argument for argument in arguments
@@ -227,7 +227,8 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
     macros = dict(predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math))
     try:
         for name, value in options.macros:
-            # The header that every program finds included comes after the options, natively too: its constants stay.
+            # The header that every program includes implicitly comes after the options, as natively: its constants
+            # stay.
             if name.partition("(")[0] in base_macros():
                 continue
             if value is None:
@@ -240,7 +241,8 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
     undefined = frozenset(name for name, value in options.macros if value is None) - macros.keys()
     folders = (*options.include_dirs, *target.include_dirs)
     text = preprocess(source, macros, folders, dict(target.answers) | dict.fromkeys(undefined))
-    # Passes that edit the text look for braces and brackets. Macros see how a token is spelled: not before they are expanded.
+    # Passes that edit the text look for braces and brackets. Macros see how a token is spelled, so this comes after
+    # their expansion.
     return replace(text, text=without_digraphs(text.text))
 
 
@@ -248,16 +250,16 @@ def _language(options: BuildOptions, target: Target) -> list[str]:
     # clang 18 knows language versions up to 3.0; later engines are asked for by the same name.
     version = min(options.c_version or target.c_version, 300)
     arguments = [f"-cl-std=CL{version // 100}.{version // 10 % 10}"]
-    # clang's table declares the functions of these only where a header has defined their names.
+    # clang's table declares these functions only if a header has defined their names.
     arguments += [f"-D{name}=1" for name in target.extensions if name.startswith(_TABLE_EXTENSIONS)]
     return arguments
 
 
 def _prologue(options: BuildOptions, target: Target, text: Preprocessed) -> str:
-    """What makes clang see, in the original source, the macros that `_expand` uses."""
+    """Makes clang see, in the original source, the macros that `_expand` uses."""
     macros = predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math)
     found: dict[str, str | None] = dict(_answered(target, text))
-    # What clang has of itself and the target has not. Others stay: clang's table of functions asks for them.
+    # What clang predefines and the target does not. Others stay: clang's table of functions asks for them.
     found |= dict.fromkeys(name for name in text.asked if FEATURE.match(name))
     for macro in macros.values():
         if not macro.listed:
@@ -270,14 +272,14 @@ def _prologue(options: BuildOptions, target: Target, text: Preprocessed) -> str:
 
 
 def _answered(target: Target, text: Preprocessed) -> dict[str, str | None]:
-    """The names among what the device's compiler was asked about."""
+    """The names among the questions that the device's compiler was asked."""
     names = (name for name in text.asked if NAME.fullmatch(name) and not FEATURE.match(name))
     answers = dict(target.answers)
     return {name: answers[name] for name in names if name in answers}
 
 
 def _defines(macros: Mapping[str, str | None]) -> str:
-    """Directives that define macros (None: undefine them), whatever they are now."""
+    """Directives that define macros (None: undefine them), whatever they are before."""
     lines = []
     for name, value in macros.items():
         lines.append(f"#undef {name.partition('(')[0]}")
@@ -290,7 +292,7 @@ def _defines(macros: Mapping[str, str | None]) -> str:
 
 
 def _attributes(function: Cursor, text: bytes) -> list[str]:
-    """The texts of a function's attributes, `__kernel` among them."""
+    """The texts of a function's attributes, including `__kernel`."""
     found = []
     for child in function.get_children():
         if child.kind.is_attribute():
@@ -300,7 +302,7 @@ def _attributes(function: Cursor, text: bytes) -> list[str]:
 
 
 def _printed_attributes(function: Cursor) -> list[str]:
-    """The same in a text with macros, where positions say little: as clang prints them, with their values."""
+    """The same in a text with macros, whose positions say little: as clang prints them, with their values."""
     head = clang.printed(function).partition("{")[0]
     return re.findall(r"\b(?:__)?kernel\b|(?<=__attribute__\(\()\w+\(.*?\)(?=\)\))", head)
 
@@ -327,7 +329,7 @@ def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
                 function.get_arguments(), clang.parameter_types(function), strict=True
             )
         ),
-        line=clang.presumed(function.location).line,
+        line=clang.line_at(function.location),
         reqd_work_group_size=_sizes(known.get("reqd_work_group_size")),
         work_group_size_hint=_sizes(known.get("work_group_size_hint")),
         vec_type_hint=known.get("vec_type_hint"),
@@ -336,7 +338,7 @@ def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
 
 
 def _sizes(text: str | None) -> tuple[int, int, int] | None:
-    """Three integer constant expressions' values; None where one needs more than a preprocessor."""
+    """The values of three integer constant expressions; None if one needs more than a preprocessor."""
     if text is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """The parts of clang's syntax tree that the access analysis needs: a class for each kind of expression and statement.
 
-Decides what there is in a tree (`syntax_reader` makes them), and what a part of one changes or does.
+Decides what there is in a tree (`syntax_reader` makes them), and what a part of a tree changes or does.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Expression:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntLiteral(_Expression):
-    """An integer that clang has worked out."""
+    """An integer constant, evaluated by clang."""
 
     number: int
 
@@ -79,7 +79,7 @@ class FunctionName(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use(_Expression):
-    """A variable's name. `key`: its declaration's."""
+    """A variable's name. `key`: its declaration's key."""
 
     key: int
     name: str
@@ -95,7 +95,9 @@ class Index(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member(_Expression):
-    """`base.name`, or `base->name` where it is an `arrow`. `bits`: of a bit-field what is read and written with it."""
+    """`base.name`, or `base->name` if it is an `arrow`. `bits`: for a bit-field, the bytes that are read and written
+    with it.
+    """
 
     base: Expression
     byte: int
@@ -105,7 +107,7 @@ class Member(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Swizzle(_Expression):
-    """Components of a vector, in their order; `base` is a pointer where it is an `arrow`."""
+    """Components of a vector, in their order; `base` is a pointer if it is an `arrow`."""
 
     base: Expression
     components: tuple[int, ...]
@@ -153,7 +155,7 @@ class Assign(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Update(_Expression):
-    """`target += value` and its like."""
+    """`target += value` and similar."""
 
     operator: Binary
     target: Expression
@@ -162,7 +164,7 @@ class Update(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Increment(_Expression):
-    """`++` and `--`: by how much, and whether the value is the one before."""
+    """`++` and `--`: by how much, and whether the result is the value before."""
 
     target: Expression
     by: int
@@ -178,7 +180,7 @@ class Cast(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread(_Expression):
-    """A `bool` on its way into a vector: what is true becomes all bits (OpenCL C 6.2.2)."""
+    """A `bool` converted to a vector: true becomes all bits (OpenCL C 6.2.2)."""
 
     operand: Expression
 
@@ -209,7 +211,9 @@ class Conditional(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(_Expression):
-    """A call. `key`: which of the program's functions of the name it is; None for one that the program does not define."""
+    """A call. `key`: tells which of the program's functions of that name it is; None for one that the program does
+    not define.
+    """
 
     name: str
     key: int | None
@@ -232,7 +236,7 @@ class Block(_Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque(_Expression):
-    """Something that is not followed, made of `parts`."""
+    """Something that is not followed, consisting of `parts`."""
 
     parts: tuple[Node, ...] = ()
 
@@ -249,7 +253,7 @@ class Compound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declare:
-    """Declarations of variables; none where it declares something else."""
+    """Declarations of variables; none if something else is declared."""
 
     variables: tuple[Variable, ...]
 
@@ -265,13 +269,13 @@ class If:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """A loop of any form; what it has not is None. `assigned`: declarations that it may assign."""
+    """A loop of any form; parts that it lacks are None. `assigned`: declarations that it may assign."""
 
     init: Node | None
-    before: Expression | None  #: the condition to enter the body
+    before: Expression | None  #: the condition for entering the body
     body: Node
     step: Expression | None
-    after: Expression | None  #: the condition to go on behind the body
+    after: Expression | None  #: the condition after the body for continuing
     line: int | None
     assigned: frozenset[int]
 
@@ -336,7 +340,7 @@ Node: TypeAlias = Expression | Statement
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:  # noqa: C901 (a case for each kind)
-    """What a node is made of, in the order of the text."""
+    """What a node consists of, in the order of the text."""
     match node:
         case IntLiteral() | FloatLiteral() | StringLiteral() | FunctionName() | Use():
             return ()
@@ -403,20 +407,20 @@ def has_effects(node: Node) -> bool:
 
 
 def is_arithmetic(node: Node) -> bool:
-    """Whether an expression is made of numbers alone: no memory, no calls."""
+    """Whether an expression consists of numbers alone: no memory, no calls."""
     plain = IntLiteral | UnaryOperation | BinaryOperation | Cast | Conditional | InitialiserList | Spread
     return isinstance(node, plain) and all(map(is_arithmetic, parts_of(node)))
 
 
 def behind_labels(statement: Node) -> Node:
-    """The statement that case labels stand in front of; one without any is its own."""
+    """The statement after case labels; a statement without labels is itself."""
     while isinstance(statement, Label):
         statement = statement.statement
     return statement
 
 
 def has_labels(node: Node) -> bool:
-    """Whether labels of a `switch` around `node` stand in it."""
+    """Whether labels of a `switch` around `node` are inside it."""
     if isinstance(node, Label):
         return True
     return not isinstance(node, Switch) and any(map(has_labels, parts_of(node)))

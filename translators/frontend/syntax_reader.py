@@ -1,12 +1,12 @@
 """Reads clang's syntax tree into the objects of `syntax` and `types`.
 
-Decides what each libclang cursor is (libclang shows implicit conversions, swizzles and reinterpretations
-alike as "unexposed" expressions); never interprets anything. Trees are made per function, when first asked
-for.
+Decides what each libclang cursor is (libclang shows implicit conversions, swizzles and reinterpretations alike as
+"unexposed" expressions); never interprets anything. Trees are made for one function at a time, at the first request.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -83,11 +83,11 @@ if TYPE_CHECKING:
 #: With these words, a variable has the type of an expression.
 _DEDUCED = (b"typeof", b"__auto_type")
 
-#: What reading a node takes (see `effort`).
+#: The cost of reading a node (see `effort`).
 _STEPS = 7
 
 _lib: Any = clang.opened_library()
-#: Without these words, an expression of one operand that clang does not name is a conversion or a swizzle.
+#: Without these words, an expression with one operand that clang does not name is a conversion or a swizzle.
 _RARE = (b"__builtin", b"_Generic", b"offsetof", b"va_arg", b"__c11_", b"__opencl_atomic")
 _NOT_EXPRESSIONS = {
     CursorKind.TYPE_REF,
@@ -105,14 +105,18 @@ class SyntaxReader:
         unit = program.tu
         self.unit = unit
         self.text = program.preprocessed.encode("utf-8", "surrogateescape")
-        self.exact = program.exact  #: the text is free of macros, so that it may be looked at
-        #: whether there may be expressions of one operand that clang shows like implicit conversions
+        self.exact = program.exact  #: the text is free of macros, so it may be looked at
+        #: whether there may be expressions with one operand that clang shows like implicit conversions
         self._has_rare = any(word in self.text for word in _RARE)
         self._deduces = not self.exact or any(word in self.text for word in _DEDUCED)
         self._reads_arrays = (
             False  #: whether a function that was read has a parameter that is written as an array
         )
         self._generated = GENERATED_FILE.encode() in self.text
+        #: whether there are lines of other files than the text: of those that it includes, or that it says itself
+        self._has_files = (
+            re.search(rb'^[ \t]*#[ \t]*line[ \t]+\d+[ \t]+"', self.text, re.MULTILINE) is not None
+        )
         types = TypeReader()
         self.ctype, self._type_of = types.read, types.of
         self._functions: dict[tuple[str, int | None], tuple[Function | None, int]] = {}
@@ -127,9 +131,8 @@ class SyntaxReader:
     # functions --------------------------------------------------------------------------------------
 
     def function(self, name: str, key: int | None = None) -> Function | None:
-        """The function of a name (see `Call.key`); None where it has no body in the program.
-
-        Takes the same number of steps whether it has been read before or not.
+        """The function with that name (see `Call.key`); None if it has no body in the program. Takes the same number
+        of steps whether it has been read before or not.
         """
         place = name, key
         known = self._functions.get(place)
@@ -146,7 +149,7 @@ class SyntaxReader:
 
     @property
     def reached(self) -> int | None:
-        """The user's line of the last statement that was begun to be read."""
+        """The user's line of the last statement that was begun."""
         return None if self._reached is None else self.line(self._reached)
 
     def _count(self) -> None:
@@ -176,7 +179,9 @@ class SyntaxReader:
         """The user's line; None in text that no user wrote."""
         if self._generated and clang.presumed(cursor.location).file == GENERATED_FILE:
             return None
-        return clang.presumed_line(cursor) or None
+        if self._has_files:
+            return clang.line_at(cursor.location) or None
+        return clang.presumed_line(cursor) or None  # which costs less
 
     # statements -------------------------------------------------------------------------------------
 
@@ -250,7 +255,7 @@ class SyntaxReader:
         node = None if init is None else self.expression(init)
         ctype = self.ctype(cursor.type)
         if isinstance(ctype, CArray) and self._reads_arrays and self._deduces:
-            # It may be a pointer: clang shows one whose type is that of such a parameter as an array, too.
+            # It may be a pointer: clang also shows a pointer as an array if its type is that of such a parameter.
             raise Unsupported(
                 "an array beside parameters that are arrays and deduced types", self.line(cursor)
             )
@@ -272,7 +277,7 @@ class SyntaxReader:
 
     def _for(self, cursor: Cursor) -> Loop:
         *parts, body = clang.children(cursor)
-        # libclang leaves out absent clauses: the semicolons tell which are there.
+        # libclang leaves out absent clauses: the semicolons show which are there.
         clauses = dict(zip(self._clauses(cursor, parts, body), parts, strict=True))
         init, before, step = (clauses.get(position) for position in range(3))
         return self._loop(
@@ -309,7 +314,9 @@ class SyntaxReader:
         return [0 if start < first else 1 if start < second else 2 for start in starts]
 
     def _semicolons(self, cursor: Cursor, body: Cursor) -> tuple[int, int]:
-        """Where the clauses of a `for` end: at clang's own tokens, as literals and comments may have any text."""
+        """Where the clauses of a `for` end: found with clang's own tokens, as literals and comments may contain any
+        text.
+        """
         found: list[int] = []
         depth = 0
         for token in self._tokens(*clang.extent_of(cursor)[:1], clang.extent_of(body)[0]):
@@ -320,14 +327,14 @@ class SyntaxReader:
                 depth += 1
             elif spelling == ")":
                 depth -= 1
-            elif spelling == ";" and depth == 1:  # deeper ones are statement expressions'
+            elif spelling == ";" and depth == 1:  # deeper ones belong to statement expressions
                 found.append(token.extent.start.offset)
         if len(found) != 2:
             raise Unsupported("a loop that could not be read", self.line(cursor))
         return found[0], found[1]
 
     def _tokens(self, start: int, stop: int) -> Iterator[Token]:
-        """clang's tokens that begin in some bytes of the text."""
+        """clang's tokens that begin within some bytes of the text."""
         file = self.unit.get_file(clang.TEXT_FILE)
         first, last = (SourceLocation.from_offset(self.unit, file, offset) for offset in (start, stop))
         for token in self.unit.get_tokens(extent=SourceRange.from_locations(first, last)):
@@ -355,7 +362,8 @@ class SyntaxReader:
 
     def _other(self, cursor: Cursor, ctype: CType) -> Expression:
         found: list[Node] = []
-        if cursor.kind is not CursorKind.CXX_UNARY_EXPR:  # what sizeof has is not evaluated (C99 6.5.3.4)
+        # the operand of sizeof is not evaluated (C99 6.5.3.4)
+        if cursor.kind is not CursorKind.CXX_UNARY_EXPR:
             found = [self.statement(c) for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS]
         number = None if any(has_effects(node) for node in found) else self._evaluate(cursor, ctype)
         if number is not None:
@@ -363,12 +371,12 @@ class SyntaxReader:
         return self._opaque(cursor, ctype, found)
 
     def _statement_expression(self, cursor: Cursor, ctype: CType) -> Block:
-        """`({ ... })`, which clang takes although no standard has it: programs' macros are written with it."""
+        """`({ ... })`, which clang supports although no standard has it: macros use it."""
         (body,) = (self._compound(c) for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS)
         return Block(ctype, self.line(cursor), body.statements)
 
     def _evaluate(self, cursor: Cursor, ctype: CType) -> int | None:
-        """The constant value of an integer expression, by clang, which does not mind what else the expression does."""
+        """The constant value of an integer expression, computed by clang whatever else the expression does."""
         if not isinstance(ctype, Whole):
             return None
         number = clang.evaluate(cursor)
@@ -411,7 +419,7 @@ class SyntaxReader:
         base = found[0]
         name = cursor.spelling
         if not name:
-            return base  # a member of an anonymous struct or union: found by its own name further out
+            return base  # a member of an anonymous struct or union: found further out by its own name
         arrow = isinstance(base.type, CPointer)
         record = base.type.pointee if isinstance(base.type, CPointer) else base.type
         if not isinstance(record, CRecord) or name not in record.members:
@@ -442,7 +450,7 @@ class SyntaxReader:
         return Update(ctype, self.line(cursor), operator, a, b)
 
     def _calculated(self, cursor: Cursor) -> list[Expression]:
-        """Operands of an operator: there a `bool` becomes an integer first, also where this becomes a vector."""
+        """Operands of an operator: a `bool` becomes an integer first, even where this becomes a vector."""
         found = []
         for child in clang.children(cursor):
             if clang.kind_number(child) in _PARTS:
@@ -479,14 +487,14 @@ class SyntaxReader:
         arguments = self.operands(cursor)[1:]
         name, key = cursor.spelling, None
         if name in self._definitions:
-            # Functions may be overloaded, also with a builtin one (__attribute__((overloadable))).
+            # Functions may be overloaded, also with a built-in one (__attribute__((overloadable))).
             callee = cursor.referenced
             definition = callee.get_definition() if callee is not None else None
             key = 0 if definition is None else definition.hash
         return Call(ctype, self.line(cursor), name, key, tuple(arguments))
 
     def _cast(self, cursor: Cursor, ctype: CType) -> Expression:
-        # In front of the operand there may be parts of the type, such as the size of an array.
+        # Before the operand there may be parts of the type, such as the size of an array.
         found = [c for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS]
         if not found:
             return self._opaque(cursor, ctype)
@@ -510,8 +518,10 @@ class SyntaxReader:
         return depth > 0
 
     def _converted(self, cursor: Cursor, ctype: CType) -> Cast:
-        """A conversion of what `cursor` is. Into a vector, clang shows a `bool` as one that becomes an integer of its own
-        accord: it takes on all bits (OpenCL C 6.2.2).
+        """A conversion of what `cursor` is.
+
+        On the way to a vector, clang shows a `bool` as converted to an integer by itself: true becomes all bits
+        (OpenCL C 6.2.2).
         """
         inner = self.expression(cursor)
         if isinstance(ctype, CVector) and cursor.kind is CursorKind.UNEXPOSED_EXPR:
@@ -532,7 +542,8 @@ class SyntaxReader:
     def _unexposed(self, cursor: Cursor, ctype: CType) -> Expression:
         """An implicit conversion, a swizzle, `__builtin_astype` or something rare.
 
-        Conversions have the extent of what they convert; of the others, the tokens around their operand tell.
+        Conversions have the extent of what they convert; the others are recognised by the tokens around their
+        operand.
         """
         found = [c for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS]
         if len(found) != 1:
@@ -603,13 +614,13 @@ class SyntaxReader:
         CursorKind.UNEXPOSED_EXPR: _unexposed,
         CursorKind.StmtExpr: _statement_expression,
     }
-    #: The same by `clang.kind_number`: to make an object of the wrapper's of each kind takes longer than to find it here.
+    #: The same by `clang.kind_number`: making the wrapper's object for each kind takes longer than finding it here.
     _statements_by_number: ClassVar = {kind.value: reader for kind, reader in _statements.items()}
     _readers_by_number: ClassVar = {kind.value: reader for kind, reader in _readers.items()}
 
 
 def _unspread(node: Cast) -> Cast:
-    """A conversion of a `bool` that is a plain integer on its way into a vector."""
+    """The conversion of a `bool` to a plain integer on its way to a vector, removed."""
     inner = node.operand
     if not isinstance(inner, Spread):
         return node

@@ -1,6 +1,6 @@
 """The device that programs are compiled for, and the macros that are in force before a program's first line.
 
-Decides what is predefined, and which of these names stay in the text because every engine knows them too.
+Decides what is predefined, and which of these names stay in the text because every engine knows them, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Target:
     """What the device that programs are compiled for looks like to a program.
 
     `opencl_version`: 300 for OpenCL 3.0. `c_version`: the OpenCL C version without -cl-std. `macros`: further
-    predefined ones. `features`: the `__opencl_c_…` macros of OpenCL C 3.0. `answers`: what the device's own compiler
-    answers to `Preprocessed.asked` (None: not defined, or no).
+    predefined ones. `features`: the `__opencl_c_…` macros of OpenCL C 3.0. `answers`: the answers of the device's own
+    compiler to `Preprocessed.asked` (None: not defined, or no).
     """
 
     extensions: tuple[str, ...] = (
@@ -44,7 +44,7 @@ class Target:
 
 @lru_cache(maxsize=1)
 def base_macros() -> dict[str, Macro]:
-    """The constants of the base header: every engine has them, so they stay in the text as they are."""
+    """The constants of the base header: every engine has them, so they stay in the text."""
     with open(clang.BASE_HEADER, encoding="utf-8") as file:
         preprocessor = Preprocessor({}, ())
         preprocessor.run(file.read())

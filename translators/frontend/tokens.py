@@ -1,6 +1,6 @@
 """Preprocessing tokens (C99 6.4): from a line of text to tokens, and back to text.
 
-Decides where one token ends and where white space is needed between two. Never knows a macro.
+Decides where one token ends and where white space is needed between two. Knows no macros.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _OPERATOR_CHARACTERS = frozenset("+-*/%&|^<>=!.#:")
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     NAME = auto()
     NUMBER = auto()
     STRING = auto()
     OPERATOR = auto()
-    PLACEMARKER = auto()  #: an empty argument, to `##`
+    PLACEMARKER = auto()  #: an empty argument of `##`
 
 
 _KINDS = {
@@ -59,7 +59,7 @@ class Token:
 
 
 def tokenize(text: str, line: int = 0, breaks: Sequence[int] = ()) -> list[Token]:
-    """The tokens of a logical line that begins on `line`; at the positions in `breaks` another line begins."""
+    """The tokens of a logical line that begins on `line`; another line begins at each position in `breaks`."""
     tokens: list[Token] = []
     space = False
     for match in _TOKEN.finditer(text):

@@ -1,6 +1,6 @@
 """Reads clang's types into the classes of `types`.
 
-Decides how large a type is, what it is made of and where a record's members lie.
+Decides how large a type is, what it consists of and where a record's members lie.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ATOMICS = {
     "long": IntType(64, True),
     "unsigned long": IntType(64, False),
 }
-#: Placeholders for what has no type of its own, such as clang's builtin functions behind INFINITY and NAN.
-#: libclang ends the process when it is asked for their size.
+#: Placeholders for things without a type of their own, such as clang's built-in functions behind INFINITY and NAN.
+#: libclang ends the process if it is asked for their size.
 _NO_OBJECTS = {TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT}
 _SCALARS: dict[TypeKind, type[CBool | CFloat | CVoid]] = {
     TypeKind.BOOL: CBool,
     TypeKind.VOID: CVoid,
-    TypeKind.ATOMIC: CFloat,  # where it is no integer
+    TypeKind.ATOMIC: CFloat,  # if it is not an integer
     **dict.fromkeys(
         (TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE), CFloat
     ),
@@ -52,7 +52,7 @@ SEQUENCES = {
 }
 
 _POINTER_NBYTES = 8
-#: What may be an array as an object, besides names and `*p`.
+#: What may be an array as an object, apart from names and `*p`.
 _ARRAY_OBJECTS = {
     CursorKind.VAR_DECL,
     CursorKind.MEMBER_REF_EXPR,
@@ -76,7 +76,7 @@ def _bit_bytes(size: int, fields: list[Cursor], index: int) -> tuple[int, int]:
     if last + 1 == len(fields):
         return start, size
     following = fields[last + 1].get_field_offsetof() // 8
-    return start, following if following > start else size  # members of a union lie one on the other
+    return start, following if following > start else size  # members of a union overlap
 
 
 class TypeReader:
@@ -147,7 +147,7 @@ class TypeReader:
 
 
 def _integer_of(canonical: Type) -> IntType | None:
-    """The integer that an object of a type is; None where it is none, or a `bool`."""
+    """The integer type of an object; None if it is not an integer, or a `bool`."""
     if canonical.kind is TypeKind.ENUM:
         return _INTEGERS.get(canonical.get_declaration().enum_type.get_canonical().kind)
     if canonical.kind is TypeKind.ATOMIC:
@@ -156,8 +156,8 @@ def _integer_of(canonical: Type) -> IntType | None:
 
 
 def _is_pointer(cursor: Cursor) -> bool:
-    """Whether what clang shows as an array is a pointer: a parameter that is written as an array (C99 6.7.5.3p7), or the value of
-    an expression with it. Other arrays are objects.
+    """Whether what clang shows as an array is a pointer: a parameter that is written as an array (C99 6.7.5.3p7), or
+    the value of an expression with it. Other arrays are objects.
     """
     kind = cursor.kind
     if kind is CursorKind.DECL_REF_EXPR:

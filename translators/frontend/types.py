@@ -31,7 +31,7 @@ class Space(Enum):
 
 #: Where a work-item's own variables live.
 OWN = (Space.DEFAULT, Space.PRIVATE)
-#: Memory that is no buffer, whatever points there.
+#: Memory that is not a buffer, whatever points there.
 NO_BUFFER = (Space.LOCAL, Space.PRIVATE)
 
 
@@ -44,7 +44,7 @@ class _Type:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CInt(_Type):
-    """An integer or an enumeration, atomic ones too."""
+    """An integer or an enumeration, also atomic ones."""
 
     integer: IntType
 
@@ -63,7 +63,7 @@ class CFloat(_Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CPointer(_Type):
-    """A pointer; to a function, as one to `void`."""
+    """A pointer; one to a function counts as one to `void`."""
 
     pointee: CType
 
@@ -83,7 +83,7 @@ class CVector(_Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CArray(_Type):
-    """An array; `count` and `size` are 0 where the type does not say."""
+    """An array; `count` and `size` are 0 if the type does not say."""
 
     element: CType
     count: int = 0
@@ -91,7 +91,9 @@ class CArray(_Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CRecord(_Type):
-    """A structure or union. `members`: (byte, type) by name, filled by who reads it, as it may have pointers to its like."""
+    """A structure or union. `members`: (byte, type) by name, filled in by whoever reads it, since it may contain
+    pointers to its own type.
+    """
 
     members: dict[str, tuple[int, CType]]
 
@@ -108,13 +110,13 @@ class CVoid(_Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class COther(_Type):
-    """An object whose value is not followed: events, samplers, so many bytes."""
+    """An object whose value is not followed: events, samplers, a given number of bytes."""
 
 
 CType: TypeAlias = CInt | CBool | CFloat | CPointer | CVector | CArray | CRecord | CBits | CVoid | COther
-#: What holds one integer.
+#: Types that hold one integer.
 Whole: TypeAlias = CInt | CBool
-#: What is followed by its bytes.
+#: Types that are followed byte by byte.
 Aggregated: TypeAlias = CRecord | CArray
 
 VOID = CVoid(0)
@@ -125,12 +127,12 @@ def integer_type(kind: IntType) -> CInt:
 
 
 def integer_of(ctype: CType) -> IntType | None:
-    """The type of the integer that an object is; None where it is none."""
+    """The integer type of an object; None if there is none."""
     return ctype.integer if isinstance(ctype, Whole) else None
 
 
 def same_bytes(a: CType, b: CType) -> bool:
-    """Whether a conversion from `a` to `b` leaves every byte as it is, and is so the same object."""
+    """Whether a conversion from `a` to `b` leaves every byte as it is, and so gives the same object."""
     if a.size != b.size:
         return False
     match a, b:
@@ -143,13 +145,13 @@ def same_bytes(a: CType, b: CType) -> bool:
     return False
 
 
-#: Parts of an object that are told apart; of one with more its bytes are.
+#: The most parts of an object that are told apart; a larger object is seen as bytes.
 MOST_LEAVES = 64
 
 
 def leaves_of(ctype: CType) -> tuple[tuple[int, int], ...]:
-    """(byte, size) of what in an object a program can store by itself, without padding; the first of them, one more
-    than `MOST_LEAVES`, where there are so many.
+    """(byte, size) of the parts of an object that a program can store separately, without padding; if there are many,
+    the first `MOST_LEAVES` + 1.
     """
     return tuple(islice(_leaves(ctype, 0), MOST_LEAVES + 1))
 
@@ -171,8 +173,8 @@ def _leaves(ctype: CType, byte: int) -> Iterator[tuple[int, int]]:
 
 
 def has_gaps(ctype: CType) -> bool:
-    """Whether there are bytes in an object that its value may leave as they are: padding (C99 6.2.6.1), and what
-    another member of a union has beyond the one that was set.
+    """Whether an object has bytes that storing its value may leave unchanged: padding (C99 6.2.6.1), and what other
+    members of a union have beyond the one that was set.
     """
     match ctype:
         case CVector():
@@ -198,7 +200,7 @@ def _has_gaps(record: CRecord) -> bool:
 
 
 def uniform_integer(ctype: CType) -> IntType | None:
-    """The type of integers that an object consists of, when there is nothing else in it, no padding either."""
+    """The type of the integers that an object consists of, if it contains nothing else, not even padding."""
     match ctype:
         case CInt():
             return ctype.integer

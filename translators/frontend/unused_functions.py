@@ -1,7 +1,7 @@
-"""Programs without the functions that their kernels do not call: headers bring hundreds, each of which costs time in
-a translator and in a compiler.
+"""Programs without the functions that their kernels do not call: headers bring hundreds, each of which costs a
+translator and a compiler time.
 
-Decides what is left out, by names alone. What is kept stays as it is, and where it is.
+Decides what is left out, by names alone. What is kept stays unchanged, and in its place.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from . import clang
 from .edits import Functions
 from .source import ParsedProgram, parse_program
 
-#: Lines that tell where the ones behind them come from.
+#: Lines that say where the lines after them come from.
 _PLACE = re.compile(rb"[ \t]*#[ \t]*(?:line\b|\d)")
 
 
 def without_unused(program: ParsedProgram) -> ParsedProgram:
-    """`program` with only those functions defined whose names kernels mention, directly or through others; the rest is
-    declared. The same program where that is all, or where macros stand in the way.
+    """`program` with definitions of only those functions whose names kernels mention, directly or through others; the
+    rest is only declared.
+
+    The same program if that is all of them, or if macros stand in the way.
     """
     functions = Functions(program) if program.exact else None
     unused = _unused(functions) if functions is not None else []
@@ -27,7 +29,7 @@ def without_unused(program: ParsedProgram) -> ParsedProgram:
     parts, position = [], 0
     for start, stop in unused:
         body = functions.text[start:stop].split(b"\n")
-        # A directive may stand behind the first line only, and needs its line to itself.
+        # A directive cannot come on the first line, and needs its line to itself.
         lines = [b";", *(line if _PLACE.match(line) else b"" for line in body[1:])]
         parts += [functions.text[position:start], b"\n".join(lines)]
         position = stop
@@ -36,13 +38,13 @@ def without_unused(program: ParsedProgram) -> ParsedProgram:
 
 
 def _unused(functions: Functions) -> list[tuple[int, int]]:
-    """Where the bodies of functions are that no kernel can come to."""
+    """Where the bodies of functions are that no kernel can reach."""
     declarations = {
         int(cursor.location.offset)
         for cursor in functions.program.functions()
         if not cursor.is_definition() and clang.in_text(cursor)
     }
-    mentioned: dict[str, set[str]] = {name: set() for name in functions.names}  # by any function of a name
+    mentioned: dict[str, set[str]] = {name: set() for name in functions.names}  # any function of that name
     wanted = {function.name for function in functions.defined if function.kernel}
     for name in functions.names:
         for offset in functions.offsets(name):

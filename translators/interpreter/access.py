@@ -50,7 +50,7 @@ MOST_STEPS = 4_000_000
 #: Deeply nested expressions need deep recursion.
 _RECURSION_LIMIT = 6000
 
-#: libclang's trees are read by one thread at a time; what was read of a program is kept as long as it is.
+#: libclang's trees are read by one thread at a time; what was read of a program is kept as long as the program.
 _lock = Lock()
 _readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
 
@@ -59,7 +59,7 @@ _readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
 
 
 def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
-    """The summary of kernel `name`. Raises KeyError where the program has no such kernel.
+    """The summary of kernel `name`. Raises KeyError if the program has no such kernel.
 
     What cannot be followed is in the summary: as accesses anywhere, or as reasons for one worker.
     """
@@ -150,7 +150,7 @@ def _gave_up(info: KernelInfo, problem: Unsupported) -> KernelSummary:
 
 
 def _argument(index: int, kind: ArgKind, ctype: CType) -> Value:
-    """What a kernel's parameter holds."""
+    """The initial value of a kernel's parameter."""
     if kind in BUFFERS:
         return pointer_to(Argument(index))
     if kind is ArgKind.LOCAL:

@@ -48,12 +48,12 @@ class Ways:
         return found
 
     def condition(self, parent: Step, expr: Expr) -> Step:
-        """The way on when `expr` holds."""
+        """The way on if `expr` holds."""
         return self.step(parent, StepKind.IF, expr)
 
 
 def steps_since(way: Step, start: Step) -> list[Step]:
-    """The steps from `start` (left out) to `way`, in order."""
+    """The steps after `start` up to `way`, in order."""
     found = []
     while way is not start:
         found.append(way)
@@ -76,7 +76,7 @@ def common_way(a: Step, b: Step) -> Step:
 
 
 def condition_since(way: Step, start: Step) -> Expr:
-    """What must hold to come from `start` to `way`."""
+    """What must hold on the way from `start` to `way`."""
     condition = logic.TRUE
     for step in steps_since(way, start):
         if step.kind is StepKind.IF or step.kind is StepKind.WHILE:
@@ -100,13 +100,13 @@ class Record:
     op: str | None = None
     dtype: str | None = None
     reason: str | None = None
-    #: of a write: (byte from `offset`, size) of what may be stored by itself; else it is one store
+    #: of a write: (byte from `offset`, size) of the parts that may be stored separately; otherwise it is one store
     pieces: tuple[tuple[int, int], ...] = ()
 
 
 def hides(rewritten: Expr, *stays: Expr) -> bool:
-    """Whether conditions have become too long when they were rewritten (`expression.TOO_LONG`): then the loop's counter is
-    not seen in them, and they would be the same in all iterations.
+    """Whether conditions became too long when they were rewritten (`expression.TOO_LONG`): then the loop's counter
+    does not appear in them, and they would be the same in all iterations.
     """
     before = {leaf for stay in stays for leaf in stay.leaves}
     return any(
@@ -118,7 +118,7 @@ def hides(rewritten: Expr, *stays: Expr) -> bool:
 class LoopRewriter:
     """Rewrites records of a loop's body: head values become functions of the loop's counter.
 
-    `stays`: conditions on which the body goes on; they hold in all iterations before.
+    `stays`: conditions under which the loop continues; they hold in all iterations before.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class LoopRewriter:
         heads: Mapping[Expr, Expr],
         stays: list[tuple[Expr, bool]],
     ) -> None:
-        """`entry`: the loop's step. `stays`: (condition, whether all iterations have the same)."""
+        """`entry`: the loop's step. `stays`: (condition, whether it is the same in all iterations)."""
         self.ways = ways
         self.entry = entry
         self.heads = heads
@@ -138,7 +138,7 @@ class LoopRewriter:
         counter = entry.counter
         assert counter is not None
         before = {counter: ex.add(counter, ex.const(-1))}
-        #: what an irregular condition was in earlier iterations nobody knows; the first has none before it
+        #: nobody knows what an irregular condition was in earlier iterations; the first has none before it
         self.earlier: dict[Expr, Expr] = {
             stay: substitute(self.expr(stay), before)
             if regular and not hides(self.expr(stay), stay)
@@ -181,8 +181,9 @@ class LoopRewriter:
 
 
 def merge_branches(records: Iterable[Record], ways: Ways) -> list[Record]:
-    """The records without repetition; one access on both branches of an unknown condition is one access
-    without it."""
+    """The records without repetition; an access on both branches of an unknown condition becomes one access without
+    it.
+    """
     groups: dict[tuple[object, ...], dict[Step, Record]] = {}
     for record in records:
         spend(2)

@@ -1,7 +1,7 @@
 """OpenCL C's own functions: what they return and which memory they touch (OpenCL C specification 6.13, 6.15).
 
 Tables by name; functions that only compute values are in `integers`. A function that is in no table counts as pure if
-it takes no pointers; if it takes some, it may do anything with the memory behind them, atomically as well.
+it takes no pointers; otherwise it may do anything with the memory behind them, also atomically.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _IDS: dict[str, type[nodes.WorkItems]] = {
     "get_num_groups": nodes.NumGroups,
     "get_global_offset": nodes.GlobalOffset,
 }
-#: Work-item functions of which only bounds are told: (lowest, highest).
+#: Work-item functions of which only bounds are known: (lowest, highest).
 _BOUNDED = {
     "get_local_linear_id": (0, INT.hi),
     "get_sub_group_size": (1, INT.hi),
@@ -111,7 +111,7 @@ def builtin(calculator: Calculator, node: Call, *, used: bool) -> Value:
 
 
 def _of_values(calculator: Calculator, node: Call) -> Value:
-    """The same for a function of which only its arguments' values matter."""
+    """The same for a function that depends only on its arguments' values."""
     name, args = node.name, node.arguments
     values = [calculator.value(arg) for arg in args]
     by_value = rule(name)
@@ -134,7 +134,7 @@ def _of_values(calculator: Calculator, node: Call) -> Value:
 def _work_item(calculator: Calculator, node: Call, function: type[nodes.WorkItems], args: Arguments) -> Value:
     kind = integer_of(node.type) or ULONG
     dimension = calculator.number(args[0])
-    # The answer for a dimension that there is not (OpenCL C 6.13.1).
+    # The answer for a dimension that does not exist (OpenCL C 6.13.1).
     result: Expr = ex.ZERO if issubclass(function, nodes.ItemId | nodes.GlobalOffset) else ex.ONE
     if isinstance(dimension, nodes.Const):
         inside = 0 <= dimension.number <= 2
@@ -209,7 +209,7 @@ def _vector_place(
 
 
 def _pointee(argument: Expression) -> CType:
-    """What a pointer that is passed points to."""
+    """What a pointer argument points to."""
     match argument.type:
         case CPointer(pointee=ctype) | CArray(element=ctype):
             return ctype
@@ -300,7 +300,7 @@ def _printf(calculator: Calculator, node: Call, args: Arguments, used: bool) -> 
 
 
 def _into_space(*kinds: type[Place]) -> Handler:
-    """to_global() and its like: the pointer where it leads into that address space, else none."""
+    """to_global() and similar: the pointer if it leads into that address space, else a null pointer."""
 
     def handler(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
         return Pointer(
@@ -311,7 +311,7 @@ def _into_space(*kinds: type[Place]) -> Handler:
 
 
 def _expect(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
-    """GNU C's __builtin_expect: the first argument; the second is what it often is."""
+    """GNU C's __builtin_expect: the first argument; the second is its usual value."""
     for arg in args[1:]:
         calculator.value(arg)
     return calculator.value(args[0])
@@ -323,7 +323,7 @@ _HANDLERS: dict[str, Handler] = {
     "get_local_linear_id": _local_linear_id,
     "printf": _printf,
     "__builtin_expect": _expect,
-    # A program's variables in global memory are shared memory here, as local ones are.
+    # Here a program's variables in global memory count as shared memory, like local ones.
     "to_global": _into_space(Argument, Shared),
     "to_local": _into_space(Shared),
     "to_private": _into_space(Private),

@@ -1,7 +1,7 @@
 """Abstract evaluation of expressions: values, places, and the accesses they make.
 
-Decides what every operator does to symbolic values and which place an lvalue is. Statements, loops and calls
-of the program's own functions are `walk`'s; functions of OpenCL C are `builtins`'.
+Decides what every operator does to symbolic values and which place an lvalue is. Statements, loops and calls of the
+program's own functions are handled in `walk`, functions of OpenCL C in `builtins`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def bool_number(condition: Expr) -> Number:
 
 
 def _compare_pointers(operator: Binary, a: Value, b: Value) -> Number:
-    """Pointers into one object compare as their offsets (C99 6.5.8p5); of others nothing is known."""
+    """Pointers into one object compare like their offsets (C99 6.5.8p5); nothing is known of others."""
     if isinstance(a, Pointer) and isinstance(b, Pointer) and len(a.targets) == len(b.targets) == 1:
         s, t = a.targets[0], b.targets[0]
         if (
@@ -112,7 +112,7 @@ def _compare_pointers(operator: Binary, a: Value, b: Value) -> Number:
 
 
 class Flow(Protocol):
-    """Who follows what is more than an expression: statements, calls of the program's own functions, its variables."""
+    """Follows what is more than an expression: statements, calls of the program's own functions, its variables."""
 
     def call(self, node: Call, *, used: bool) -> Value: ...
 
@@ -123,12 +123,12 @@ class Flow(Protocol):
     def program_place(self, node: Use) -> Place: ...
 
 
-#: What evaluating a node takes (see `effort`).
+#: The cost of evaluating a node (see `effort`).
 _STEPS = 4
 
 
 class Calculator:
-    """Evaluates expressions in the memory's current state, which notes their accesses."""
+    """Evaluates expressions in the memory's current state, which records their accesses."""
 
     def __init__(self, memory: Memory, flow: Flow) -> None:
         self.memory = memory
@@ -137,7 +137,7 @@ class Calculator:
     # places -----------------------------------------------------------------------------------------
 
     def place(self, node: Expression) -> Location | Components:
-        """Where an lvalue expression is; what is none gets a place of its own."""
+        """The place of an lvalue expression; any other expression gets a place of its own."""
         match node:
             case Use():
                 return Location(pointer_to(self.variable_place(node)), node.type)
@@ -289,7 +289,7 @@ class Calculator:
         return logic.both(first, found[0]) if joins else logic.either(first, found[0])
 
     def branch(self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-        """Evaluate one of two things; neither leaves the expression, so the way behind is the way before."""
+        """Evaluate one of two things; neither leaves the expression, so the way afterwards is the way before."""
         if condition is logic.TRUE:
             then()
             return
@@ -335,7 +335,7 @@ class Calculator:
         if isinstance(where.type, CArray):
             return where.pointer
         found = self.memory.load_place(where, node.line)
-        # Of a bit-field what lies around it is loaded, and its value is not.
+        # For a bit-field its surroundings are loaded, and its value is unknown.
         return unknown_value(node.type) if isinstance(where.type, CBits) else found
 
     def _binary(self, node: BinaryOperation) -> Value:
@@ -388,7 +388,7 @@ class Calculator:
         where = self.place(node.target)
         stored = convert(value, node.type)
         self.memory.store_place(where, stored, node.line)
-        # A bit-field keeps some of the bits, and its value is what it keeps (C99 6.5.16p3).
+        # A bit-field keeps some of the bits, and the value is what it keeps (C99 6.5.16p3).
         return unknown_value(node.type) if isinstance(where.type, CBits) else stored
 
     def _update(self, node: Update) -> Value:
@@ -479,7 +479,9 @@ class Calculator:
         return whole
 
     def give_away(self, value: Value, reason: str, line: int | None) -> None:
-        """Something that is not followed gets `value`: it may do anything behind the pointers in it, atomically too."""
+        """Something that is not followed gets `value`: it may do anything with the memory behind pointers in it, also
+        atomically.
+        """
         found: set[Place] = set()
         places = list(places_of(value))
         while places:
@@ -494,7 +496,7 @@ class Calculator:
                 self.memory.store(everywhere, COther(1), OPAQUE, line)
 
     def _opaque(self, node: Opaque) -> Value:
-        """Something that is not followed: what it is made of may be evaluated or not."""
+        """Something that is not followed: its parts may be evaluated or not."""
 
         def evaluate(part: Node) -> None:
             if isinstance(part, Statement):
@@ -507,7 +509,7 @@ class Calculator:
         return unknown_value(node.type)
 
     def declare_only(self, variable: Variable) -> Private | None:
-        """A variable comes into scope; None where it is none of the work-item's own. What it holds is not known."""
+        """A variable comes into scope; None if it is not one of the work-item's own. Its content is not known."""
         space = _space(variable.type)
         if space in (Space.GLOBAL, Space.LOCAL, Space.CONSTANT):
             self.memory.frame[variable.key] = ANYWHERE if space is Space.GLOBAL else SHARED

@@ -1,7 +1,8 @@
-"""OpenCL C's integer, relational and reinterpreting functions: what each gives (specification 6.13.3, 6.13.6, 6.2.3).
+"""OpenCL C's integer, relational and reinterpreting functions: the result of each (specification 6.13.3, 6.13.6,
+6.2.3).
 
-A table by name: the rule for one component, or for whole operands. Functions without an exact rule have bounds. Functions
-that touch memory, and those that are in neither table, are in `builtins`.
+A table by name: the rule for one component, or for whole operands. Functions without an exact rule have bounds.
+Functions that touch memory, and those that are in neither table, are in `builtins`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..symbolic.nodes import Expr, IntType
 from . import operators
 from .values import FLOATING, Number, Value, Vector, convert, join_values, reinterpret, unknown_value
 
-#: The result's expression, of the operands and the result's type; None where nothing but the type is known.
+#: The result's expression, from the operands and the result's type; None if only the type is known.
 Component = Callable[..., Expr | None]
 Whole = Callable[[list[Value], CType], Value]
 
@@ -34,12 +35,12 @@ def _clamp(x: Number, low: Number, high: Number, kind: IntType) -> Expr:
 
 
 def _within(x: Expr, kind: IntType) -> Expr:
-    """`x` cut to a type's range, as functions with saturation do."""
+    """`x` limited to a type's range, as in functions with saturation."""
     return ex.minimum(ex.maximum(x, ex.const(kind.lo)), ex.const(kind.hi))
 
 
 def _mul24(a: Number, b: Number, kind: IntType) -> Expr:
-    """A product of numbers of 24 bits; of larger ones the specification leaves it open."""
+    """A product of numbers of 24 bits; the specification leaves the result open for larger ones."""
     narrow = IntType(24, kind.signed)
     fits = logic.TRUE
     for operand in (a.observed(), b.observed()):
@@ -93,7 +94,7 @@ def _upsample(high: Number, low: Number, kind: IntType) -> Expr:
 
 
 def _anything(*operands: Number | IntType) -> None:
-    """Of the result nothing but its type is known."""
+    """Only the type of the result is known."""
 
 
 def _count_bits(x: Number, kind: IntType) -> Expr:
@@ -110,7 +111,7 @@ _BY_COMPONENT: dict[str, Component] = {
     "abs_diff": _abs_diff,
     "add_sat": _add_sat,
     "sub_sat": _sub_sat,
-    "mad_sat": _anything,  # Intel's engine computes something else on vectors of `int`
+    "mad_sat": _anything,  # On vectors of `int`, Intel's engine computes something else.
     "hadd": _hadd,
     "rhadd": _rhadd,
     "mul_hi": _mul_hi,
@@ -125,7 +126,7 @@ _BY_COMPONENT: dict[str, Component] = {
 
 
 def _select(values: list[Value], ctype: CType) -> Value:
-    """select(a, b, c): b where c is other than zero, for vectors where its most significant bit is set (6.13.6)."""
+    """select(a, b, c): b where c is not zero, for vectors where its most significant bit is set (6.13.6)."""
     a, b, c = values
     if isinstance(ctype, CVector):
         return operators.choose(c, b, a, ctype)
@@ -153,7 +154,7 @@ def _of_bits(value: Value, ctype: CType, join: Callable[[Expr, Expr], Expr]) -> 
 
 
 def _relation(values: list[Value], ctype: CType) -> Value:
-    """What holds of floating-point numbers: 1 for scalars, -1 in vectors (6.13.6)."""
+    """The result of a relation between floating-point numbers: 1 for scalars, -1 in vectors (6.13.6)."""
     if isinstance(ctype, CVector):
         return Vector(tuple(_holds(ctype.element, operators.ALL_BITS) for _ in range(ctype.count)))
     return _holds(ctype, operators.ONE)
@@ -183,7 +184,7 @@ _AS_TYPE = re.compile(rf"as_{_TYPE}")
 
 
 def rule(name: str) -> Whole | None:
-    """What a function gives of its operands' values; None where this module has no rule for it."""
+    """The result of a function for its operands' values; None if this module has no rule for it."""
     whole = _WHOLE.get(name)
     if whole is not None:
         return whole
@@ -203,7 +204,7 @@ def _saturated(values: list[Value], ctype: CType) -> Value:
 
 
 def _apply(component: Component, values: list[Value], ctype: CType) -> Value:
-    """A component's rule for numbers and vectors; a scalar operand beside vectors serves for all components."""
+    """Apply a component's rule to numbers and vectors; a scalar operand beside vectors is used for all components."""
     if isinstance(ctype, CVector):
         element = ctype.element
         columns = [value.items if isinstance(value, Vector) else (value,) * ctype.count for value in values]

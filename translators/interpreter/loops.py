@@ -1,7 +1,7 @@
-"""Loops: what their bodies do to variables, as functions of a counter, and what is known behind them.
+"""Loops: what their bodies do to variables, as functions of a counter, and what is known after them.
 
-Decides which variables move by a fixed step, which conditions keep a loop going and how often it runs. The
-body itself is run by `walk`.
+Decides which variables move by a fixed step, which conditions keep a loop going and how often it runs. `walk` runs
+the body itself.
 """
 
 from __future__ import annotations
@@ -47,14 +47,16 @@ class Returned:
 
 @dataclass
 class Jumps:
-    """States that left a loop or switch, or went on to its next iteration."""
+    """States that left a loop or switch, or continued with its next iteration."""
 
     breaks: list[State] = field(default_factory=list)
     continues: list[State] = field(default_factory=list)
 
 
 class Walk(Protocol):
-    """What a loop asks of the interpreter that meets it: to run statements, and the state in which that leaves the walk."""
+    """What a loop needs from the interpreter that meets it: to run statements, and the state in which that leaves the
+    walk.
+    """
 
     alive: bool
     returned: list[Returned]
@@ -83,7 +85,9 @@ class LoopRun:
         changed: set[Private],
         wide: dict[Private, frozenset[Place]],
     ) -> None:
-        """`wide`: variables whose pointers change what they point into, with all places they were seen to."""
+        """`wide`: variables whose pointers change what they point into, with all places that they were seen to point
+        into.
+        """
         self.interpreter = interpreter
         self.node = node
         self.start = start
@@ -181,7 +185,7 @@ class LoopRun:
                 self.to_widen[place] = seen | self.wide.get(place, frozenset())
 
     def missed(self) -> set[Private]:
-        """Variables that the body changed though nothing in its text said so."""
+        """Variables that the body changed although nothing in its text shows it."""
         return {p for p in self.interpreter.memory.written if p in self.start.env and p not in self.changed}
 
     def undo(self) -> None:
@@ -207,8 +211,7 @@ class LoopRun:
         self._leave(heads, rewriter, stays)
 
     def _inductions(self) -> dict[Expr, Expr]:
-        """Each placeholder as a function of the counter: init + counter * step where the step is the same
-        every time."""
+        """Each placeholder as a function of the counter: init + counter * step if the step is the same every time."""
         result: dict[Expr, Expr] = {}
         ends = self._ends()
         for head, (place, initial) in self.slots.items():
@@ -232,7 +235,7 @@ class LoopRun:
         return result
 
     def _between(self, head: Expr, end: Expr | None, initial: Number) -> Expr:
-        """What is left to say of a variable without a fixed step."""
+        """What can still be said of a variable without a fixed step."""
         kind = initial.kind
         start = initial.observed()
         if end is not None and start.lo >= 0 and _shrinks(end, head, start.hi):
@@ -256,9 +259,9 @@ class LoopRun:
         )
 
     def _stays(self, heads: dict[Expr, Expr]) -> list[tuple[Expr, bool]]:
-        """The conditions on which an iteration goes on to the next, each with whether it is regular.
+        """The conditions under which an iteration is followed by another, each with whether it is regular.
 
-        A condition that has to do with values read in the body says nothing of other iterations.
+        A condition that depends on values read in the body says nothing about other iterations.
         """
         passed: set[Expr] = set()
         stays: list[tuple[Expr, bool]] = []
@@ -277,7 +280,7 @@ class LoopRun:
         return stays
 
     def _note_polls(self, stays: list[tuple[Expr, bool]]) -> None:
-        """Whether the loop can only end when somebody else changes what it loads, always from one place."""
+        """Note if the loop can only end when somebody else changes what it loads, always from one place."""
         if not stays or any(regular for _, regular in stays):
             return
         ends = self._ends()
@@ -290,7 +293,7 @@ class LoopRun:
             if leaf.serial < self.mark or _repeats(leaf):
                 continue
             if isinstance(leaf, nodes.Unknown) and leaf.origin == ex.TOO_LONG:
-                polled |= self._loaded()  # whatever it is made of
+                polled |= self._loaded()  # whatever it consists of
                 continue
             arg, offset = self.interpreter.memory.loads.get(leaf, (-1, ex.ZERO))
             if arg < 0 or not self._invariant(offset) or self._stores(arg, offset):
@@ -304,7 +307,7 @@ class LoopRun:
         return {record.arg for record in body if record.arg is not None and record.mode != "write"}
 
     def _stores(self, arg: int, offset: Expr) -> bool:
-        """Whether the body itself writes where it loads."""
+        """Whether the body itself writes to what it loads."""
         body = self.interpreter.memory.records[self.first_record :]
         return any(r.arg == arg and r.offset is offset and r.mode != "read" for r in body)
 
@@ -321,7 +324,7 @@ class LoopRun:
         return True
 
     def _leave(self, heads: dict[Expr, Expr], rewriter: LoopRewriter, stays: list[tuple[Expr, bool]]) -> None:
-        """Go on behind the loop: variables as they are when its last iteration is left."""
+        """Continue after the loop: variables have their values at the end of its last iteration."""
         interpreter = self.interpreter
         if self.back is None:
             last: dict[Expr, Expr] = {self.counter: ex.ZERO}
@@ -388,7 +391,7 @@ class LoopRun:
 
 
 def _origin(end: Expr | None) -> str:
-    """Where a value comes from that a loop gives to a variable, when it does not depend on the one before."""
+    """The origin of a value that a loop gives to a variable, if it does not depend on the previous value."""
     if end is None or any(isinstance(leaf, nodes.Head) for leaf in end.leaves):
         return ""
     return next(nodes.origins(end), "")
@@ -426,7 +429,7 @@ def rewrite_value(value: Value, rewrite: Callable[[Expr], Expr]) -> Value:
 
 
 def _same_targets(head: Pointer, end: Pointer) -> bool:
-    """Whether all targets have moved by one and the same distance."""
+    """Whether all targets have moved by the same distance."""
     if len(head.targets) != len(end.targets):
         return False
     distances = set()
@@ -452,9 +455,10 @@ def _pair(head: Value, end: Value, found: dict[Expr, Expr]) -> None:
 
 
 def _shrinks(end: Expr, head: Expr, highest: int) -> bool:
-    """Whether `end` is from 0 to `head`, where `head` is from 0 to `highest`: divided, shifted down or cut.
+    """Whether `end` is between 0 and `head` for every `head` from 0 to `highest`: divided, shifted down or cut.
 
-    A conversion to a type that does not hold `highest` may turn the sign, unless the type has none (C99 6.3.1.3).
+    A conversion to a type that does not hold `highest` may change the sign, unless the type is unsigned (C99
+    6.3.1.3).
     """
     if end is head:
         return True

@@ -1,7 +1,7 @@
 """The interpreter's state and what memory accesses do to it.
 
-Decides what a load gives and a store changes: private variables are followed, accesses behind pointer
-arguments are recorded, everything else is unknown. Never looks at syntax.
+Decides what a load returns and a store changes: private variables are followed, accesses behind pointer arguments are
+recorded, everything else is unknown. Never looks at syntax.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from .ways import Step
 
 
 class State:
-    """What holds at one point of the program: the private variables and the way that led here."""
+    """What holds at one point of the program: the private variables and the way that led there."""
 
     __slots__ = ("env", "way")
 
@@ -62,7 +62,7 @@ class State:
         self.way = way
 
     def branch(self, way: Step) -> State:
-        """A state to go on with by `way`, of variables that are its own."""
+        """A state that continues on `way`, with its own variables."""
         spend(len(self.env) >> 4)
         return State(dict(self.env), way)
 
@@ -100,14 +100,16 @@ class Memory:
         self.records: list[Record] = []
         self.frame: Frame = {}
         self.written: set[Private] = set()  #: private objects stored to, for loops to look at
-        self.loads: dict[Expr, tuple[int, Expr]] = {}  #: what was loaded -> argument and offset, the same
-        #: arguments on whose content a loop waits, and its line
+        self.loads: dict[
+            Expr, tuple[int, Expr]
+        ] = {}  #: for what was loaded: the argument, and the offset if it is always the same
+        #: arguments for whose content a loop waits, and the loop's line
         self.polls: list[tuple[int, int | None]] = []
-        #: where addresses are seen as numbers or followed from memory: what happens there, and the line
+        #: where addresses are used as numbers or loaded from memory: what happens there, and the line
         self.addresses: list[tuple[str, int | None]] = []
-        #: the user's line that called what is walked now, where that is text of no user
+        #: the user's line that called the function being walked, if that function is not the user's text
         self.called_from: int | None = None
-        #: how far the walk has come: the last of the user's lines that it has met
+        #: how far the walk has come: the last of the user's lines that it has reached
         self.line: int | None = None
 
     # memory -----------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ class Memory:
         reason: str | None = None,
         pieces: tuple[tuple[int, int], ...] = (),
     ) -> None:
-        """Note an access, unless the place is no buffer. `pieces`: see `Record`."""
+        """Record an access, unless the place is not a buffer. `pieces`: see `Record`."""
         if isinstance(place, Argument):
             arg: int | None = place.index
         elif isinstance(place, Anywhere):
@@ -168,7 +170,7 @@ class Memory:
         if isinstance(place, Shared):
             return _load_constant(place.constants, target.offset, ctype)
         if ctype.space in NO_BUFFER and isinstance(place, Anywhere):
-            return unknown_value(ctype, LOADED)  # the type says that it is no buffer
+            return unknown_value(ctype, LOADED)  # the type says that it is not a buffer
         if ctype.volatile:
             self._volatile(target, ctype, line)
         else:
@@ -207,7 +209,7 @@ class Memory:
                 self.record_write(target, ctype, value, line)
 
     def show_address(self, value: Value, text: str, line: int | None) -> None:
-        """Note that an address in `value` becomes visible as a number."""
+        """Note that a kernel uses an address in `value` as a number."""
         if any(isinstance(place, Argument) for place in places_of(value)):
             self.addresses.append((text, line))
 
@@ -222,8 +224,10 @@ class Memory:
         self.state.env[place] = store_private(content, place.type, target.offset, ctype, value, certain)
 
     def record_write(self, target: Target, ctype: CType, value: Value, line: int | None) -> None:
-        """Note a store of an object. Bytes in it that compilers are free to leave as they are, or to write, may be
-        written: they must hold what they held before.
+        """Record a store of an object.
+
+        Bytes of the object that compilers may either leave unchanged or write count as may-write: they must hold what
+        they held before.
         """
         place, offset, condition = target.place, target.offset, target.condition
         perhaps = logic.both(condition or logic.TRUE, unknown_truth())
@@ -272,7 +276,7 @@ class Memory:
 
 
 def _spend_on(content: Value) -> None:
-    """What is kept of an object is gone through, member by member."""
+    """Whatever is kept of an object is gone through, member by member."""
     if isinstance(content, Aggregate):
         spend(len(content.cells) >> 3)
 
@@ -283,7 +287,7 @@ def _uncertain(target: Target) -> Target:
 
 
 def _load_constant(constants: Constants | None, offset: Expr, ctype: CType) -> Value:
-    """An element of a constant object, or of local memory; what is read across elements, or as another type, is any
+    """An element of a constant object, or of local memory; a load across elements, or of another type, gives any
     value of that type.
     """
     if constants is not None and isinstance(ctype, CVector):
@@ -303,8 +307,7 @@ def element_like(vector: CVector) -> CType:
 
 
 def join_envs(condition: Expr, a: dict[Private, Value], b: dict[Private, Value]) -> dict[Private, Value]:
-    """The variables where `condition` decides between two states; those that only one of them has are out of
-    scope."""
+    """The variables when `condition` decides between two states; those that only one of them has are out of scope."""
     if a is b:
         return a
     spend(len(a) >> 2)

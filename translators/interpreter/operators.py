@@ -1,8 +1,8 @@
-"""OpenCL C's operators: which there are, and what each gives for operands of each shape (specification 6.3).
+"""OpenCL C's operators: which there are, and the result of each for operands of each shape (specification 6.3).
 
 Operands are integers, vectors of integers, or something that is not followed (floating point). Every operator has a
 rule of its own for each shape, or gives a value of which only the bounds are known. Pointers, memory and the order of
-evaluation are `calculation`'s.
+evaluation are handled in `calculation`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..symbolic.exhaustive import assert_never
 from ..symbolic.nodes import Expr, IntType
 from .values import FLOATING, OPAQUE, Number, Value, Vector, convert, join_values, unknown_value
 
-#: `+ - *` are the ring's own, on operands that need not be in their type's range.
+#: `+ - *` are those of the integers, on operands that need not be in their type's range.
 _RING: dict[Binary, Callable[[Expr, Expr], Expr]] = {
     Binary.ADD: ex.add,
     Binary.SUBTRACT: ex.sub,
     Binary.MULTIPLY: ex.mul,
 }
-#: These look at the operands' values.
+#: These depend on the operands' exact values.
 _OBSERVING: dict[Binary, Callable[[Expr, Expr], Expr]] = {
     Binary.DIVIDE: ex.div,
     Binary.REMAINDER: ex.mod,
@@ -82,12 +82,12 @@ def binary(operator: Binary, a: Value, b: Value, ctype: CType) -> Value:
     return unknown_value(ctype, FLOATING if a is OPAQUE or b is OPAQUE else "")
 
 
-#: What is true: 1 for scalars, -1 in the components of vectors (6.3.d to 6.3.g).
+#: The value of true: 1 for scalars, -1 in the components of vectors (6.3.d to 6.3.g).
 ONE, ALL_BITS = 1, -1
 
 
 def _some_truth(ctype: CType, true: int, origin: str) -> Value:
-    """A truth value that nobody knows."""
+    """A truth value that is not known."""
     if not isinstance(ctype, Whole):
         return unknown_value(ctype, origin)
     return Number(ex.scale(ex.unknown(0, 1, origin), true), ctype.integer)
@@ -104,7 +104,7 @@ def _on_numbers(operator: Binary, a: Number, b: Number, ctype: CType) -> Value:
 
 
 def _truth_of(operator: Binary, a: Number, b: Number) -> Expr | None:
-    """What a comparison or a connective says; None for other operators."""
+    """The condition that a comparison or a connective states; None for other operators."""
     if operator in _COMPARING:
         return compare(operator, a.observed(), b.observed())
     if operator in _JOINING:
@@ -128,12 +128,12 @@ def _on_vectors(operator: Binary, a: Value, b: Value, ctype: CVector) -> Value:
 
 
 def _items(value: Value, ctype: CVector) -> tuple[Value, ...] | None:
-    """The components of a value; None where it has not as many as the type."""
+    """The components of a value; None if it does not have as many as the type."""
     return value.items if isinstance(value, Vector) and len(value.items) == ctype.count else None
 
 
 def _component(operator: Binary, a: Value, b: Value, element: Whole) -> Value:
-    """One component of a result on vectors: what is true has all bits set."""
+    """One component of a result on vectors: true has all bits set."""
     kind = element.integer
     if not (isinstance(a, Number) and isinstance(b, Number)):
         if operator in _COMPARING or operator in _JOINING:
@@ -201,7 +201,7 @@ def choose(condition: Value, a: Value, b: Value, ctype: CVector) -> Value:
 
 
 def spread(value: Value, ctype: CType) -> Value:
-    """A `bool` on its way into a vector: what is true becomes all bits (6.2.2)."""
+    """A `bool` converted to a vector: true becomes all bits (6.2.2)."""
     kind = integer_of(ctype)
     if kind is None or not isinstance(value, Number):
         return unknown_value(ctype)

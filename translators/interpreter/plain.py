@@ -82,8 +82,8 @@ def plain_summary(summary: KernelSummary) -> dict[str, Any]:
 
 
 def summary_of_plain(plain: Mapping[str, Any]) -> KernelSummary:
-    """The summary that `plain_summary` made plain. ValueError, or what plain values raise that are not as expected, where
-    it made none of this.
+    """The summary from which `plain_summary` made these values. Raises ValueError, or what unexpected plain values
+    raise, for anything else.
     """
     if plain["format"] != FORMAT:
         raise ValueError(f"a summary of format {plain['format']}")

@@ -1,8 +1,8 @@
 """Access summaries: which bytes of which argument a chunk of a kernel's index space reads and writes.
 
-Decides nothing about partitions, buffers or workers: a summary says what is touched, whether that is the very set, and
-where it had to be guessed and why. A launch puts its numbers in (`KernelSummary.evaluate`; PPoPP'11 section 3.3, AMGE
-section 4.1). How a summary is made is `access`'s affair: nothing here reads source.
+Decides nothing about partitions, buffers or workers: a summary says what is touched, whether that is the exact set,
+and where and why it had to be estimated. A launch puts its numbers in (`KernelSummary.evaluate`; PPoPP'11 section
+3.3, AMGE section 4.1). `access` makes summaries: nothing here reads source.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .ways import Step, StepKind
 
 __all__ = ["Access", "AccessRange", "KernelSummary", "Reason"]
 
-#: Parts of ranges evaluated for one chunk, before whole buffers must do.
+#: Parts of ranges evaluated for one chunk before whole buffers are taken instead.
 _MAX_PARTS = 4000
 
 _NOTHING_BEFORE: Mapping[int, int] = MappingProxyType({})
@@ -37,7 +37,7 @@ _NOTHING_BEFORE: Mapping[int, int] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Reason:
-    """Why something could not be decided, with the user's source line where there is one."""
+    """Why something could not be decided, with the user's source line if there is one."""
 
     text: str
     line: int | None = None
@@ -62,8 +62,8 @@ class AccessRange:
     dtype: str | None = None  #: NumPy name of an atomic's element
     reason: str | None = None  #: why it is not exact, or not mergeable
     line: int | None = None
-    #: of a write: where in which part of `region` stores begin and end, as seen from where `region` begins to count;
-    #: parts may overlap, and what is in none may be stored byte by byte
+    #: of a write: where stores begin and end in each part of `region`, counted from its beginning; parts may overlap,
+    #: and bytes outside all of them may be stored one by one
     grains: tuple[tuple[Region, Grain], ...] = ()
     name: str = ""  #: the argument's, for messages
 
@@ -90,10 +90,10 @@ class Access:
 
     @property
     def expression(self) -> Any:
-        """The byte offset as a sympy expression, cut short where it is very long (see `to_sympy`); None where the access
+        """The byte offset as a sympy expression, shortened if it is very long (see `to_sympy`); None if the access
         may be anywhere in the buffer.
         """
-        from ..symbolic.report import to_sympy  # for people
+        from ..symbolic.report import to_sympy  # for messages
 
         return None if self.offset is None else to_sympy(self.offset, self.names)
 
@@ -135,7 +135,7 @@ class KernelSummary:
     one_worker: tuple[Reason, ...] = ()
     scalars: frozenset[int] = frozenset()
     images: tuple[int, ...] = ()
-    #: where it sees addresses as numbers, or follows any that are not its arguments'
+    #: where it uses addresses as numbers, or follows any other than its arguments'
     addresses: Reason | None = None
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
     merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
@@ -177,11 +177,11 @@ class KernelSummary:
         )
 
 
-_Image = tuple[Region, bool, str | None]  #: region, whether it is exact, reason why not
+_Image = tuple[Region, bool, str | None]  #: region, whether it is exact, and why not
 
 
 class Ways:
-    """Domains at the ends of ways, each way's conditions evaluated once."""
+    """The domains at the ends of ways; each way's conditions are evaluated once."""
 
     def __init__(self, root: Scope) -> None:
         self._known: dict[Step, list[Scope]] = {}
@@ -210,12 +210,13 @@ class Ways:
     def _image(self, start: Scope, scope: Scope, form: Form, nbytes: int, size: int) -> _Image:
         """`image` of the offset `form`, which was evaluated in `scope`, a copy of `start`.
 
-        A neighbour's, as stencils have them, is the same bytes some further on, where neither is cut by the memory's ends.
+        A neighbouring access, as stencils have them, touches the same bytes some distance further on, unless the ends
+        of the memory cut either of them.
         """
         if not scope.domain.is_like(start.domain):
             return image(scope.domain, form, nbytes, size)
         if not scope.position:  # no case of several
-            start.memo = scope.memo  # what its parts are holds for the next offset as well
+            start.memo = scope.memo  # what its parts are also holds for the next offset
         low, high = scope.domain.bounds(form)
         if type(form.constant) is not int or low < 0 or high > size - nbytes:
             return image(scope.domain, form, nbytes, size)
@@ -246,7 +247,7 @@ class Ways:
                     )
                 ]
                 if len(found) > 64:
-                    # Too many cases to follow: go on from the way's beginning, without what it says.
+                    # Too many cases to follow: continue from the way's beginning, without what it says.
                     found = [_blurred(start) for start in self.scopes(way.parent)]
             self._known[way] = found
         return found
@@ -278,7 +279,7 @@ def _take(scope: Scope, way: Step) -> None:
 
 
 class _Part:
-    """The regions of one (argument, mode, op, dtype), while they are collected."""
+    """The regions of one (argument, mode, op, dtype) while they are collected."""
 
     def __init__(self, size: int, ahead: int) -> None:
         self.size = size
@@ -341,7 +342,7 @@ class _Part:
 
 
 def _byte_offset(scope: Scope, offset: Expr) -> Any:
-    """The offset's form; pointer arithmetic is modulo 2**64, so that an unsigned -1 goes back by one."""
+    """The offset's form; pointer arithmetic is modulo 2**64, so that an unsigned -1 moves back by one."""
     form = scope.value(offset)
     low, high = scope.domain.bounds(form)
     if nodes.LONG.lo <= low and high <= nodes.LONG.hi:

@@ -50,7 +50,7 @@ class Argument(Place):
 
 
 class Constants(NamedTuple):
-    """Bounds of the integers of a constant object that has nothing but integers of one type."""
+    """Bounds of the integers of a constant object that contains only integers of one type."""
 
     kind: IntType
     lowest: int
@@ -58,9 +58,8 @@ class Constants(NamedTuple):
 
 
 class Shared(Place):
-    """Memory that is not a buffer and not followed: local memory and constants of the program.
-
-    `constants`: what is known of all that is in it.
+    """Memory that is not a buffer and not followed: local memory and constants of the program. `constants`: what is
+    known of everything in it.
     """
 
     __slots__ = ("constants",)
@@ -70,7 +69,7 @@ class Shared(Place):
 
 
 class Anywhere(Place):
-    """Memory nobody knows: it may be any buffer of the kernel."""
+    """Unknown memory: it may be any buffer of the kernel."""
 
     __slots__ = ()
 
@@ -90,7 +89,7 @@ ANYWHERE = Anywhere()
 
 
 class Value:
-    """A value of one work-item."""
+    """A value that one work-item computes."""
 
     __slots__ = ()
 
@@ -105,7 +104,7 @@ class Number(Value):
         self.kind = kind
 
     def observed(self) -> Expr:
-        """The value itself, for operations that look at it."""
+        """The exact value, for operations that depend on it."""
         return ex.cast(self.kind, self.expr)
 
     def same(self, other: Value) -> bool:
@@ -120,7 +119,7 @@ class Opaque(Value):
 
 OPAQUE = Opaque()
 
-#: Where values that nobody knows come from, as messages have it.
+#: The origin of unknown values, for messages.
 LOADED = "a value loaded from memory"
 FLOATING = "a floating-point value"
 
@@ -136,7 +135,7 @@ class Target:
 
 
 class Pointer(Value):
-    """A pointer; no targets: the null pointer."""
+    """A pointer; without targets it is the null pointer."""
 
     __slots__ = ("targets",)
 
@@ -169,10 +168,10 @@ class Aggregate(Value):
     ) -> None:
         self.cells = cells  #: (byte, size) -> value
         self.places = places
-        self.complete = complete  #: every member has been given a value for sure
+        self.complete = complete  #: every member has certainly been given a value
 
     def is_set(self, ctype: CType) -> bool:
-        """Whether every member of it, an object of type `ctype`, has been given a value for sure."""
+        """Whether every member of it, an object of type `ctype`, has certainly been given a value."""
         if self.complete:
             return True
         leaves = leaves_of(ctype)
@@ -266,7 +265,7 @@ def _convert_number(value: Number, ctype: Whole) -> Number:
 
 
 def _strip_casts(expr: Expr, bits: int) -> Expr:
-    """Modulo 2**bits, without conversions that do not matter there."""
+    """The same modulo 2**bits, without conversions that make no difference there."""
     if isinstance(expr, nodes.Cast):
         return _strip_casts(expr.a, bits) if expr.kind.bits >= bits else expr
     if isinstance(expr, nodes.Sum) and any(isinstance(term, nodes.Cast) for term in expr.parts):
@@ -278,7 +277,7 @@ def _strip_casts(expr: Expr, bits: int) -> Expr:
 
 
 def reinterpret(value: Value, ctype: CType) -> Value:
-    """The same bytes as another type of the same size, where that is easy to tell."""
+    """The same bytes as another type of the same size, if that is easy to tell."""
     match ctype, value:
         case ((CInt() | CBool()), Number()) if value.kind.bits == ctype.size * 8:
             return value if ctype.integer is value.kind else Number(value.expr, ctype.integer)
@@ -324,7 +323,7 @@ def same_value(a: Value, b: Value) -> bool:
 
 
 def join_values(condition: Expr, a: Value, b: Value) -> Value:
-    """The value that is `a` where `condition` holds and `b` where it does not."""
+    """The value that is `a` if `condition` holds, and `b` otherwise."""
     if same_value(a, b) or condition is logic.TRUE:
         return a
     if condition is logic.FALSE:
@@ -392,7 +391,7 @@ def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Va
 
 
 def disguised(content: Value, offset: Expr, ctype: CType) -> Iterable[Value]:
-    """The pointers in private memory of which a load of `ctype` reads bytes as something else (a union)."""
+    """The pointers in private memory that a load of `ctype` reads as something else (a union)."""
     if isinstance(ctype, CPointer | Aggregated):
         return ()
     if isinstance(content, Pointer):
@@ -439,7 +438,7 @@ def store_private(
     if isinstance(content, Aggregate):
         places = places_of(content) | places_of(value)
         if isinstance(value, Number) and value.kind.bits == 64:
-            places |= {ANYWHERE}  # it may be a pointer in disguise
+            places |= {ANYWHERE}  # it may be the bytes of a pointer
         complete = content.complete and not (isinstance(value, Aggregate) and not value.complete)
         return Aggregate({}, places, complete=complete)
     if isinstance(content, Pointer):

@@ -1,8 +1,7 @@
-"""The abstract interpreter: walks a kernel once and records its accesses with the conditions on the way to
-them.
+"""The abstract interpreter: walks a kernel once and records its accesses with the conditions on the way to them.
 
-Decides how statements join and split the way, what a loop does to the variables it changes, and follows the
-program's own functions. Values are `calculation`'s.
+Decides how statements join and split the way, what a loop does to the variables that it changes, and follows the
+program's own functions. Values are computed in `calculation`.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from .values import (
 from .ways import Step
 
 _MAX_DEPTH = 40
-#: What going on to a statement takes (see `effort`).
+#: The cost of going on to a statement (see `effort`).
 _STEPS = 4
 
 
@@ -82,7 +81,7 @@ class Interpreter:
         self._functions: dict[tuple[str, int | None], Function | None] = {}
 
     def run(self, function: Function, arguments: dict[str, Value]) -> None:
-        """Interpret a kernel with `arguments` by name. Raises Unsupported where something is not followed."""
+        """Interpret a kernel with `arguments` by name. Raises Unsupported if something cannot be followed."""
         for parameter in function.parameters:
             self._bind(parameter, arguments[parameter.name])
         self.execute(function.body)
@@ -90,7 +89,7 @@ class Interpreter:
 
     @property
     def reached(self) -> int | None:
-        """The user's line to which the walk, or the reading before it, has come."""
+        """The user's line that the walk, or the reading before it, has reached."""
         return self.reader.reached if self.memory.line is None else self.memory.line
 
     def _bind(self, parameter: Variable, value: Value) -> None:
@@ -115,7 +114,7 @@ class Interpreter:
         return result
 
     def _function(self, name: str, key: int | None) -> Function | None:
-        """The program's function of a name; None for others. Reading it counts once for a kernel."""
+        """The program's function of that name; None for others. Reading it counts once for a kernel."""
         place = name, key
         if place not in self._functions:
             self._functions[place] = self.reader.function(name, key)
@@ -135,7 +134,7 @@ class Interpreter:
         self.memory.frame, self.returned, self.jumps, self.njumps = frame, returned, jumps, njumps
         self.depth -= 1
         if not ends:
-            # It never returns: only so for a loop without end.
+            # It never returns: that happens only with an endless loop.
             self.alive = False
             return unknown_value(function.result)
         self.alive = True
@@ -149,7 +148,7 @@ class Interpreter:
         return value
 
     def block(self, node: Block) -> Value:
-        """Statements in place of an expression; the last one's value is that of all."""
+        """Statements in place of an expression; the value of the last one is the value of all."""
         njumps = self.njumps
         *before, last = node.statements or (Nothing(),)
         for statement in before:
@@ -159,12 +158,12 @@ class Interpreter:
             value = unknown_value(node.type)
         else:
             value = convert(self.calculator.value(last), node.type)
-        if self.njumps != njumps:  # what is evaluated with it would be left as well
+        if self.njumps != njumps:  # what is evaluated together with it would be left as well
             raise Unsupported("a jump out of an expression is not followed", node.line)
         return value
 
     def program_place(self, node: Use) -> Place:
-        """A variable at program scope: constants are no buffers; other memory would have to be shared."""
+        """A variable at program scope: constants are not buffers; other memory would have to be shared."""
         place = self._program_places.get(node.key)
         if place is None:
             place = self._program_places[node.key] = Shared(self._constants(node.key))
@@ -175,7 +174,7 @@ class Interpreter:
         return place
 
     def _constants(self, key: int) -> Constants | None:
-        """The bounds of the integers in a constant's initialiser, where it has nothing else and all are of one type."""
+        """The bounds of the integers in a constant's initialiser, if it contains nothing else and all have one type."""
         variable = self.reader.program_variable(key)
         ctype = variable.type
         if variable.init is None or not (ctype.space is Space.CONSTANT or isinstance(ctype, CArray)):
@@ -187,7 +186,7 @@ class Interpreter:
         return Constants(kind, min(numbers), max(numbers))
 
     def _constant_numbers(self, node: Expression, numbers: list[int]) -> bool:
-        """Collect the integers of an initialiser; False where it has anything else."""
+        """Collect the integers of an initialiser; False if it contains anything else."""
         if isinstance(node, InitialiserList):
             return all(self._constant_numbers(item, numbers) for item in node.items)
         if not is_arithmetic(node):
@@ -204,7 +203,7 @@ class Interpreter:
     # statements -------------------------------------------------------------------------------------
 
     def execute(self, node: Node) -> None:  # noqa: C901 (a case for each kind)
-        """Run a statement; afterwards `alive` says whether one comes out at its end."""
+        """Run a statement; afterwards `alive` says whether its end can be reached."""
         if not self.alive:
             return
         spend(_STEPS)
@@ -250,14 +249,14 @@ class Interpreter:
         self.alive = False
 
     def _join(self, a: State, b: State) -> State:
-        """The state after two ways have come together."""
+        """The state after two ways have joined."""
         start = common_way(a.way, b.way)
         first, second = condition_since(a.way, start), condition_since(b.way, start)
         env = join_envs(first, a.env, b.env)
         return State(env, self.memory.ways.condition(start, logic.either(first, second)))
 
     def come_together(self, states: list[State], way: Step | None) -> None:
-        """Go on from all of `states`; `way`: known to lead to one of them whatever happens."""
+        """Continue from all of `states`; `way`: known to lead to one of them whatever happens."""
         if not states:
             self.alive = False
             return
@@ -325,7 +324,7 @@ class Interpreter:
         return logic.both(logic.less_equal(first, value), logic.less_equal(value, last))
 
     def _in_scope(self, statement: Node) -> None:
-        """What is declared in a `switch` is in scope behind it, also where a jump passes over its initialiser."""
+        """What is declared in a `switch` stays in scope after it, even if a jump passes over its initialiser."""
         if isinstance(statement, Declare) and not self.alive:
             for variable in statement.variables:
                 self.calculator.declare_only(variable)

@@ -20,7 +20,7 @@ class StepKind(Enum):
     LOOP = auto()  #: a loop begins, `counter` counts its iterations from 0
     WHILE = auto()  #: `expr` holds in this and all earlier iterations of `counter`
     EARLIER = auto()  #: this is the first iteration, or `expr` (of the iteration before) held in all before
-    MAYBE = auto()  #: nobody knows whether one comes this far; `text` and `line` say why
+    MAYBE = auto()  #: nobody knows whether this point is reached; `text` and `line` say why
 
 
 class Step:

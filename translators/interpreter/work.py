@@ -1,7 +1,7 @@
-"""How the work of a launch is spread over its work-groups, as far as the bounds of its loops tell.
+"""How the work of a launch is spread over its work-groups, as far as the bounds of its loops show.
 
-Decides nothing: what a work-group does is counted as the bytes that it asks for, one access at a time, in all iterations. Of a
-loop whose end depends on data nothing is known.
+Decides nothing: the work of a work-group is counted as the bytes that it asks for, one access at a time, in all
+iterations. Nothing is known of a loop whose end depends on data.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .ways import Step, StepKind
 
 __all__ = ["spread_of_work"]
 
-#: places along a dimension at which work-groups are looked at; between them the work is taken for linear
+#: places along a dimension at which work-groups are examined; between them the work is assumed to be linear
 _PLACES = 16
-#: work that differs by less than this part of the most is even
+#: work that differs by less than this fraction of the largest counts as even
 _EVEN = 0.05
 
 Values = Mapping[int, int | float | bytes]
@@ -30,8 +30,8 @@ Values = Mapping[int, int | float | bytes]
 def spread_of_work(
     summary: KernelSummary, ndrange: NDRange, axis: int, values: Values
 ) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
-    """Edges of parts along a dimension, and the bytes that a work-group of each part asks for, in the mean; None where that is the
-    same everywhere, or nothing is known of it.
+    """Edges of parts along a dimension, and the average bytes that a work-group of each part asks for; None if that
+    is the same everywhere, or nothing is known of it.
 
     `values`: as for `KernelSummary.evaluate`.
     """
@@ -68,7 +68,7 @@ def _may_be_uneven(summary: KernelSummary) -> bool:
 def _bytes_of(
     summary: KernelSummary, ndrange: NDRange, axis: int, place: int, values: Values
 ) -> float | None:
-    """What the work-group at `place` asks for, in the middle of the other dimensions; None where nobody knows."""
+    """What the work-group at `place` asks for, in the middle of the other dimensions; None if that is not known."""
     group = tuple(
         place if dimension == axis else count // 2 for dimension, count in enumerate(ndrange.num_groups)
     )

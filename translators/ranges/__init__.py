@@ -1,8 +1,8 @@
 """Sets of bytes, index spaces and grains: the vocabulary of all layers.
 
-Decides how a set of bytes is held and joined, cut and compared, and what a part of an NDRange is. Imports nothing of the
-project. Invariants 1 and 2 are stated in its terms: chunks are boxes of work-groups, and a region holds
-at least what was asked for.
+Decides how a set of bytes is represented, joined, cut and compared, and what a part of an NDRange is. Imports nothing
+of the project. Invariants 1 and 2 are stated in its terms: chunks are boxes of work-groups, and a region contains at
+least what was asked for.
 """
 
 __all__ = [

@@ -34,7 +34,7 @@ Corner = tuple[tuple[int, int], ...]
 
 
 def _append(bands: list[Band], lo: int, hi: int, inner: Bands | None) -> None:
-    """Add a band behind the others, joined with the last where it goes on."""
+    """Add a band after the others, joined with the last if they are adjacent and equal."""
     if bands:
         last = bands[-1]
         if last[1] == lo and last[2] == inner:
@@ -72,7 +72,7 @@ _MANY = 12
 
 
 def _beside(a: Bands, b: Bands) -> tuple[int, int]:
-    """Where in `a`, of many bands, those begin and end that may meet `b`, or touch it."""
+    """Where in `a`, which has many bands, those begin and end that may overlap or touch `b`."""
     first, last = b[0][0], b[-1][1]
     return bisect_left(a, first, key=_stop), bisect_right(a, last, key=_start)
 
@@ -81,7 +81,7 @@ _start, _stop = itemgetter(0), itemgetter(1)
 
 
 def intersect(a: Bands, b: Bands) -> Bands:  # noqa: C901 (one walk over both)
-    """What both have; both of one system of units."""
+    """The members that both have; both have the same units."""
     if len(b) == 1 and b[0][2] is None:
         return _within(a, b[0][0], b[0][1])
     if len(a) == 1 and a[0][2] is None:
@@ -113,7 +113,7 @@ def intersect(a: Bands, b: Bands) -> Bands:  # noqa: C901 (one walk over both)
 
 
 def _within(a: Bands, low: int, high: int) -> Bands:
-    """The part of `a` with digits from `low` up to `high`; `a` itself where that is all of it."""
+    """The part of `a` with digits from `low` up to `high`; `a` itself if that is all of it."""
     if not a or (low <= a[0][0] and a[-1][1] <= high):
         return a
     if len(a) > _MANY:
@@ -128,7 +128,7 @@ def _within(a: Bands, low: int, high: int) -> Bands:
 
 
 def meet(a: Bands, b: Bands) -> bool:
-    """Whether both have anything in common."""
+    """Whether they have a member in common."""
     i, j, na, nb = 0, 0, len(a), len(b)
     while i < na and j < nb:
         alo, ahi, ain = a[i]
@@ -145,7 +145,7 @@ def meet(a: Bands, b: Bands) -> bool:
 
 
 def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
-    """What one of them has; both of level `level` of `units`."""
+    """The members that either has; both are of level `level` of `units`."""
     if not a or not b or a is b:
         return a or b
     if len(b) > len(a):
@@ -161,14 +161,14 @@ def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
     near = a[low:high]
     if len(b) <= _MANY:
         return _joined(a[:low], _merged(near, b, units, level), a[high:])
-    # Each is narrowed to the other once: where they alternate, each further time would leave out one band.
+    # Each is narrowed to the other once: if they alternate, each further time would leave out only one band.
     first, last = _beside(b, near) if near else (0, 0)
     between = _joined(b[:first], _merged(near, b[first:last], units, level), b[last:])
     return _joined(a[:low], between, a[high:])
 
 
 def _merged(a: Bands, b: Bands, units: Units, level: int) -> Bands:  # noqa: C901 (one walk over both)
-    """What one of them has, by a walk over both."""
+    """The members that either has, by a walk over both."""
     if not a or not b:
         return a or b
     found: list[Band] = []
@@ -213,7 +213,7 @@ def _merged(a: Bands, b: Bands, units: Units, level: int) -> Bands:  # noqa: C90
 
 
 def _joined(before: Bands, between: Bands, after: Bands) -> Bands:
-    """Bands one behind the other, joined where they go on."""
+    """Bands one behind the other, joined where they are adjacent and equal."""
     found = list(before)
     if between:
         _append(found, *between[0])
@@ -225,7 +225,7 @@ def _joined(before: Bands, between: Bands, after: Bands) -> Bands:
 
 
 def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:  # noqa: C901 (one walk over both)
-    """What `a` has and `b` has not; both of level `level` of `units`."""
+    """The members that `a` has and `b` has not; both are of level `level` of `units`."""
     if len(b) == 1 and b[0][2] is None:
         return _without(a, b[0][0], b[0][1])
     if len(a) > _MANY and b:
@@ -261,7 +261,7 @@ def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:  # noqa
 
 
 def _without(a: Bands, low: int, high: int) -> Bands:
-    """`a` but for its digits from `low` up to `high`; `a` itself where it has none of them."""
+    """`a` without its digits from `low` up to `high`; `a` itself if it has none of them."""
     begin, end = 0, len(a)
     if end > _MANY:
         begin, end = bisect_right(a, low, key=_stop), bisect_left(a, high, key=_start)
@@ -279,7 +279,7 @@ def _without(a: Bands, low: int, high: int) -> Bands:
 
 
 def shift(bands: Bands, offset: int, units: Units, level: int = 0) -> Bands:
-    """The same set `offset` further on. What is carried to the next digit may double the bands of a level."""
+    """The same set moved by `offset`. What is carried to the next digit may double the bands of a level."""
     unit = units[level]
     up, rest = divmod(offset, unit)
     if not rest:
@@ -374,8 +374,9 @@ def _flatten(bands: Bands, ratio: int) -> Bands:
 
 
 def close_up(bands: Bands, depth: int) -> Bands:
-    """A set that has all of these members, and whatever lies between the first and the last digit of each set of level
-    `depth`."""
+    """A set that contains all of these members, and everything between the first and the last digit of each set of
+    level `depth`.
+    """
     if depth == 0:
         return ((bands[0][0], bands[-1][1], None),)
     found: list[Band] = []
@@ -385,8 +386,9 @@ def close_up(bands: Bands, depth: int) -> Bands:
 
 
 def repeated(bands: Bands, depth: int) -> list[bool]:
-    """By level, whether a proper part of a unit is there for several digits: otherwise a set of no more bands does
-    without that unit."""
+    """By level, whether several digits have the same proper part of a unit: otherwise a set with no more bands does
+    without that unit.
+    """
     found = [False] * depth
     _mark_repeated(bands, 0, found)
     return found
@@ -444,12 +446,14 @@ def _add_corners(bands: Bands, above: Corner, below: Corner, found: list[Corner]
             _add_corners(inner, (*above, (lo, hi)), below[1:], found)
 
 
-#: values of a digit up to which those of the next are told apart by it
+#: values of a digit up to which the digits below are kept apart for each
 _FEW_VALUES = 8
 
 
 def joined_digits(corners: list[Corner], level: int, ratio: int) -> list[Corner]:
-    """The same boxes, or boxes around them, with the digit of a level and the one below it, of `ratio` values, as one."""
+    """The same boxes, or boxes around them, with the digit of a level and the one below it, which has `ratio` values,
+    as one digit.
+    """
     found: list[Corner] = []
     for corner in corners:
         (lo, hi), (low, high) = corner[level : level + 2]
@@ -464,7 +468,7 @@ def joined_digits(corners: list[Corner], level: int, ratio: int) -> list[Corner]
 
 
 def around(corner: Corner, other: Corner) -> Corner:
-    """The smallest box of digits that has both."""
+    """The smallest box of digits that contains both."""
     return tuple((a if a < c else c, b if b > d else d) for (a, b), (c, d) in zip(corner, other, strict=True))
 
 
@@ -537,7 +541,7 @@ def runs(bands: Bands, units: Units, level: int = 0) -> Integers:
 
 
 def divisor(bands: Bands, units: Units, level: int = 0) -> int:
-    """The largest number by which every edge of a run can be divided, or a divisor of it."""
+    """The largest number that divides every edge of a run, or a divisor of it."""
     found, unit = 0, units[level]
     for lo, hi, inner in bands:
         found = (
@@ -549,7 +553,7 @@ def divisor(bands: Bands, units: Units, level: int = 0) -> int:
 
 
 def coarsening_cost(bands: Bands, units: Units, dropped: frozenset[int], level: int = 0) -> int:
-    """How many bands there are once the units of these levels are done without."""
+    """How many bands there are if the units of these levels are left out."""
     total = 0
     for lo, hi, inner in bands:
         below = 1 if inner is None else coarsening_cost(inner, units, dropped, level + 1)

@@ -30,7 +30,7 @@ class Block:
 
 
 def normal(array: Runs) -> Runs:
-    """Runs in any order, sorted and joined where they meet."""
+    """Runs in any order, sorted, and joined where they touch or overlap."""
     array = array[array[:, 1] > array[:, 0]]
     if len(array) == 0:
         return NO_RUNS
@@ -41,7 +41,7 @@ def normal(array: Runs) -> Runs:
 
 
 def joined(array: Runs) -> Runs:
-    """Runs whose starts and stops ascend, joined where they meet."""
+    """Runs whose starts and stops ascend, joined where they touch or overlap."""
     first = np.empty(len(array), bool)
     first[0] = True
     np.greater(array[1:, 0], array[:-1, 1], out=first[1:])
@@ -82,7 +82,7 @@ def intersection(first: Runs, second: Runs) -> Runs:
 
 
 def gaps(runs: Runs, start: int, stop: int) -> Runs:
-    """What normalised `runs` leave out of `start` <= b < `stop`, which they lie inside or reach beyond."""
+    """What normalised `runs` leave out of `start` <= b < `stop`; they may reach beyond it."""
     edges = np.empty((len(runs) + 1, 2), np.int64)
     edges[0, 0], edges[1:, 0] = min(start, int(runs[0, 0])), runs[:, 1]
     edges[:-1, 1], edges[-1, 1] = runs[:, 0], max(stop, int(runs[-1, 1]))
@@ -105,7 +105,7 @@ def blocks_of_runs(runs: Runs) -> list[Block]:
     gaps = np.diff(starts)
     found: list[Block] = []
     index, count = 0, len(runs)
-    # A run ends a block where its length or the gap before it differs from its predecessor's.
+    # A run ends a block if its length or the gap before it differs from its predecessor's.
     same_length = lengths[1:] == lengths[:-1]
     breaks_gap = np.flatnonzero(gaps[1:] != gaps[:-1]) + 2
     breaks_length = np.flatnonzero(~same_length) + 1

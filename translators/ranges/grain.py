@@ -13,9 +13,9 @@ from math import gcd, lcm
 
 from vdev.translators.values import dataclass
 
-#: bytes after which a pattern of cuts repeats, at most; what would be longer is cut at every byte
+#: the most bytes after which a pattern of cuts repeats; what would be longer is cut at every byte
 MAX_PERIOD = 4096
-#: cuts in one period, at most
+#: the most cuts in one period
 MAX_CUTS = 256
 
 
@@ -40,14 +40,14 @@ class Grain:
         return other if not self.cuts else _joined(self, other)
 
     def shift(self, offset: int) -> Grain:
-        """The pattern `offset` bytes further on."""
+        """The pattern moved by `offset` bytes."""
         if offset % self.period == 0:
             return self
         return _normal(self.period, ((cut + offset) % self.period for cut in self.cuts))
 
     @property
     def unit(self) -> int | None:
-        """The size in bytes of all units, where they have one, are aligned to it and it is a power of two."""
+        """The size in bytes of all units, if they have the same size, are aligned to it and it is a power of two."""
         if self.cuts == (0,) and self.period & (self.period - 1) == 0:
             return self.period
         return None
@@ -90,7 +90,7 @@ def of_unit(nbytes: int) -> Grain:
 @lru_cache(maxsize=4096)
 def of_store(modulus: int, residue: int, nbytes: int) -> Grain:
     """Stores of `nbytes` bytes at places that are `residue` modulo `modulus`; 0 as modulus: at one place only."""
-    if modulus == 0:  # whatever lies around it: a store anywhere else is not here
+    if modulus == 0:  # whatever lies around it: a store anywhere else does not belong to it
         modulus = max(16, 1 << (nbytes - 1).bit_length())
     if modulus > MAX_PERIOD:
         modulus = gcd(modulus, MAX_PERIOD)
@@ -98,7 +98,7 @@ def of_store(modulus: int, residue: int, nbytes: int) -> Grain:
 
 
 def joined(grains: Iterable[Grain]) -> Grain:
-    """The cuts of all."""
+    """The cuts of all of them."""
     found = NOTHING
     for grain in grains:
         found = found | grain

@@ -9,16 +9,16 @@ Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
 
 
 class Solution:
-    """Variables as forms of others, which follow from equations."""
+    """Variables expressed as forms of others, which follow from equations."""
 
     def __init__(self, parameters: set[int]) -> None:
         """`parameters`: the variables that are replaced first, the last of them before others."""
         self._parameters = parameters
-        #: terms and constant, of variables that are left
+        #: terms and a constant, in the variables that are left
         self.forms: dict[int, tuple[dict[int, int], int]] = {}
 
     def add(self, terms: dict[int, int], constant: int) -> None:
-        """A form that is 0. Nothing where no variable can be told from it by whole numbers; as an equation it stays."""
+        """Add a form that is 0. Ignored if no variable follows from it by whole numbers; it remains an equation."""
         terms, constant = self.reduced(terms, constant)
         simple = [variable for variable, coefficient in terms.items() if abs(coefficient) == 1]
         if not simple:
@@ -34,7 +34,7 @@ class Solution:
         self.forms[gone] = form
 
     def reduced(self, terms: dict[int, int], constant: int) -> tuple[dict[int, int], int]:
-        """The same form of the variables that are left."""
+        """The same form in the variables that are left."""
         known = [variable for variable in terms if variable in self.forms]
         if known:
             terms = dict(terms)
@@ -42,7 +42,7 @@ class Solution:
             factor = terms.pop(variable)
             form, more = self.forms[variable]
             terms, constant = plus(terms, form, factor), constant + factor * more
-        return dict(sorted(terms.items())), constant  # alike, however it was found
+        return dict(sorted(terms.items())), constant  # the same, however it was found
 
 
 def larger(first: int | None, second: int | None) -> int | None:
@@ -70,7 +70,7 @@ def plus(terms: dict[int, int], others: dict[int, int], factor: int) -> dict[int
 
 
 def normal(terms: dict[int, int]) -> tuple[Linear, int]:
-    """The linear part over the largest common factor, its first coefficient positive; and that factor."""
+    """The linear part divided by the largest common factor, with its first coefficient positive; and that factor."""
     if len(terms) == 1:
         ((variable, coefficient),) = terms.items()
         return ((variable, 1),), coefficient

@@ -17,8 +17,8 @@ from vdev.translators.values import dataclass
 class NDRange:
     """Sizes in work-items, one to three dimensions, all three tuples of the same length.
 
-    `regroups`: the program left the local size open and the kernel cannot tell what it is, so that each worker may group
-    the work-items of its chunk in another way.
+    `regroups`: the program left the local size open and the kernel cannot tell what it is, so each worker may group
+    the work-items of its chunk differently.
     """
 
     global_size: tuple[int, ...]
@@ -82,7 +82,7 @@ class Chunk:
         return prod(stop - start for start, stop in zip(self.start, self.stop, strict=True))
 
     def group(self, axis: int, number: int) -> int:
-        """The work-group that is so far along in a dimension."""
+        """The work-group at that position along a dimension."""
         cycle = self.cycle
         if cycle is None or axis != cycle.axis:
             return self.start[axis] + number
@@ -99,8 +99,8 @@ class Chunk:
             yield self._along(cycle.axis, start, min(start + cycle.block, last))
 
     def cut(self, axis: int, number: int) -> tuple[Chunk, Chunk]:
-        """The first `number` work-groups along a dimension, and the others. With a cycle, along its axis, whole blocks or
-        parts of the only one.
+        """The first `number` work-groups along a dimension, and the others. With a cycle, along its axis, whole
+        blocks or parts of the only one.
         """
         first, last, cycle = self.start[axis], self.stop[axis], self.cycle
         if cycle is None or axis != cycle.axis:
@@ -123,7 +123,7 @@ class Chunk:
         return self.cut(axis, middle)
 
     def _along(self, axis: int, start: int, stop: int, cycle: Cycle | None = None) -> Chunk:
-        """With other bounds in one dimension."""
+        """The same chunk with other bounds in one dimension."""
         return Chunk(
             (*self.start[:axis], start, *self.start[axis + 1 :]),
             (*self.stop[:axis], stop, *self.stop[axis + 1 :]),

@@ -1,6 +1,6 @@
 """Regions written down as Python, so that others can be made that differ only in their numbers.
 
-Decides nothing. Beside `region` the only module that knows how a region is made.
+Decides nothing. Apart from `region`, the only module that knows how a region is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .region import Region
 
 
 def pitches_of(region: Region) -> tuple[int, ...]:
-    """Its pitches; none where it has no pattern."""
+    """Its pitches; none if it has no pattern."""
     return region.pitches
 
 
@@ -23,13 +23,14 @@ def is_array(region: Region) -> bool:
 
 
 def parts_of(region: Region) -> tuple[Any, ...]:
-    """All that a region is made of: what has to be a number in it, if anything has."""
+    """Everything that a region consists of: numbers among it may be replaced."""
     return region.start, region.stop, region.bands
 
 
 def source_of(region: Region, show: Callable[[Any], str]) -> str:
-    """A call of `region`, with the arguments of `remade`, for a region of traced numbers; `show` writes down whatever is
-    no region."""
+    """A call of `region`, with the arguments of `remade`, for a region of traced numbers; `show` writes down
+    everything that is not a region.
+    """
     start, stop, nbytes = show(region.start), show(region.stop), show(region.nbytes)
     return f"region({start}, {stop}, {show(region.pitches)}, {show(region.bands)}, {nbytes})"
 

@@ -1,6 +1,6 @@
 """Pitches: the strides in which a box, or a set of bands, is written.
 
-Decides which of a box's dimensions are taken for pitches, which pitches serve two sets, and which a set can do without.
+Decides which of a box's dimensions become pitches, which pitches suit two sets, and which a set can do without.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from .tracing import whole
 def open_box(
     start: int, nbytes: int, dims: Sequence[tuple[int, int]]
 ) -> tuple[int, int, list[tuple[int, int]]]:
-    """A box's first byte, the bytes of its runs, and the dimensions that are left once those that only make the runs
-    longer, or one another, are gone; strides positive, the smallest first."""
+    """A box's first byte, the bytes of its runs, and the dimensions that remain when those that only make the runs,
+    or one another, longer are gone; strides are positive, the smallest first.
+    """
     low = whole(start + sum(stride * (count - 1) for stride, count in dims if stride < 0))
     extent = whole(nbytes)
     rest: list[tuple[int, int]] = []
@@ -37,20 +38,21 @@ def open_box(
 
 @lru_cache(maxsize=4096)
 def merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The pitches of both, None where they do not all divide one another."""
+    """The pitches of both; None if they do not all divide one another."""
     both = sorted({*first, *second}, reverse=True)
     return None if any(one % other for one, other in pairwise(both)) else tuple(both)
 
 
 def copies(dims: Sequence[tuple[int, int]]) -> int:
-    """How many copies of a box `Region.boxes` has to put together for dimensions as `open_box` gives them."""
+    """How many copies of a box `Region.boxes` has to combine, for dimensions as `open_box` gives them."""
     kept = pitches_for(tuple(dims))
     return prod(count for number, (_, count) in enumerate(dims) if number not in kept)
 
 
 def pitches_for(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
-    """Which of the dimensions, smallest stride first, are taken for pitches: each divides the next, and the others
-    have as few members as can be."""
+    """Which of the dimensions, smallest stride first, become pitches: each divides the next, and the others have as
+    few members as possible.
+    """
     if len(dims) <= 10 and not any(other % one for (one, _), (other, _) in pairwise(dims)):
         return frozenset(range(len(dims)))
     return _known_pitches(tuple((index(stride), index(count)) for stride, count in dims))
@@ -71,8 +73,8 @@ def _known_pitches(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
 
 
 def needed_levels(bands: Bands, depth: int) -> list[bool]:
-    """By level, whether a pitch spares anything."""
-    if depth == 1:  # as nearly all have
+    """By level, whether a pitch saves anything."""
+    if depth == 1:  # nearly all have that
         for lo, hi, inner in bands:
             if inner is not None and hi - lo > 1:
                 return _ONE_NEEDED

@@ -25,7 +25,9 @@ class Layout:
     @staticmethod
     @lru_cache(maxsize=4096)
     def contiguous(buffer_start: int, nbytes: int, host_start: int = 0) -> Layout:
-        """Consecutive bytes. The same object for the same numbers: what is made of it is then found by identity."""
+        """Consecutive bytes. The same object for the same numbers, so that what is derived from it can be found by
+        identity.
+        """
         return Layout((1, 1, nbytes), buffer_start, (nbytes, nbytes), host_start, (nbytes, nbytes))
 
     @property

@@ -30,9 +30,9 @@ from .byte_runs import Block, Runs
 from .pitches import merged, needed_levels, open_box, pitches_for
 from .tracing import whole
 
-#: runs of a set without pitches, above which they are an array
+#: runs of a set without pitches above which they are an array
 MOST_BANDS = 64
-#: bands up to which pitches that spare none are dropped; with more they may yet serve with other sets
+#: bands up to which pitches that save none are dropped; with more bands they may still help with other sets
 FEW_BANDS = 8
 #: runs of either of two sets whose pitches do not go together, up to which they are compared as arrays
 MOST_RUNS = 1 << 17
@@ -65,16 +65,15 @@ class Region:
 
     start: int  #: the first byte; 0 for the empty region
     stop: int  #: one past the last byte; 0 for the empty region
-    pitches: tuple[
-        int, ...
-    ]  #: in bytes, the widest first: how far apart bands are that repeat inside each other
-    bands: Bands | None  #: None where there are many runs and no pitches
+    #: in bytes, the widest first: the distances at which bands repeat inside each other
+    pitches: tuple[int, ...]
+    bands: Bands | None  #: None if there are many runs and no pitches
     _runs: Runs | None
     _nbytes: int  #: -1 until asked for
     _nruns: int
     _nboxes: int
-    _fine: tuple[tuple[int, ...], Bands] | None  #: its bands in other pitches, as they were asked for last
-    #: as they were asked for last: pitches, how many, which
+    _fine: tuple[tuple[int, ...], Bands] | None  #: its bands in the other pitches that were last requested
+    #: the corners that were last requested: pitches, number, result
     _corners: tuple[tuple[tuple[int, ...], int, list[nested.Corner]], ...]
 
     def __init__(
@@ -86,7 +85,7 @@ class Region:
         nbytes: int = -1,
         runs: Runs | None = None,
     ) -> None:
-        """For this module and for `patterns`. `nbytes`: how many they are, where that is known."""
+        """For this module and for `patterns`. `nbytes`: the number of bytes, if it is known."""
         self.start = start
         self.stop = stop
         self.pitches = pitches
@@ -110,7 +109,7 @@ class Region:
 
     @staticmethod
     def span(start: int, stop: int) -> Region:
-        """The bytes `start` <= b < `stop`; empty where `stop` <= `start`."""
+        """The bytes `start` <= b < `stop`; empty if `stop` <= `start`."""
         start, stop = whole(start), whole(stop)
         return Region(start, stop, (), ((start, stop, None),)) if start < stop else EMPTY
 
@@ -145,7 +144,7 @@ class Region:
             if all(part.bands is not None for part in parts):
                 return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
             return _of_array(byte_runs.normal(np.concatenate([part.runs for part in parts])))
-        while len(parts) > 1:  # in pairs, so that no part is walked through again and again
+        while len(parts) > 1:  # in pairs, so that no part is traversed again and again
             pairs = [one | other for one, other in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + parts[len(parts) & ~1 :]
         return parts[0] if parts else EMPTY
@@ -179,7 +178,7 @@ class Region:
 
     @property
     def nboxes(self) -> int:
-        """The number of boxes, which is what working with the region costs."""
+        """The number of boxes, which is the cost of working with the region."""
         if self._nboxes < 0:
             self._nboxes = len(self.runs) if self.bands is None else nested.count_boxes(self.bands)
         return self._nboxes
@@ -305,7 +304,7 @@ class Region:
         return region_in(nested.subtract(mine, yours, (*pitches, 1)), pitches)
 
     def shift(self, offset: int) -> Region:
-        """The same set, `offset` bytes further on."""
+        """The same set moved by `offset` bytes."""
         if offset == 0 or not self:
             return self
         if self.is_span:
@@ -341,14 +340,15 @@ class Region:
         return Region.from_runs(edges + origin)
 
     def goes_with(self, other: Region) -> bool:
-        """Whether working with both costs what their boxes cost: their pitches go together, or one is small."""
+        """Whether working with both costs only what their boxes cost: their pitches go together, or one is small."""
         if self.pitches == other.pitches or merged(self.pitches, other.pitches) is not None:
             return True
         return min(len(self), len(other)) <= MOST_BANDS
 
     def cover(self, most: int, beside: Sequence[Region] = ()) -> Region:
-        """A set of at most `most` boxes that has all of these bytes, and more, and that goes with each of `beside`;
-        this one where it does so."""
+        """A set of at most `most` boxes that contains all of these bytes, and goes with each of `beside`; this set
+        itself if it does.
+        """
         found, depth = self, len(self.pitches)
         while found.pitches and not (found.nboxes <= most and all(map(found.goes_with, beside))):
             closed = nested.close_up(found.flat(), min(depth, len(found.pitches)))
@@ -362,7 +362,7 @@ class Region:
         return Region.from_runs(np.stack((starts, np.concatenate((runs[edges, 1], runs[-1:, 1]))), axis=1))
 
     def core(self, most: int) -> Region:
-        """A part of it in at most `most` boxes, the largest."""
+        """A part of it in at most `most` boxes, the largest ones."""
         if self.nboxes <= most:
             return self
         if self.bands is None:
@@ -385,10 +385,8 @@ class Region:
         if len(found) > most:  # neighbours together
             share = -(-len(found) // most)
             found = [reduce(nested.around, found[at : at + share]) for at in range(0, len(found), share)]
-        self._corners = (
-            *self._corners[-1:],
-            (pitches, most, found),
-        )  # those who ask, ask for two kinds in turn
+        # those who call this alternate between two kinds
+        self._corners = (*self._corners[-1:], (pitches, most, found))
         return found
 
     def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:
@@ -432,7 +430,7 @@ class Region:
 
     @property
     def is_span(self) -> bool:
-        """Whether it is one run."""
+        """Whether it is a single run."""
         bands = self.bands
         return bands is not None and not self.pitches and len(bands) == 1
 
@@ -445,15 +443,15 @@ class Region:
         """The bands in `pitches`, which have all of its own."""
         if self.is_span:
             return nested.span(self.start, self.stop, (*pitches, 1))
-        fine = self._fine  # read once: another thread may ask in other pitches meanwhile
-        if fine is not None and fine[0] == pitches:  # as one set is compared with many
+        fine = self._fine  # read once: another thread may ask for other pitches meanwhile
+        if fine is not None and fine[0] == pitches:  # one set is compared with many
             return fine[1]
         bands = nested.refine(self.flat(), self.units, (*pitches, 1))
         self._fine = pitches, bands
         return bands
 
     def flat(self) -> Bands:
-        """The bands, also where they are many."""
+        """The bands, even if there are many."""
         return (
             tuple((start, stop, None) for start, stop in self.runs.tolist())
             if self.bands is None
@@ -461,7 +459,7 @@ class Region:
         )
 
     def _seventh(self) -> int:
-        """An offset behind the sixth run, not far behind it where that can be told without counting."""
+        """An offset after the sixth run, and close to it if that can be told without counting."""
         stop = self.start + 1
         while len(self.clip(self.start, stop)) < 7:
             stop = min(self.start + 2 * (stop - self.start), self.stop)
@@ -486,7 +484,7 @@ class Region:
 
 
 def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
-    """Pitches in which as many of these regions as go together can be told apart."""
+    """Pitches in which as many of these regions as possible can be represented together."""
     found: tuple[int, ...] = ()
     for pitches in sorted(
         {region.pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)
@@ -496,7 +494,7 @@ def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
 
 
 def one_of_each_pitch(regions: Iterable[Region]) -> list[Region]:
-    """Of many regions so few that another one that goes with them (`Region.goes_with`) goes with all."""
+    """A few of many regions, such that another one that goes with them (`Region.goes_with`) goes with all."""
     found: dict[tuple[int, ...], Region] = {}
     for region in regions:
         known = found.get(region.pitches)
@@ -548,7 +546,7 @@ def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:
 
 
 def _of_array(runs: Runs) -> Region:
-    """A region of normalised runs, in bands where these are few."""
+    """A region of normalised runs, in bands if there are few."""
     if len(runs) > MOST_BANDS:
         return _wrap(runs)
     return region_in(tuple((start, stop, None) for start, stop in runs.tolist()), ())
@@ -563,12 +561,12 @@ def _wrap(runs: Runs) -> Region:
 
 
 def _easy(a: Region, b: Region) -> bool:
-    """Whether it costs little to bring two regions together, however far they reach beyond each other."""
+    """Whether combining two regions costs little, however far they reach beyond each other."""
     return a.bands is not None and b.bands is not None and merged(a.pitches, b.pitches) is not None
 
 
 def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
-    """Two regions' bands in pitches that both can have; None where they are rather compared as arrays of runs."""
+    """Two regions' bands in pitches that both can have; None if it is better to compare them as arrays of runs."""
     if a.pitches == b.pitches and a.bands is not None and b.bands is not None:
         return a.bands, b.bands, a.pitches
     if a.bands is None or b.bands is None:
@@ -582,7 +580,7 @@ def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None
 
 
 def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
-    """The same for pitches that do not go together: those of the set that is cheaper to take apart give way."""
+    """The same for pitches that do not go together: the set that is cheaper to take apart gives up its own."""
     choices = []
     for region, other in ((a, b), (b, a)):
         lost = frozenset(

@@ -13,12 +13,12 @@ Constraint = tuple[dict[int, int], int]
 #: the least and the largest value of each variable
 Box = dict[int, tuple[int, int]]
 
-#: how often ranges are narrowed by one another: two constraints may go on for as long as a range is
+#: how often ranges are narrowed by one another: two constraints could continue for as long as a range is
 ROUNDS = 8
 
 
 class _Empty(Exception):
-    """No point keeps all constraints."""
+    """No point satisfies all constraints."""
 
 
 def boxes_of(box: Box, constraints: list[Constraint], most: int) -> list[Box] | None:
@@ -77,8 +77,9 @@ def _untouched(box: Box, constraints: list[Constraint], variable: int) -> tuple[
 
 
 def _narrow(box: Box, constraints: list[Constraint]) -> list[Constraint] | None:
-    """Make ranges no larger than constraints on them allow; the constraints that still cut something, None where
-    there is no end to that. Raises _Empty where there is no point."""
+    """Make ranges no larger than the constraints on them allow; the constraints that still cut something, None if
+    this does not come to an end. Raises _Empty if there is no point.
+    """
     for _ in range(ROUNDS):
         before = list(box.values())
         constraints = [each for each in constraints if _cuts(box, each)]
@@ -88,7 +89,7 @@ def _narrow(box: Box, constraints: list[Constraint]) -> list[Constraint] | None:
 
 
 def _cuts(box: Box, constraint: Constraint) -> bool:
-    """Whether a constraint cuts anything; its variables' ranges are narrowed by it."""
+    """Whether a constraint cuts anything; the ranges of its variables are narrowed by it."""
     terms, constant = constraint
     least = most = constant
     for variable, factor in terms.items():

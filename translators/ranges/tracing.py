@@ -24,18 +24,18 @@ from .linear_forms import Linear, Solution, larger, normal, plus, show, smaller,
 
 
 class Trace:
-    """What was noted of one calculation."""
+    """What was recorded of one calculation."""
 
     def __init__(self) -> None:
         self.parameters: list[str] = []
-        #: by variable: its expression, in terms of earlier ones; none of a parameter
+        #: by variable: its expression, in terms of earlier ones; parameters have none
         self._variables: list[str] = []
         self._known: dict[object, int] = {}
-        #: by linear part: the least and the largest value with which comparisons come out as they did; and what
-        #: it must not be
+        #: by linear part: the least and the largest value for which comparisons have the same results as here; and
+        #: values that it must not have
         self._ranges: dict[Linear, tuple[int | None, int | None]] = {}
         self._others: dict[Linear, set[int]] = {}
-        #: by sign, constant and terms: what comparisons came out as
+        #: by sign, constant and terms: results of comparisons
         self._compared: dict[tuple[Any, ...], bool] = {}
         #: comparisons of floating-point numbers
         self._comparisons: dict[str, None] = {}
@@ -44,7 +44,7 @@ class Trace:
         self.closed = False
 
     def parameter(self, value: int) -> Number:
-        """The next parameter, whose value it is."""
+        """The next parameter, which has this value."""
         self._solution = None
         variable = self.variable(("parameter", len(self.parameters)), "")
         self.parameters.append(f"v{variable}")
@@ -67,7 +67,7 @@ class Trace:
             raise RuntimeError("a number outlived the calculation that it was traced in")
 
     def real(self, expression: str) -> str:
-        """The name of what is calculated once, however often it is used."""
+        """The name of something that is calculated once, however often it is used."""
         found = self._reals.get(expression)
         if found is None:
             found = self._reals[expression] = f"r{len(self._reals)}"
@@ -76,11 +76,11 @@ class Trace:
     # conditions -------------------------------------------------------------------------------------
 
     def compare(self, terms: dict[int, int], constant: int, value: int, sign: str) -> bool:
-        """Whether form `sign` 0, for a sign of `<`, `<=` or `==`; `value`: what the form is now."""
+        """Whether form `sign` 0 holds, for a sign of `<`, `<=` or `==`; `value`: the form's current value."""
         self.check_open()
         key = (sign, constant, *terms.items())
         found = self._compared.get(key)
-        if found is None:  # half of all comparisons were made before
+        if found is None:  # half of all comparisons have been made before
             found = self._compared[key] = self._noted(terms, constant, value, sign)
         return found
 
@@ -90,7 +90,7 @@ class Trace:
         if sign == "==":
             if value == 0:
                 self._narrow(linear, now, now)
-            elif constant % factor == 0:  # else it can never be 0
+            elif constant % factor == 0:  # otherwise it can never be 0
                 self._others.setdefault(linear, set()).add(-constant // factor)
             return value == 0
         if sign == "<":
@@ -118,8 +118,9 @@ class Trace:
     # as Python --------------------------------------------------------------------------------------
 
     def definitions(self, used: set[int]) -> list[str]:
-        """Statements that define the variables in `used`, and all those that they need, as `v0`, `v1` …; and behind
-        them those of all floating-point numbers that were compared."""
+        """Statements that define the variables in `used`, and all those that they need, as `v0`, `v1` …; and after
+        them those of all floating-point numbers that were compared.
+        """
         needed: set[int] = set()
         reals = [f"{name} = {text}" for text, name in self._reals.items()]
         pending = [*used, *(variable for line in reals for variable in variables_in(line))]
@@ -143,8 +144,11 @@ class Trace:
         return found
 
     def conditions(self) -> list[str]:
-        """Expressions, all of which are true where the calculation runs as it did. Where some are equations, the others
-        are in terms of the variables that these leave, so that what follows from them is not asked again."""
+        """Expressions that are all true if the calculation runs as it did.
+
+        If some are equations, the others are written in the variables that these leave, so that what follows from
+        them is not tested again.
+        """
         solution = self.solution()
         ranges, others = self._ranges_with(solution), self._others_with(solution)
         found = [f"v{variable} == {show(*form)}" for variable, form in solution.forms.items()]
@@ -169,12 +173,12 @@ class Trace:
         return [*found, *self._comparisons]
 
     def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
-        """The same, in terms of the variables that are left; two that come to one form are one range."""
+        """The same, in terms of the variables that are left; two that become the same form are one range."""
         found: dict[Linear, tuple[int | None, int | None]] = {}
         for linear, (low, high) in self._ranges.items():
             terms, constant = solution.reduced(dict(linear), 0)
             if not terms:
-                continue  # it follows from the equations: it was so when they were
+                continue  # it follows from the equations: it held when they did
             rest, factor = normal(terms)
             bounds = [None if bound is None else bound - constant for bound in (low, high)]
             if factor < 0:
@@ -192,7 +196,7 @@ class Trace:
             if not terms:
                 continue
             rest, factor = normal(terms)
-            # factor * rest + constant is never a value that it cannot be
+            # factor * rest + constant is never one of the forbidden values
             left = {(value - constant) // factor for value in values if (value - constant) % factor == 0}
             if left:
                 found.setdefault(rest, set()).update(left)
@@ -203,7 +207,7 @@ Operand = Any  # an int, a float, a Number or a Real
 
 
 class Number:
-    """An int that is a parameter or made from some. It has terms: what is constant is an int."""
+    """An int that is a parameter or made from parameters. It has terms: a constant is an ordinary int."""
 
     __slots__ = ("constant", "terms", "trace", "value")
     __array_ufunc__ = None  # NumPy's numbers leave operations to this class
@@ -267,7 +271,7 @@ class Number:
     __rmul__ = __mul__
 
     def _of(self, expression: str, value: int) -> Number:
-        """A number that is no affine form of others."""
+        """A number that is not an affine form of others."""
         variable = self.trace.variable(expression, expression)
         return Number(self.trace, value, {variable: 1}, 0)
 
@@ -388,7 +392,7 @@ class Number:
     # the number itself ------------------------------------------------------------------------------
 
     def _pinned(self) -> int:
-        """The value, which it has to have from now on."""
+        """The value, to which the number is bound from now on."""
         self.trace.compare(self.terms, self.constant - self.value, 0, "==")
         return self.value
 
@@ -414,7 +418,7 @@ class Number:
 
 
 class Real:
-    """A floating-point number that is made from parameters: done again, every operation is the same one."""
+    """A floating-point number made from parameters; repeating the calculation repeats every operation exactly."""
 
     __slots__ = ("text", "trace", "value")
     __array_ufunc__ = None
@@ -532,5 +536,5 @@ def _operand(operand: Operand) -> tuple[Any, str]:
 
 
 def whole(number: Any) -> Any:
-    """`number` as an int, whatever kind of integer it is; a Number as it is."""
+    """`number` as an int, whatever kind of integer it is; a Number stays as it is."""
     return number if type(number) is int or type(number) is Number else int(number)

@@ -1,7 +1,7 @@
-"""Integers of a kernel as symbols: expressions, truth values, iteration domains, and the bytes that a domain's image is.
+"""Integers of a kernel as symbols: expressions, truth values, iteration domains, and the bytes that a domain maps to.
 
 Decides what two expressions add up to and between which bounds a value lies once a launch has put its numbers in.
-Imports `ranges` alone. Keeps invariant 2: a bound is never too narrow.
+Imports only `ranges`. Keeps invariant 2: a bound is never too narrow.
 """
 
 __all__ = [

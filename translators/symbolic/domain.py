@@ -1,9 +1,7 @@
-"""Iteration domains: integer boxes cut by affine inequalities (the polyhedral iteration domain of one
-access).
+"""Iteration domains: integer boxes cut by affine inequalities (the polyhedral iteration domain of one access).
 
-Decides whether a domain is empty, what bounds an affine form has over it, and keeps what is known for certain
-apart from what is not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `domain_image`
-does.
+Decides whether a domain is empty and what bounds an affine form has over it, and keeps what is certain apart from
+what is not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `domain_image` does.
 """
 
 from __future__ import annotations
@@ -74,14 +72,14 @@ class Domain:
     def __init__(self) -> None:
         self.lo: list[int] = []
         self.hi: list[int] = []
-        #: variables that stand for values nobody knows: the domain is then a superset in them
+        #: variables that stand for unknown values: with respect to them the domain is a superset
         self.loose: set[int] = set()
-        #: where the values of some of those come from, for messages
+        #: where the values of some of these come from, for messages
         self.origins: dict[int, str] = {}
         self.constraints: list[Form] = []
-        #: bounds of linear parts that constraints gave, by `_shape`
+        #: bounds of linear parts that follow from constraints, by `_shape`
         self.shapes: dict[frozenset[tuple[int, int]], tuple[int, int]] = {}
-        #: derived variables (quotients, unknown remainders) -> variables they are made from
+        #: derived variables (quotients, unknown remainders) -> the variables they are made from
         self.depends: dict[int, frozenset[int]] = {}
         #: every point of the domain is a real iteration
         self.exact = True
@@ -101,7 +99,9 @@ class Domain:
         return twin
 
     def is_like(self, other: Domain) -> bool:
-        """Whether it has the same points: `other` is the one that it is a copy of, and nothing has been added."""
+        """Whether it has the same points: it is a copy of `other`, or the other way round, and nothing has been
+        added.
+        """
         return (
             len(self.lo) == len(other.lo)
             and len(self.constraints) == len(other.constraints)
@@ -137,7 +137,7 @@ class Domain:
         return index
 
     def blur(self, reason: str) -> None:
-        """From here on the domain is only a superset of the real iterations."""
+        """From now on the domain is only a superset of the real iterations."""
         if self.exact:
             self.exact = False
             self.reasons = (reason,)
@@ -150,7 +150,7 @@ class Domain:
         return frozenset(found)
 
     def origin(self, form: Form) -> str:
-        """Where what is not known of a form comes from, as messages have it."""
+        """Where the unknown part of a form comes from, for messages."""
         for variable in (*form.terms, *sorted(self.ancestors(form))):
             if variable in self.origins:
                 return self.origins[variable]
@@ -186,7 +186,7 @@ class Domain:
         return bool(self.loose) and not self.loose.isdisjoint(form.terms)
 
     def tight_bounds(self, form: Form) -> tuple[int, int]:
-        """`bounds`, with a multiple of one constraint's linear part taken out of the form where that helps.
+        """`bounds`, after taking a multiple of one constraint's linear part out of the form if that helps.
 
         So 16*x - 255*q, with 0 <= x - 16*q <= 15, is seen to be 16*(x - 16*q) + q.
         """
@@ -208,9 +208,8 @@ class Domain:
     # constraints ------------------------------------------------------------------------------------
 
     def require(self, form: Form) -> bool:
-        """Keep the points where `form` >= 0. False where all points already had it.
-
-        Raises Infeasible where none has.
+        """Keep the points where `form` >= 0. False if all points satisfied that already. Raises Infeasible if none
+        does.
         """
         low, high = self.bounds(form)
         if low < 0 <= high and self.shapes:
@@ -264,9 +263,8 @@ class Domain:
         return changed
 
     def settle(self) -> None:
-        """Propagate all constraints into the box and forget those that the box implies.
-
-        A few rounds only: the box stays a superset wherever one stops.
+        """Propagate all constraints into the box and drop those that the box implies. Only a few rounds: wherever
+        this stops, the box is a superset.
         """
         for _ in range(4):
             kept = []

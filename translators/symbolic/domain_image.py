@@ -25,19 +25,19 @@ Integers = npt.NDArray[np.int64]
 #: milliseconds' worth.
 MAX_ROWS = 1 << 14
 MAX_RUNS = 1 << 16
-#: Boxes into which constraints may cut a domain, before its rows are enumerated.
+#: Boxes into which constraints may cut a domain before its rows are enumerated.
 MAX_BOXES = 64
-#: Classes of remainders into which a domain is cut that is a lattice, as the black cells of a board are.
+#: Classes of remainders into which a domain is cut if it is a lattice, like the black squares of a chessboard.
 MAX_CLASSES = 8
 #: Copies of a box, at distances that its strides do not divide, before a dimension is closed up.
 MAX_COPIES = 1 << 12
-#: The same where the set is not exact anyway.
+#: The same if the set is not exact anyway.
 MAX_LOOSE = 1 << 12
 _BIG = 1 << 60
 
 
 class _Rows:
-    """Arithmetic progressions: from `starts`, `counts` of them each, `stride` > 0 apart."""
+    """Arithmetic progressions: from each of `starts`, `counts` members, `stride` > 0 apart."""
 
     __slots__ = ("counts", "starts", "stride")
 
@@ -50,7 +50,7 @@ class _Rows:
 def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region, bool, str | None]:
     """The bytes [offset, offset + nbytes) over all points of `domain`, within [0, size).
 
-    Returns the region, whether it is exactly that set, and a reason where not. `domain` is used up.
+    Returns the region, whether it is exactly that set, and a reason if not. `domain` is used up.
     """
     if nbytes <= 0 or size <= 0:
         return Region.empty(), True, None
@@ -60,7 +60,7 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
         low, high = domain.tight_bounds(offset)
         if high < 1 - nbytes or low >= size:
             return Region.empty(), True, None
-        # Narrowing to the buffer may leave one value of an unknown offset: it stays unknown.
+        # Narrowing to the buffer may leave one value of an unknown offset, which remains unknown.
         loose = domain.is_loose(offset)
         if low < 0 or high > size - nbytes:
             _within(domain, offset, 1 - nbytes, size - 1)
@@ -87,7 +87,7 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
 
 
 def _leaves_int64(start: int, free: list[tuple[int, int]]) -> bool:
-    """Whether adding up the dimensions may leave 64 bits on the way: a variable with a huge range, cut by a guard."""
+    """Whether adding up the dimensions may exceed 64 bits on the way: a variable with a huge range, cut by a guard."""
     return abs(start) + sum(abs(stride) * count for stride, count in free) >= _BIG
 
 
@@ -98,7 +98,7 @@ def _within(domain: Domain, offset: Form, low: int, high: int) -> None:
     domain.require(offset.shifted(-low))
     domain.require(offset.times(-1).shifted(high))
     domain.settle()
-    # The two constraints have done their work on the box; kept, they would tie all variables together.
+    # The two constraints have had their effect on the box; kept, they would tie all variables together.
     domain.constraints = [domain.fold(form) for form in constraints]
     domain.exact, domain.reasons = exact, reasons
 
@@ -139,9 +139,9 @@ class _Projection:
         self.constants.append(constant)
 
     def rebase(self) -> None:
-        """Take remainders as variables: with 0 <= x - 16*q <= 15, x is replaced by 16*q + m, 0 <= m <= 15.
+        """Use remainders as variables: with 0 <= x - 16*q <= 15, x is replaced by 16*q + m, 0 <= m <= 15.
 
-        Quotient and remainder are often independent where x and the quotient are not.
+        Quotient and remainder are often independent when x and the quotient are not.
         """
         for _ in range(4):
             found = self._remainder()
@@ -180,8 +180,9 @@ class _Projection:
         return None
 
     def eliminate(self) -> None:
-        """Project out the variables that the offset does not have (Fourier-Motzkin, exact where the integers
-        allow)."""
+        """Project out the variables that do not occur in the offset (Fourier-Motzkin, exact if the integers allow
+        it).
+        """
         wanted = self.offset.terms
         while True:
             others = {v for terms in self.constraints for v in terms if v not in wanted}
@@ -262,7 +263,7 @@ class _Projection:
         return region, exact and same
 
     def _placed_freely(self) -> tuple[int, list[tuple[int, int]]]:
-        """First offset, and stride and number of each variable that no constraint ties."""
+        """The first offset, and stride and number of each variable that no constraint ties."""
         self._merge_ids()
         free: list[tuple[int, int]] = []
         tied = {v for terms in self.constraints for v in terms}
@@ -274,9 +275,10 @@ class _Projection:
         return start, free
 
     def _region_by_classes(self, nbytes: int) -> tuple[Region, bool] | None:
-        """The region of a lattice, cut into boxes by the remainders of a variable; None where that does not make boxes.
+        """The region of a lattice, cut into boxes by the remainders of a variable; None if that does not give boxes.
 
-        With y = 2*q - x within bounds, x and q are tied; of even x, and of odd x, y has steps of its own whatever x is.
+        With y = 2*q - x within bounds, x and q are tied; for even x, and for odd x, y has its own steps whatever x
+        is.
         """
         for terms in self.constraints:
             units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
@@ -295,7 +297,9 @@ class _Projection:
     def _class(
         self, unit: int, step: int, terms: dict[int, int], remainder: int, nbytes: int
     ) -> list[tuple[Region, bool] | None]:
-        """The region of the points whose `unit` has this remainder by the coefficient of `step`: nothing if there are none."""
+        """The region of the points whose `unit` has this remainder modulo the coefficient of `step`; nothing if there
+        are none.
+        """
         modulus = abs(terms[step])
         part = copy.copy(self)
         part.lo, part.hi, part.constraints, part.constants = [*self.lo], [*self.hi], [], []
@@ -330,7 +334,7 @@ class _Projection:
     def _region_of_boxes(
         self, start: int, nbytes: int, free: list[tuple[int, int]]
     ) -> tuple[Region, bool] | None:
-        """The region of a domain that constraints cut to few boxes; None where they cut it to many."""
+        """The region of a domain that constraints cut into few boxes; None if they cut it into many."""
         offsets = [(start, free)]
         for component in _components(self.constraints):
             bounds = {v: (self.lo[v], self.hi[v]) for v in component}
@@ -347,7 +351,7 @@ class _Projection:
         return Region.union(region for region, _ in found), all(exact for _, exact in found)
 
     def _placed(self, start: int, dims: list[tuple[int, int]], box: Box) -> tuple[int, list[tuple[int, int]]]:
-        """First offset and dimensions with those of a box of more variables."""
+        """The first offset and the dimensions, with those of a box of further variables."""
         more = []
         for variable, (low, high) in box.items():
             coefficient = self.offset.terms.get(variable, 0)
@@ -356,7 +360,7 @@ class _Projection:
         return start, dims + more
 
     def _merge_ids(self) -> None:
-        """Two variables that occur only as x + n*y, where x covers n steps, are one variable."""
+        """Two variables that occur only as x + n*y, where x covers n steps, are a single variable."""
         forms = [self.offset.terms, *self.constraints]
         variables = list(self.offset.terms)
         for x in variables:
@@ -393,7 +397,7 @@ class _Projection:
         npoints = prod(counts.values())
 
         def cost(along: int) -> tuple[bool, int, int]:
-            """Too many rows; then runs, where rows with gaps count each element; then rows."""
+            """Sort key: too many rows first; then runs, where rows with gaps count each element; then rows."""
             nrows = npoints // counts[along]
             contiguous = abs(self.offset.terms.get(along, 0)) <= nbytes
             return nrows > self.max_rows, nrows if contiguous else npoints, nrows
@@ -459,8 +463,9 @@ def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
 
 
 def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]]) -> tuple[Region, bool]:
-    """`Region.boxes`, with dimensions closed up into runs where their strides do not go together and it would be too
-    many boxes."""
+    """`Region.boxes`, with dimensions closed up into runs if their strides do not go together and there would be too
+    many boxes.
+    """
     low, extent, rest = open_box(start, nbytes, dims)
     exact = True
     while copies(rest) > MAX_COPIES:

@@ -1,12 +1,10 @@
-"""Puts a launch's numbers into symbolic expressions: expressions become affine forms over bounded integer
-variables.
+"""Puts a launch's numbers into symbolic expressions: expressions become affine forms over bounded integer variables.
 
-What is not affine is cut into cases that are (`min`, `max`, `?:`, wrap-around), given a variable of its own
-with exact constraints (quotients and remainders by a number), or, failing both, a variable of which only
-bounds are known, which makes the access inexact. Decides no byte ranges: `domain_image` does.
-
-Cases are explored by replay: an evaluation runs under a script of choices, and every new choice leaves its
-alternatives to be run later from the same starting point.
+What is not affine is split into cases that are (`min`, `max`, `?:`, wrap-around), given a variable of its own with
+exact constraints (quotients and remainders by a number), or, failing both, a variable of which only bounds are known,
+which makes the access inexact. Cases are explored by replay: an evaluation follows a script of choices, and every new
+choice leaves its alternatives to be run later from the same starting point. Decides no byte ranges: `domain_image`
+does.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from .operations import value_of
 
 T = TypeVar("T")
 
-#: Cases of one condition or one offset, before bounds must do.
+#: Cases of one condition or one offset before bounds are used instead.
 _MAX_CASES = 24
 _MAX_SCRIPT = 8
 #: Comparisons that are decided for one offset or condition: each may ask for others, and these again.
@@ -56,7 +54,7 @@ _MAX_TRIALS = 200
 
 
 class Scope:
-    """A domain and what expressions evaluate to within it."""
+    """A domain and the values of expressions within it."""
 
     __slots__ = (
         "alternatives",
@@ -81,11 +79,11 @@ class Scope:
         self.script: tuple[int, ...] = ()
         self.position = 0
         self.alternatives: list[tuple[int, ...]] = []
-        #: no new choices: bounds must do
+        #: no new choices: bounds are used instead
         self.frozen = False
-        #: comparisons that may still be decided, shared with the copies that these are tried in
+        #: comparisons that may still be decided, shared with the copies in which they are tried
         self.trials = [_MAX_TRIALS]
-        #: casts taken as the identity on trial, see `_assume_while`
+        #: casts assumed to be the identity on trial, see `_assume_while`
         self.doubtful: list[tuple[Form, IntType]] | None = None
 
     def copy(self, script: tuple[int, ...] = ()) -> Scope:
@@ -110,7 +108,7 @@ class Scope:
         return self.position < len(self.script) or not done
 
     def choose(self, ncases: int = 2) -> int:
-        """The case to take; the others are taken by later replays."""
+        """The case to take; later replays take the others."""
         if self.position < len(self.script):
             case = self.script[self.position]
         else:
@@ -135,7 +133,7 @@ class Scope:
     ) -> Form:
         """Some value between `lo` and `hi`, made from `sources` in a way that is not followed.
 
-        `origin`: what it is, for messages; what is not known of a source comes first.
+        `origin`: what it is, for messages; the unknown part of a source takes precedence.
         """
         if lo == hi:
             return Form(lo, {})
@@ -175,10 +173,8 @@ class Scope:
             above = remainder.plus(known, -divisor)
             domain.require(above)
             domain.require(Form(divisor - 1, {}).plus(above, -1))
-            domain.exact, domain.reasons = (
-                exact,
-                reasons,
-            )  # a definition, not a condition: it removes no iteration
+            # a definition, not a condition: it removes no iteration
+            domain.exact, domain.reasons = exact, reasons
         return base.plus(known)
 
     def trunc_div(self, form: Form, divisor: int) -> Form:
@@ -203,7 +199,7 @@ class Scope:
         return self.between(-(-low // divisor), high // divisor, form)
 
     def low_bits(self, form: Form, nbits: int) -> Form:
-        """`form` modulo 2**nbits, from 0 on."""
+        """`form` modulo 2**nbits, which is at least 0."""
         size = 1 << nbits
         low, high = self.domain.bounds(form)
         if low >= 0 and high < size:
@@ -234,7 +230,7 @@ class Scope:
     # conditions -------------------------------------------------------------------------------------
 
     def assume(self, condition: Expr) -> None:  # noqa: C901 (a case for each kind)
-        """Keep the iterations for which `condition` holds. Raises Infeasible where none is left."""
+        """Keep the iterations for which `condition` holds. Raises Infeasible if none is left."""
         match condition:
             case NotNegative():
                 self.domain.require(self.value(condition.a))
@@ -318,12 +314,11 @@ class Scope:
             self.assume(choice.b)
 
     def decide(self, condition: Expr) -> bool | None:
-        """Whether `condition` holds everywhere or nowhere in the domain; None where that does not show at
-        once."""
+        """Whether `condition` holds everywhere or nowhere in the domain; None if that is not immediately clear."""
         return self._decided(condition, {})
 
     def _decided(self, condition: Expr, known: dict[Expr, bool | None]) -> bool | None:
-        """`known`: what has been decided on the way, as one condition may be part of many."""
+        """`known`: what has been decided on the way, since one condition may be part of many."""
         match condition:
             case Const(number=number):
                 return bool(number)
@@ -353,7 +348,7 @@ class Scope:
         return None if first is None or second is None else not strong
 
     def _trial(self, expr: Expr) -> tuple[int, int] | None:
-        """The bounds of a value without any choice; None where it has none, or where enough was tried."""
+        """The bounds of a value without any choice; None if it has none, or if enough has been tried."""
         if self.trials[0] == 0:
             return None
         self.trials[0] -= 1

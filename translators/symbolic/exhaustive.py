@@ -6,5 +6,5 @@ from typing import NoReturn
 
 
 def assert_never(value: NoReturn) -> NoReturn:
-    """Type checkers prove that nothing comes here; what does is a fault of ours."""
+    """Type checkers prove that this is never reached; a call would be a fault of ours."""
     raise AssertionError(f"no rule for {value!r}")

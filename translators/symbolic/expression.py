@@ -63,16 +63,16 @@ from .nodes import (
     WorkItems,
 )
 
-#: Where a value comes from whose expression is too long, as messages have it.
+#: The origin of a value whose expression is too long, for messages.
 TOO_LONG = "a value whose expression is too long to follow"
 
-#: How deep an expression is at most, so that it can be gone through within Python's own limit of nested calls, and how many
-#: parts one node has at most.
+#: The greatest depth of an expression, so that it can be traversed within Python's own limit of nested calls, and the
+#: most parts that one node has.
 MOST_DEPTH, MOST_PARTS = 300, 64
 
 _serial = count()
 
-#: What making a node takes (see `effort`).
+#: The cost of making a node (see `effort`).
 _STEPS = 3
 
 _nodes: WeakValueDictionary[tuple[object, ...], Node] = WeakValueDictionary()
@@ -85,7 +85,7 @@ def _interned(
     numbers: the operands themselves would keep an `Exit` alive among them, that its definition, and this the node whose
     key it is, for ever.
     """
-    spend(_STEPS)  # whether it is there or not: that depends on what else has been analysed
+    spend(_STEPS)  # whether it exists already or not: that depends on what else has been analysed
     found = _nodes.get(key)
     if found is None:
         found = _nodes[key] = _limited(kind(lo, hi, next(_serial), *parts))
@@ -93,8 +93,10 @@ def _interned(
 
 
 def _limited(node: Node) -> Node:
-    """`node`, or where it is too long some value within its bounds, one for all expressions that are equal: what goes on
-    growing, from statement to statement, would take ever longer. None of its leaves are then seen in it.
+    """`node`, or if it is too long some value within its bounds, the same one for all equal expressions.
+
+    An expression that keeps growing from statement to statement would take ever longer to handle. None of its leaves
+    can then be seen in it.
     """
     parts = node.parts
     depth = max((getattr(part, "_depth", 0) for part in parts), default=0)
@@ -113,12 +115,12 @@ def _pair(kind: type[Interned], lo: int, hi: int, a: Expr, b: Expr) -> Interned:
 
 
 def truth_of(kind: type[Interned], a: Expr) -> Interned:
-    """What is said of one operand: 0 or 1."""
+    """A statement about one operand: 0 or 1."""
     return _interned(kind, (kind, a.serial), 0, 1, (a,))
 
 
 def joined(kind: type[Interned], a: Expr, b: Expr) -> Interned:
-    """Two truth values as one."""
+    """Two truth values combined into one."""
     return _interned(kind, (kind, a.serial, b.serial), 0, 1, (a, b))
 
 
@@ -173,7 +175,7 @@ def counter() -> Counter:
 
 
 def head() -> Head:
-    """What a variable, of any value, holds at the beginning of an iteration."""
+    """The unknown value of a variable at the beginning of an iteration."""
     return Head(-INFINITE, INFINITE, next(_serial))
 
 
@@ -189,7 +191,7 @@ def trips(define: Callable[[Exit], Trips]) -> Exit:
 def _leaves_of(leaf: Exit) -> frozenset[Expr]:
     """`leaf` and the leaves of its definition.
 
-    Not through `leaves`, which would keep sets for expressions of this leaf before its own set is complete.
+    Not through `leaves`, which would keep sets for expressions with this leaf before its own set is complete.
     """
     found: set[Expr] = {leaf}
     pending: list[Expr] = [*leaf.definition.parts]
@@ -207,7 +209,9 @@ def _leaves_of(leaf: Exit) -> frozenset[Expr]:
 
 
 def define(exits: Sequence[tuple[Exit, Trips]]) -> None:
-    """Say what is known of new exits, all at once: it may name the others. Nobody has asked for their leaves yet."""
+    """Set the definitions of new exits, all at once, since they may name one another. Nobody has asked for their
+    leaves yet.
+    """
     for leaf, definition in exits:
         object.__setattr__(leaf, "definition", definition)
     for leaf, _ in exits:
@@ -225,7 +229,7 @@ def congruence(expr: Expr) -> tuple[int, int]:
 
 
 def _congruence(expr: Expr, known: dict[Expr, tuple[int, int]]) -> tuple[int, int]:
-    """`known`: of what has been met, as one operand may be part of many."""
+    """`known`: results so far, since one operand may be part of many."""
     found = known.get(expr)
     if found is None:
         spend(2)
@@ -320,7 +324,7 @@ def scale(a: Expr, factor: int) -> Expr:
 
 
 def mul(a: Expr, b: Expr) -> Expr:
-    """A product; sums are multiplied out, so that steps of loops are found."""
+    """A product; sums are multiplied out, so that the steps of loops can be found."""
     if type(a) is Const:
         return scale(b, a.number)
     if type(b) is Const:
@@ -361,7 +365,7 @@ def trunc_div(a: int, b: int) -> int:
 
 
 def div(a: Expr, b: Expr) -> Expr:
-    """C's quotient. Division by zero is undefined in C: any value would do, an unknown one is returned."""
+    """C's quotient. Division by zero is undefined in C: any value would do, and an unknown one is returned."""
     if type(b) is Const:
         divisor = b.number
         if divisor == 1:
@@ -482,7 +486,7 @@ def cast(kind: IntType, a: Expr) -> Expr:
 
 
 def select(condition: Expr, a: Expr, b: Expr) -> Expr:
-    """C's `condition ? a : b`, of which neither the condition nor the choice is known; see `logic.select`."""
+    """C's `condition ? a : b`, where neither the condition nor the choice is known; see `logic.select`."""
     key = (Select, condition.serial, a.serial, b.serial)
     return _interned(Select, key, min(a.lo, b.lo), max(a.hi, b.hi), (condition, a, b))
 
@@ -494,7 +498,7 @@ def select(condition: Expr, a: Expr, b: Expr) -> Expr:
 
 
 def remade(kind: type[Interned], lo: int, hi: int, operands: tuple[Expr, ...]) -> Interned:
-    """A node of operands alone as another process made it: not simplified again."""
+    """A node consisting of operands alone, as another process made it: not simplified again."""
     if len(operands) != (3 if kind is Select else 2 if issubclass(kind, Pair) else 1):
         raise ValueError(f"{kind.__name__} of {len(operands)} operands")
     numbers = [operand.serial for operand in operands]
@@ -520,5 +524,5 @@ def remade_cast(lo: int, hi: int, operand: Expr, kind: IntType) -> Cast:
 
 
 def new_leaf(kind: type[Interned], lo: int, hi: int, *fields: object) -> Interned:
-    """A leaf that is like no other; what is known of an exit comes later (`define`)."""
+    """A leaf that equals no other; what is known of an exit is added later (`define`)."""
     return kind(lo, hi, next(_serial), *fields)

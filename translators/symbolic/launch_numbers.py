@@ -1,7 +1,7 @@
 """The numbers of a launch: what work-item functions return in it, and what its arguments hold.
 
-Decides into which pieces a chunk is cut so that each function has one answer within a piece. Evaluates no expressions:
-`evaluation` does.
+Decides into which pieces a chunk is cut so that each function has one answer within a piece. Evaluates no
+expressions: `evaluation` does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ Uniforms: TypeAlias = GlobalSize | LocalSize | WholeLocalSize | NumGroups | Glob
 
 
 def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> Iterator[Chunk]:
-    """`chunk` in pieces within which `get_local_size` has one answer: partial work-groups, which are the last of
-    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked. The blocks of a
-    cycle are whole: the last one, which guards cut, is apart from the others.
+    """`chunk` in pieces within which `get_local_size` has one answer: partial work-groups, which are the last of a
+    dimension, are separate from the others.
+
+    Dimensions in which only global ids are asked for are not cut. The blocks of a cycle stay whole: the last one,
+    which guards cut, is separate from the others.
     """
     for part in _whole_blocks(chunk):
         cuts = []
@@ -36,7 +38,7 @@ def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> It
 
 
 def _whole_blocks(chunk: Chunk) -> Iterator[Chunk]:
-    """`chunk` with its last block apart; what keeps its cycle ends with its last block."""
+    """`chunk` with its last block separate; the part that keeps its cycle ends with its last block."""
     cycle = chunk.cycle
     if cycle is None:
         yield chunk
@@ -66,7 +68,7 @@ class Launch:
         values: Mapping[int, int | float | bytes | Number],
         merged: frozenset[int],
     ) -> None:
-        """`merged`: dimensions in which nothing but global ids is asked for, so that one variable serves."""
+        """`merged`: dimensions in which only global ids are asked for, so that one variable is enough."""
         self.ndrange = ndrange
         self.chunk = chunk
         self.values = values
@@ -80,7 +82,7 @@ class Launch:
         match function:
             case GlobalSize():
                 return ndrange.global_size[dimension]
-            case LocalSize():  # of a partial work-group what it is (OpenCL C 3.0, 6.15.1)
+            case LocalSize():  # the size that a partial work-group has (OpenCL C 3.0, 6.15.1)
                 local = ndrange.local_size[dimension]
                 return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)
             case WholeLocalSize():
@@ -92,7 +94,7 @@ class Launch:
         assert_never(function)
 
     def argument(self, index: int, byte: int, kind: IntType) -> int | None:
-        """The integer passed for a value argument; None where the caller did not say."""
+        """The integer passed for a value argument; None if the caller did not say."""
         value: Any = self.values.get(index)
         if isinstance(value, bytes | bytearray | memoryview):
             part = bytes(value[byte : byte + kind.bits // 8])

@@ -60,7 +60,7 @@ def is_not_zero(a: Expr) -> Expr:
     if a.lo > 0 or a.hi < 0:
         return TRUE
     if a.lo >= 0 and a.hi <= 1:
-        return a  # a truth value already
+        return a  # already a truth value
     return truth_of(NotZero, scale(a, -1) if terms[0][1] < 0 else a)
 
 
@@ -81,7 +81,7 @@ def negate(a: Expr) -> Expr:
 
 
 def _negated(a: Expr, known: dict[Expr, Expr]) -> Expr:
-    """`known`: negations made on the way, as what comes together several times is one node in many places."""
+    """`known`: negations made on the way, since a part that occurs several times is a single node in many places."""
     match a:
         case Const(number=number):
             return FALSE if number else TRUE
@@ -107,7 +107,7 @@ def _negated(a: Expr, known: dict[Expr, Expr]) -> Expr:
 def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None) -> bool:
     """Whether one is the other's negation. `known`: pairs that are.
 
-    Making the negation to see would make those of its parts, and so on, twice at each step.
+    Making the negation to find out would make those of its parts, and so on, twice at each step.
     """
     if not isinstance(a, Both | Either):
         return not isinstance(b, Both | Either) and negate(a) is b

@@ -16,7 +16,7 @@ from .exhaustive import assert_never
 #: Stands for "no bound"; sums and products of a few of them still compare as intended.
 INFINITE = 1 << 100
 
-#: Where a truth value comes from that nobody knows, as messages have it.
+#: The origin of an unknown truth value, for messages.
 LOOP_END = "how long a loop runs"
 
 
@@ -50,11 +50,11 @@ _NO_LEAVES: frozenset[Expr] = frozenset()
 
 
 class _Interned:
-    """Nodes are held weakly by who looks for equal ones."""
+    """Nodes are held weakly by whoever looks for equal ones."""
 
     __slots__ = ("__weakref__", "_depth", "_leaves")
     _leaves: frozenset[Expr]  #: once somebody has asked for them
-    _depth: int  #: how many nodes stand on the longest way down; leaves that are like no other have none
+    _depth: int  #: the number of nodes on the longest way down; leaves that equal no other have none
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -88,7 +88,7 @@ class Node(_Interned):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Leaf(Node):
-    """What is not made of other expressions, nor a number."""
+    """An expression that neither consists of others nor is a number."""
 
     @property
     def leaves(self) -> frozenset[Expr]:
@@ -103,13 +103,13 @@ class WorkItem(Leaf):
 
 
 class ItemId(WorkItem):
-    """What work-items have each of their own."""
+    """A quantity that each work-item has for itself."""
 
     __slots__ = ()
 
 
 class Uniform(WorkItem):
-    """What is the same for all work-items of a work-group."""
+    """A quantity that is the same for all work-items of a work-group."""
 
     __slots__ = ()
 
@@ -184,14 +184,14 @@ class Counter(Leaf):
 
 
 class Head(Leaf):
-    """What a variable holds when a loop's iteration begins."""
+    """The value of a variable at the beginning of a loop's iteration."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Exit(Leaf):
-    """How often a loop's body ran to its end, from 0 on. `definition`: what is known of it, set once it is."""
+    """How often a loop's body ran to its end, from 0 on. `definition`: what is known of it, once it has been set."""
 
     definition: Trips = field(init=False)
 
@@ -240,7 +240,7 @@ class Product(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pair(Node):
-    """An operation of two operands."""
+    """An operation with two operands."""
 
     a: Expr
     b: Expr
@@ -337,7 +337,7 @@ class Select(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Single(Node):
-    """An operation of one operand."""
+    """An operation with one operand."""
 
     a: Expr
 
@@ -407,12 +407,12 @@ WorkItems: TypeAlias = (
 )
 #: Numbers compared with zero.
 Comparisons: TypeAlias = NotNegative | IsZero | NotZero
-#: The classes of nodes, where one is asked for.
+#: The class of nodes, where a class is needed.
 Interned = TypeVar("Interned", bound=Node)
 
 
 def origins(expr: Expr) -> Iterator[str]:
-    """Where what is not known of an expression comes from."""
+    """Where the unknown parts of an expression come from."""
     return (leaf.origin for leaf in expr.leaves if isinstance(leaf, Unknown) and leaf.origin)
 
 
@@ -436,8 +436,8 @@ class Trips:
 
 # written out -------------------------------------------------------------------------------------
 
-#: Of an expression that is written out; what lies behind is left out. Parts that are shared are one in memory and
-#: many on paper.
+#: Limits for writing out an expression; the rest is left out. Parts that are shared are single nodes in memory, but
+#: written many times.
 MOST_WRITTEN = 100
 
 _COMPARED = {NotNegative: ">=", IsZero: "==", NotZero: "!="}
@@ -503,7 +503,7 @@ def type_name(expr: Cast) -> str:
 
 
 def show(expr: Expr, names: Mapping[int, str] | None = None) -> str:
-    """The expression as C would have it, with `...` in place of what is too much."""
+    """The expression in C's notation, with `...` in place of what is too much."""
     return _shown(expr, names, [MOST_WRITTEN])
 
 

@@ -1,7 +1,7 @@
-"""What each kind of expression is as an affine form: one function for every node of `expression`.
+"""The affine form of each kind of expression: one function for every node of `expression`.
 
 Decides which cases to distinguish and when bounds have to suffice. Conditions, loops and the exploration of cases are
-`evaluation`'s.
+handled in `evaluation`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from .nodes import (
 
 
 class Scope(Protocol):
-    """What an operation asks of the evaluation that it is part of: values of its operands, and which case to take."""
+    """What an operation needs from the evaluation that it is part of: values of its operands, and which case to take."""
 
     @property
     def launch(self) -> Launch: ...
@@ -89,7 +89,7 @@ class Scope(Protocol):
 
 
 def value_of(scope: Scope, expr: Expr) -> Form:  # noqa: C901 (a case for each kind)
-    """The affine form of an expression that `scope` does not know yet; what is frequent comes first."""
+    """The affine form of an expression that `scope` does not know yet; the most frequent kinds come first."""
     match expr:
         case Sum():
             return _sum(scope, expr)
@@ -140,8 +140,8 @@ def value_of(scope: Scope, expr: Expr) -> Form:  # noqa: C901 (a case for each k
     assert_never(expr)
 
 
-#: No number that a program computes is larger: those of signed types do not overflow (C99 6.5p5), others wrap.
-#: Bounds of products of products would be, and take ever longer.
+#: No program computes a larger number: signed types do not overflow (C99 6.5p5), others wrap.
+#: The bounds of products of products would be larger, and take ever longer.
 _LARGEST = 1 << 200
 
 
@@ -267,7 +267,7 @@ def _disjoint_bits(scope: Scope, a: Form, b: Form) -> bool:
 
 
 def _combine_bits(scope: Scope, expr: BitOr | BitXor) -> Form:
-    """`a | b` and `a ^ b`, which differ only where both have the bit."""
+    """`a | b` and `a ^ b`, which differ only in bits that both have."""
     flips = isinstance(expr, BitXor)
     a, b = scope.domain.fold(scope.value(expr.a)), scope.domain.fold(scope.value(expr.b))
     if not a.terms:
@@ -343,7 +343,7 @@ def _truth(scope: Scope, expr: NotNegative | IsZero | NotZero | Both | Either | 
 
 
 def _trips(scope: Scope, expr: Exit) -> Form:
-    """The number of times a loop ran: where the numbers say so, a constant."""
+    """The number of times a loop ran, as a constant if the numbers determine it."""
     domain = scope.domain
     definition = expr.definition
     loose = not definition.exact

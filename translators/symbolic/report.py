@@ -19,7 +19,7 @@ def to_sympy(expr: Expr, names: Mapping[int, str] | None = None) -> Any:
 
 
 def _in_sympy(expr: Expr, names: Mapping[int, str] | None, left: list[int]) -> Any:
-    import sympy  # only reports need it, and importing it takes longer than all the rest
+    import sympy  # only reports need it, and importing it takes longer than everything else
 
     left[0] -= 1
     if left[0] < 0:

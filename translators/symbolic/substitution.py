@@ -45,7 +45,7 @@ def _none_of(expr: Expr, replacements: Mapping[Expr, Expr]) -> bool:
 def _rebuilt(  # noqa: C901 (a case for each kind)
     expr: Expr, changed: Callable[[Expr], Expr], replacements: Mapping[Expr, Expr]
 ) -> Expr:
-    """The expression made anew of its parts as `changed` has them."""
+    """The expression made again with the parts in `changed`."""
     match expr:
         case nodes.Sum():
             result: Expr = ex.const(expr.constant)
@@ -114,7 +114,7 @@ def _substitute_trips(expr: Exit, replacements: Mapping[Expr, Expr]) -> Exit:
 
 
 def coefficient_of(expr: Expr, leaf: Expr) -> tuple[int, Expr] | None:
-    """`expr` as (coefficient of `leaf`, the rest without it); None where it is not of this form."""
+    """`expr` as (coefficient of `leaf`, the rest without it); None if it does not have this form."""
     constant, terms = terms_of(expr)
     coefficient = 0
     rest: dict[Expr, int] = {}

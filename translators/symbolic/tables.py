@@ -64,12 +64,12 @@ class Writer:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self.nodes: list[Expr] = []  #: of the rows, but those of what is known of exits
+        self.nodes: list[Expr] = []  #: of the rows, except those with what is known of exits
         self._numbers: dict[Expr, int] = {}
         self._exits: list[nodes.Exit] = []
 
     def number(self, expr: Expr) -> int:
-        """The row of `expr`, written with all its operands where it is new."""
+        """The row of `expr`; if it is new, it is written with all its operands."""
         pending = [expr]
         while pending:
             node = pending[-1]
@@ -114,7 +114,9 @@ class Writer:
 
 
 def read_table(rows: Sequence[Row]) -> list[Expr]:
-    """The expressions of a table, by row. ValueError, or what plain values raise that are not as expected, where it is none."""
+    """The expressions of a table, by row. Raises ValueError, or what unexpected plain values raise, if it is not a
+    table.
+    """
     expressions: list[Expr] = []
     known = []
     for row in rows:

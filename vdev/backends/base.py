@@ -37,7 +37,7 @@ class WorkerInfo:
 
     backend: str  #: 'opencl', 'cuda' or 'reference'
     name: str  #: the device's own name
-    device_key: tuple[object, ...]  #: equal for workers that share one piece of hardware
+    device_key: tuple[object, ...]  #: equal for workers that share the same hardware
     compute_units: int
     memory_nbytes: int
     max_alloc_nbytes: int
@@ -46,33 +46,32 @@ class WorkerInfo:
     local_memory_nbytes: int
     base_align_nbytes: int  #: alignment of a sub-buffer's origin
     address_bits: int = 64
-    is_cpu: bool = True  #: False: with memory of its own, which the host reaches over a link
+    is_cpu: bool = True  #: False: it has its own memory, which the host reaches over a link
     platform: str = ""
     vendor: str = ""
     version: str = ""  #: CL_DEVICE_VERSION
     c_version: str = ""  #: CL_DEVICE_OPENCL_C_VERSION
     driver: str = ""
     extensions: tuple[str, ...] = ()
-    #: what a byte from another worker of this back end costs, in terms of a byte from the host
+    #: what a byte from another worker of this back end costs, relative to a byte from the host
     peer_cost: float = 0.5
     merges: bool = False  #: whether it has `Backend.merge`
-    #: bytes that allocations may add up to; 0: as many as there is memory
+    #: bytes that allocations may add up to; 0: whatever memory there is
     room_nbytes: int = 0
-    #: bytes that allocations may not exceed, by VDEV_MEMORY; 0: no such limit
+    #: bytes that allocations may not exceed because of VDEV_MEMORY; 0: no such limit
     limit_nbytes: int = 0
-    #: local memory that a work-group may have, where it is more than programs are told to plan with; 0: local_memory_nbytes
+    #: local memory that a work-group may have, if that is more than programs are told; 0: local_memory_nbytes
     most_local_nbytes: int = 0
-    timer_offset_ns: int = 0  #: to be added to the device's clock for the host's time.perf_counter_ns
-    native: Mapping[int, object] = field(
-        default_factory=dict
-    )  #: device infos by number of the CL_DEVICE_ constant
+    timer_offset_ns: int = 0  #: to be added to the device's clock to get the host's time.perf_counter_ns
+    #: device infos, by the number of the CL_DEVICE_ constant
+    native: Mapping[int, object] = field(default_factory=dict)
 
 
 class Allocation:
     """Memory of one worker: `nbytes` bytes, named by `native` for the back end that made it.
 
-    `counted_nbytes`: what it takes of the worker's memory; 0 for one that is sparse. `whole`: what it is a part of, from
-    byte `ahead` on; freed with it.
+    `counted_nbytes`: what it takes of the worker's memory; 0 if it is sparse. `whole`: the allocation that it is a
+    part of, beginning at byte `ahead`, and freed with it.
     """
 
     __slots__ = ("ahead", "counted_nbytes", "native", "nbytes", "whole")
@@ -110,7 +109,7 @@ class Box:
         return self.shape[0] * self.shape[1] * self.shape[2]
 
     def moved(self, source: int, target: int) -> Box:
-        """The same box with its two starts shifted by so many bytes."""
+        """The same box with its two starts shifted by these numbers of bytes."""
         return Box(
             self.shape,
             self.source_start + source,
@@ -153,30 +152,30 @@ def copy_box(source: Bytes, target: Bytes, box: Box) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LocalBytes:
-    """A kernel argument: `__local` memory of so many bytes."""
+    """A kernel argument: `__local` memory of that many bytes."""
 
     nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class HostPlace:
-    """An address of host memory as kernel argument, for workers that share the host's address space."""
+    """An address of host memory as a kernel argument, for workers that share the host's address space."""
 
     address: int
 
 
-#: A native kernel argument: memory, an offset into memory (no hidden shifts then), a value, local memory, an
-#: address of the host, or a null pointer.
+#: A native kernel argument: memory, an offset into memory (without hidden shifts), a value, local memory, an address
+#: of the host, or a null pointer.
 KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | HostPlace | None
 
 
 @dataclass(frozen=True, eq=False)
 class BackendProgram:
-    """Source to be built by a worker's compiler: OpenCL C, or an intermediate language where it is bytes.
+    """Source to be built by a worker's compiler: OpenCL C, or an intermediate language if it is bytes.
 
-    `parsed` is the user's program before any translation, for back ends that translate it themselves, or what `parse`
-    makes when it is asked for; None where clang's parser does not take it. `key` names all that it comes from: what is
-    made of it may be kept under it, where there is one. Equality is identity: a worker builds one object once.
+    `parsed` is the user's program before any translation, for back ends that translate it themselves, or a function
+    that makes it at the first request; None if clang's parser does not take it. `key` names everything that it comes
+    from: results may be kept under it, if there is one. Equality is identity: a worker builds one object once.
     """
 
     source: str | bytes
@@ -184,10 +183,10 @@ class BackendProgram:
     parsed: ParsedProgram | None = None
     parse: Callable[[], ParsedProgram | None] | None = None
     key: str = ""
-    #: by kernel: (pixels, descriptor), argument numbers, of each image that an engine gives it as its own, behind all
-    #: arguments but the hidden one, and behind that image a `uint` that says whether it may be used
+    #: by kernel: (pixels, descriptor), the argument numbers of each image that an engine gets as an image of its own.
+    #: These follow all arguments but the hidden one, each with a `uint` behind it that says whether it may be used.
     native_images: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    renumbers: bool = False  #: its kernels run chunks with cycles, too
+    renumbers: bool = False  #: its kernels also run chunks with cycles
 
     def parsed_program(self) -> ParsedProgram | None:
         """The program parsed, if it can be. Raises what parsing raises."""
@@ -196,9 +195,8 @@ class BackendProgram:
 
 @dataclass(frozen=True, slots=True)
 class NativeArg:
-    """What the worker's compiler says of an argument (clGetKernelArgInfo), in OpenCL's numbers.
-
-    All empty and 0 where it keeps no such record.
+    """What the worker's compiler says of an argument (clGetKernelArgInfo), in OpenCL's numbers; empty and 0 if it
+    keeps no such record.
     """
 
     name: str
@@ -233,16 +231,16 @@ class BuildResult:
 class LaunchShape:
     """One chunk of an NDRange as a native launch.
 
-    `bases` holds (argument index, shift): the kernel's pointer is the allocation's base minus `shift` bytes
-    (PPoPP'11 section 3.5). `hidden` is the last kernel argument, which tells the sub-grid kernel all that;
-    None for a kernel taken as it is.
+    `bases` holds (argument index, shift): the kernel's pointer is the allocation's base minus `shift` bytes (PPoPP'11
+    section 3.5). `hidden` is the last kernel argument, which tells the sub-grid kernel all of this; None for a kernel
+    taken as it is.
     """
 
     ndrange: NDRange
     chunk: Chunk
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
-    #: global ids of the first work-item: the launch's offset, where the device has offsets
+    #: global ids of the first work-item: the launch's offset, if the device supports offsets
     first: tuple[int, ...]
     bases: tuple[tuple[int, int], ...]
     hidden: bytes | None
@@ -259,24 +257,22 @@ class Marker(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Return when all of it is complete; BackendError if any part failed. Any thread, any number of
+        """Return when all of it is complete; BackendError if any part failed. Any thread may call it, any number of
         times.
         """
 
     @abstractmethod
     def done(self) -> bool:
-        """Whether `wait` would return at once."""
+        """Whether `wait` would return immediately."""
 
     @abstractmethod
     def times(self) -> Times | None:
-        """When the work since the marker before began and ended; None where there was none. Only after
-        `wait`.
-        """
+        """When the work since the marker before began and ended; None if there was none. Only after `wait`."""
 
     def operations(self) -> Sequence[tuple[int, int]]:
         """(start, end) of each operation since the marker before, in nanoseconds as in `times`.
 
-        Empty where they were not wanted (`Backend.timed_from_ns`) or are not known. Only after `wait`.
+        Empty if they were not wanted (`Backend.timed_from_ns`) or are not known. Only after `wait`.
         """
         return ()
 
@@ -302,20 +298,20 @@ class Backend(ABC):
 
     info: WorkerInfo
     counters: Counters
-    #: whether its markers can tell the times of each operation
+    #: whether its markers can give the times of each operation
     times_operations: ClassVar[bool] = False
-    #: None: nobody wants to know; otherwise markers keep the times of each operation if these took so many
-    #: nanoseconds in the mean, for asking costs about a microsecond
+    #: None: nobody wants to know; otherwise markers keep the times of each operation if these took this many
+    #: nanoseconds on average, since asking costs about a microsecond
     timed_from_ns: int | None = None
     #: whether any thread may call its methods, one at a time and each after `enter`
     any_thread = False
-    #: the same where it is the only one, and its transfers of host memory do not wait either: what a call waits for
-    #: elsewhere is another back end's work
+    #: the same if it is the only one. Its transfers of host memory do not wait either: a call waits only for the work
+    #: of other back ends
     any_thread_alone = False
-    #: back ends that have the same one order their work after each other's on the device: to those among themselves the
-    #: same applies as to one alone. None: what comes after another back end's work may keep the caller waiting
+    #: back ends of the same company order their work after each other's on the device: what applies to one alone
+    #: applies to them together. None: work that comes after another back end's may keep the caller waiting
     company: object | None = None
-    #: whether `record` costs about a microsecond, so that markers may be many
+    #: whether `record` costs only about a microsecond, so that there may be many markers
     cheap_markers = False
 
     #: whether `enter` and `leave` do anything
@@ -327,69 +323,72 @@ class Backend(ABC):
     #: the most consecutive bytes that `begin_read` takes
     small_read_nbytes = 0
 
-    #: `wait_for_all` may be called, on any thread and beside other calls
+    #: whether `wait_for_all` may be called, on any thread and beside other calls
     can_wait_for_all = False
 
     def wait_for_all(self) -> bool:
-        """Return when all that has been handed over is done, or has failed: whether all behind the last marker went well and
-        no other is needed to tell. Where `can_wait_for_all`.
+        """Return when everything handed over is done, or has failed: whether all of it since the last marker went
+        well, so that no other marker is needed to tell. Only if `can_wait_for_all`.
         """
         raise TypeError("this back end waits for markers")
 
     def is_at_rest(self) -> bool:
-        """Whether threads of the driver's own have gone to sleep, where a child of a fork may use the driver. Any thread."""
+        """Whether the driver's own threads have gone to sleep, so that a child of a fork may use the driver. Any
+        thread.
+        """
         return True
 
     def enter(self) -> None:  # noqa: B027
-        """Make the calling thread ready to call other methods; the worker's own thread need not."""
+        """Make the calling thread ready to call other methods; the worker's own thread need not do this."""
 
     def outside(self) -> object:
-        """What `enter` is going to change for the calling thread, as `leave` takes it."""
+        """What `enter` will change for the calling thread, in the form that `leave` takes."""
         return None
 
     def leave(self, outside: object) -> None:  # noqa: B027
-        """Give the calling thread back what it had before `enter`: it may be the program's."""
+        """Give the calling thread back what it had before `enter`: the thread may be the program's."""
 
     def visit(self) -> object:
-        """`enter`, on a thread that is with no other back end meanwhile; what `leave` takes, None where there is nothing to
-        be given back.
+        """`enter`, on a thread that uses no other back end meanwhile; what `leave` takes, None if there is nothing to
+        give back.
         """
         outside = self.outside()
         self.enter()
         return outside
 
     def visitor(self) -> Callable[[], object]:
-        """`visit`, for one who calls it often."""
+        """`visit`, for a caller that uses it often."""
         return self.visit
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Allocation:
-        """Uninitialised memory; BackendError(MEM_OBJECT_ALLOCATION_FAILURE) where there is none."""
+        """Uninitialised memory; BackendError(MEM_OBJECT_ALLOCATION_FAILURE) if there is none."""
 
     def allocate_sparse(self, nbytes: int) -> Allocation:
-        """Memory of which only what is touched takes any, and that beside the worker's own (the host's, where that is
-        full); BackendError(MEM_OBJECT_ALLOCATION_FAILURE) where there is none. For a launch whose bytes lie far apart.
+        """Memory of which only what is touched takes any room, and that not within the worker's own memory (the
+        host's if that is full).
+
+        For a launch whose bytes lie far apart. BackendError(MEM_OBJECT_ALLOCATION_FAILURE) if there is none.
         """
         raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"no memory for {nbytes} bytes that lie far apart")
 
     @abstractmethod
     def free(self, allocation: Allocation) -> None:
-        """Give memory back once the work handed over so far no longer needs it; of a part, the whole."""
+        """Give memory back once the work handed over so far no longer needs it. Freeing a part frees the whole."""
 
     def part(self, whole: Allocation, ahead: int, nbytes: int) -> Allocation:
-        """`nbytes` bytes of `whole` from `ahead` on, a multiple of 4096, as an allocation that stands for it.
-
-        All of `whole` stays where it is around the part.
+        """`nbytes` bytes of `whole` from `ahead` on, a multiple of 4096, as an allocation of their own. The rest of
+        `whole` stays around them.
         """
         raise TypeError("this back end has no parts of allocations")
 
     @property
     def spare_nbytes(self) -> int:
-        """Bytes of the driver's that are in no allocation: `trim` gives them back."""
+        """Bytes that the driver has given and that are in no allocation: `trim` gives them back."""
         return 0
 
     def limit(self, nbytes: int) -> None:
-        """Say and use no more than so many bytes, from before the first allocation on."""
+        """Report and use no more than this many bytes; called before the first allocation."""
         info = self.info
         self.info = replace(
             info,
@@ -400,22 +399,24 @@ class Backend(ABC):
         )
 
     def trim(self) -> None:  # noqa: B027
-        """Give back to the driver what is free. Only while nothing that any worker was handed is under way."""
+        """Give free memory back to the driver. Only while no worker has any work under way."""
 
     @abstractmethod
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
-        """Host memory to the worker; `source` stays unchanged until the next marker is done."""
+        """Host memory to the worker; `source` must not change until the next marker is done."""
 
     def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
-        """`write` of a few consecutive bytes, `small_write_nbytes` at most, which nothing under way changes: it does not wait,
-        and they may change once this returns.
+        """`write` of a few consecutive bytes, at most `small_write_nbytes`, to memory that nothing under way changes.
+
+        It does not wait, and `source` may change once it returns.
         """
         self.write(target, source, box)
 
     @abstractmethod
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
-        """The worker to host memory; `target` holds the bytes when the next marker is done. True where it holds them
-        already, and all that was handed over before is done as well, and has not failed.
+        """The worker to host memory; `target` holds the bytes when the next marker is done.
+
+        True if it holds them already, and everything handed over before is done as well, without failures.
         """
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
@@ -453,24 +454,23 @@ class Backend(ABC):
     ) -> None:
         """Combine what one chunk left in `stage` into `target`, on the bytes `region` of a buffer.
 
-        Byte b of the buffer is byte b - start of each allocation; all three starts are multiples of 16, so
-        that alignment in the buffer is alignment in memory. The three are different allocations of this
-        worker.
+        Byte b of the buffer is byte b - start of each allocation; all three starts are multiples of 16, so alignment
+        in the buffer is alignment in memory. The three are different allocations of this worker.
 
         `op` 'diff': where a unit of `stage` differs from that of `twin`, it goes into `target` whole; all others
-        stay. Units are those of `grain` in the buffer; where a run of the region begins or ends within one, the
-        part of it in the run counts as one. `dtype` plays no part.
+        stay. Units are those of `grain` in the buffer; where a run of the region begins or ends within one, the part
+        of it in the run counts as one. `dtype` plays no part.
 
-        `op` 'add', 'min', 'max', 'and', 'or' or 'xor' (`twin` is None): target = target op stage in elements
-        of `dtype`, a NumPy name; integers wrap around. Every run is whole elements, aligned in the buffer.
+        `op` 'add', 'min', 'max', 'and', 'or' or 'xor' (`twin` is None): target = target op stage in elements of
+        `dtype`, a NumPy name; integers wrap around. Every run is whole elements, aligned in the buffer.
 
-        Only back ends with `WorkerInfo.merges` are asked.
+        Called only if `WorkerInfo.merges` is set.
         """
         raise TypeError("this back end merges nothing")
 
     @abstractmethod
     def build(self, program: BackendProgram) -> BuildResult:
-        """Compile once per device; BuildFailure with the log where that fails."""
+        """Compile once for each device; BuildFailure with the log if that fails."""
 
     @abstractmethod
     def kernel(self, program: BackendProgram, name: str) -> object:
@@ -483,26 +483,27 @@ class Backend(ABC):
     def again(
         self, kernel: object, args: list[KernelArgument], shape: LaunchShape
     ) -> Callable[[], object] | None:
-        """What makes the last `launch` once more with less ado; None where nothing can.
+        """A faster call that repeats the last `launch`; None if there is none.
 
-        Valid while no other method is called but `pending`, and on any thread without `enter`. It raises
-        BackendError where nothing was started.
+        It may be used while no other method but `pending` is called, on any thread and without `enter`. It raises
+        BackendError if nothing was started.
         """
         return None
 
     def copy_again(
         self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]
     ) -> Callable[[], object] | None:
-        """What makes these calls of `copy_from_peer` once more with less ado; None where nothing can.
+        """A faster call that repeats these calls of `copy_from_peer`; None if there is none.
 
-        Called where `copy_from_peer` may be, as long as both allocations are there. It raises what that raises.
+        It may be used wherever `copy_from_peer` may be, as long as both allocations exist, and raises what that
+        raises.
         """
         return None
 
     @abstractmethod
     def order_after(self, marker: Marker) -> None:
-        """Work handed over from now on starts only when `marker` (of any worker) is done; waits here where it
-        must.
+        """Work handed over from now on starts only when `marker` (of any worker) is done; if necessary this call
+        waits for it.
         """
 
     @abstractmethod
@@ -511,8 +512,8 @@ class Backend(ABC):
 
     @abstractmethod
     def record(self) -> Marker:
-        """A marker for everything handed over so far, which is also set going. Never raises."""
+        """A marker for everything handed over so far, which also starts that work. Never raises."""
 
     @abstractmethod
     def close(self) -> None:
-        """Wait for the work and let go of everything native. Never raises."""
+        """Wait for the work and release everything native. Never raises."""

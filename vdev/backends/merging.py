@@ -29,7 +29,7 @@ def combine(into: Bytes, stage: Bytes, op: str, dtype: str) -> None:
 
 
 def combine_changes(into: Bytes, stage: Bytes, op: str, dtype: str, identity: bytes) -> None:
-    """The same, but elements that are the operation's `identity` in `stage` are not even written back."""
+    """The same, but elements of `stage` that equal the operation's `identity` are not written back at all."""
     kind = np.dtype(dtype)
     changed = (stage.reshape(-1, kind.itemsize) != np.frombuffer(identity, np.uint8)).any(axis=1)
     target = into.view(kind)
@@ -57,7 +57,7 @@ def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, grain: Grain) 
 def _copy_rows(into: Bytes, new: Bytes, old: Bytes, grain: Grain) -> None:
     """The same, where all are whole periods from a first cut."""
     edges = [cut - grain.cuts[0] for cut in grain.cuts] + [grain.period]
-    word = f"u{gcd(8, *edges)}"  # the widest that NumPy compares at once
+    word = f"u{gcd(8, *edges)}"  # the widest type that NumPy compares directly
     size = np.dtype(word).itemsize
     target, found, twin = (part.view(word).reshape(-1, grain.period // size) for part in (into, new, old))
     for low, high in pairwise(edges):

@@ -1,8 +1,8 @@
-"""The back-end seam in NumPy: memory is arrays, kernels are Python functions. The executable definition of
-the others.
+"""The back-end seam in NumPy: memory is arrays, kernels are Python functions. The executable definition of the
+others.
 
-Work is asynchronous as on a real device: a thread of its own performs it in order, after the delays and with
-the faults that a test asked for. New memory holds NEW, freed memory FREED, so that a read of either shows.
+Work is asynchronous as on a real device: a thread performs it in order, after the delays and with the faults that a
+test has asked for. New memory holds NEW, freed memory FREED, so that reading either shows.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ NEW, FREED = 0xCD, 0xA5
 
 
 class Pointer:
-    """A kernel's pointer: byte `offset` of the user's argument is byte `offset` - `shift` of `memory`
-    (PPoPP'11 section 3.5).
+    """A kernel's pointer: byte `offset` of the user's argument is byte `offset` - `shift` of `memory` (PPoPP'11
+    section 3.5).
     """
 
     def __init__(self, memory: Bytes, shift: int) -> None:
@@ -51,7 +51,7 @@ class Pointer:
         self.shift = shift
 
     def view(self, dtype: str, start: int, count: int) -> np.ndarray:
-        """`count` elements from element `start`; IndexError where the replica does not hold them all."""
+        """`count` elements from element `start`; IndexError if the replica does not hold all of them."""
         size = np.dtype(dtype).itemsize
         first = start * size - self.shift
         if first < 0 or first + count * size > len(self.memory):
@@ -65,19 +65,19 @@ KernelFunction = Callable[[Sequence[object], NDRange, Chunk], None]
 
 @dataclass(frozen=True, eq=False)
 class ReferenceProgram(BackendProgram):
-    """A program given by its kernels' functions; `source` plays no part."""
+    """A program given by its kernels' functions; `source` is not used."""
 
     source: str = ""
     functions: Mapping[str, KernelFunction] = field(default_factory=dict)
-    failure: str | None = None  #: the build log, for a program that shall not build
+    failure: str | None = None  #: the build log, for a program whose build should fail
 
 
 @dataclass
 class Faults:
-    """What a test wants to go wrong. Operations are counted from 0 in the order they are handed over.
+    """The faults that a test wants. Operations are counted from 0 in the order in which they are handed over.
 
-    `refuse` fails the call itself, `fail` fails the work later on the device, `delay` gives seconds per
-    operation, `capacity` is all the memory there is, in bytes.
+    `refuse` fails the call itself, `fail` fails the work later on the device, `delay` gives seconds by operation,
+    `capacity` is all the memory there is, in bytes.
     """
 
     refuse: Mapping[int, int] = field(default_factory=dict)  #: operation number -> status
@@ -125,7 +125,7 @@ class ReferenceBackend(Backend):
         *,
         is_cpu: bool = True,
     ) -> None:
-        """`is_cpu`: False for one that pretends to be reached over a link; such ones merge."""
+        """`is_cpu`: False for one that acts as if it were reached over a link; such workers merge."""
         self.faults = faults or Faults()
         self.counters = Counters()
         self.info = WorkerInfo(
@@ -199,7 +199,7 @@ class ReferenceBackend(Backend):
                 work()
             except (
                 Exception
-            ) as found:  # a kernel function may raise anything: the device reports it as one status
+            ) as found:  # a kernel function may raise anything: the device reports one status for all of it
                 error = BackendError(OUT_OF_RESOURCES, f"operation {number}: {found!r}")
         with self.progress:
             if error is not None:

@@ -31,12 +31,11 @@ class Case:
     before: list[Bytes]
     unknown: list[Region]  #: bytes that nobody has written
     types: Mapping[int, np.dtype[np.generic]]  #: elements that arguments point to
-    data: list[Mask] = field(default_factory=list)  #: all bytes but padding
+    data: list[Mask] = field(default_factory=list)  #: all bytes except padding
     after: list[Bytes] = field(default_factory=list)
-    alone: list[list[Bytes]] = field(
-        default_factory=list
-    )  #: by chunk and slot: what it leaves of `before` alone
-    fine: set[int] = field(default_factory=set)  #: those that are fine-grain
+    #: by chunk and slot: what the chunk leaves of `before` when it runs alone
+    alone: list[list[Bytes]] = field(default_factory=list)
+    fine: set[int] = field(default_factory=set)  #: slots whose buffers are fine-grain
 
     def atomics(self, slot: int) -> Region:
         return Region.union(
@@ -64,7 +63,7 @@ class Case:
         return pointer, scalar, slice(pointer.offset + scalar.start, pointer.offset + scalar.stop)
 
     def without_padding(self, slot: int) -> Mask:
-        """False at bytes that are padding to every argument that has them."""
+        """False at bytes that are padding for every argument that covers them."""
         nbytes = len(self.before[slot])
         data, covered = np.zeros(nbytes, bool), np.zeros(nbytes, bool)
         for pointer in self.pointers:
@@ -78,13 +77,13 @@ class Case:
         return self.dtype(self.argument_at(slot, byte))
 
     def dtype_of(self, slot: int) -> np.dtype[np.generic]:
-        """The element type of a buffer: of the argument that is written, if there is one."""
+        """The element type of a buffer: that of an argument that is written, if there is one."""
         return self.dtype_at(slot, min(p.offset for p in self.pointers if p.slot == slot))
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One chunk: where it ran, and what it declares by slot."""
+    """One chunk: where it ran, and its declared accesses by slot."""
 
     worker: int
     chunk: Chunk
@@ -92,7 +91,7 @@ class Part:
 
 
 class Values:
-    """What chunks that ran alone have written, and by slot the bytes at which two of them disagree."""
+    """What chunks that ran alone have written, and by slot the bytes on which two of them disagree."""
 
     def __init__(self, case: Case) -> None:
         self.clashes = [np.zeros(len(before), bool) for before in case.before]
@@ -101,7 +100,7 @@ class Values:
         self._values = [before.copy() for before in case.before]
 
     def add(self, found: Sequence[Bytes], left: Sequence[Bytes]) -> None:
-        """One more chunk: by what it found and left it shows where it writes, and what."""
+        """Add one more chunk: from what it found and left, where it writes, and what."""
         for slot, value in enumerate(self._values):
             changed = (left[slot] != found[slot]) & self._data[slot]
             self.clashes[slot] |= changed & self._written[slot] & (left[slot] != value)

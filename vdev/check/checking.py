@@ -59,7 +59,7 @@ from vdev.translators.ranges.region import Region
 
 logger = logging.getLogger("vdev.check")
 
-#: how often a launch that differs is run again before what it gives counts as certain
+#: how often a launch that differs is run again before its result counts as certain
 _REPEATS = 3
 
 Group = tuple[int, ...]
@@ -100,16 +100,16 @@ class LaunchChecker:
         self._shadows = Shadows(executor, links)
         self._originals: WeakKeyDictionary[SessionProgram, BackendProgram | None] = WeakKeyDictionary()
         self._noted: set[tuple[int, str]] = set()
-        self._element_types: dict[int, Mapping[int, np.dtype[np.generic]]] = {}  #: by a kernel's number
+        self._element_types: dict[int, Mapping[int, np.dtype[np.generic]]] = {}  #: by the number of a kernel
         self._mixed = len({(info.platform, info.name, info.driver) for info in executor.workers}) > 1
         self.failure: CheckFailure | None = None
         self.nchecked = 0  #: launches compared so far
 
     def built(self, program: SessionProgram) -> None:
-        """A program that is not launched is not checked."""
+        """Nothing to do: a program that is not launched is not checked."""
 
     def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> Case | None:
-        """Before the submission of a launch: its case, or None where it is not split or cannot be checked."""
+        """Before the submission of a launch: its case, or None if it is not split or cannot be checked."""
         if len(plan.partition) < 2:
             return None
         pointers = pointer_args(launch, buffers)
@@ -142,7 +142,7 @@ class LaunchChecker:
     ) -> None:
         """After the submission. Raises CheckFailure, in the thread that enqueued."""
         if completion.wait() < 0:
-            return  # the program hears of it through the event
+            return  # the program learns of it through the event
         try:
             self._look_beside(launch, buffers)
             if case is not None:
@@ -175,7 +175,7 @@ class LaunchChecker:
     # runs -------------------------------------------------------------------------------------------
 
     def _whole(self, case: Case, contents: Sequence[Bytes], *, translated: bool = False) -> list[Bytes]:
-        """What one worker makes of `contents` with the whole launch, in the user's own kernel if it can be had."""
+        """What one worker makes of `contents` with the whole launch, using the user's own kernel if possible."""
         launch, worker = case.launch, case.parts[0].worker
         everything = whole_chunk(launch.ndrange)
         # Images are buffers here, which the user's own kernel does not take.
@@ -197,7 +197,8 @@ class LaunchChecker:
 
     def _run_parts(self, case: Case) -> tuple[list[Part], list[Mask]]:
         """Run each chunk alone. The chunks that seem to read or write what they do not declare, and by slot the bytes
-        that two of them change to different values."""
+        that two of them change to different values.
+        """
         suspects = []
         values, exchanged_values = Values(case), Values(case)
         for part in case.parts:
@@ -212,9 +213,9 @@ class LaunchChecker:
         return suspects, clashes
 
     def _find_race(self, case: Case, expected: Sequence[Bytes], clashes: Sequence[Mask]) -> None:
-        """Raise a race: two chunks change a byte to different values, and it depends on their order which one stays.
+        """Raise a race: two chunks change a byte to different values, and their order decides which one stays.
 
-        Atomics that commute leave the same in any order. What is declared plays no part.
+        Atomics that commute leave the same value in any order. Declared accesses do not matter here.
         """
         if not any(mask.any() for mask in clashes):
             return
@@ -225,7 +226,9 @@ class LaunchChecker:
                 raise self._failure(case, "race", slot, int(np.argmax(raced)), expected[slot])
 
     def _in_order(self, case: Case, *, reverse: bool = False) -> list[Bytes]:
-        """What all chunks leave, one after the other on one worker in one memory: nothing is merged, nothing moves."""
+        """The result when all chunks run one after the other on one worker in one memory: nothing is merged, nothing
+        moves.
+        """
         contents, worker = case.before, case.parts[0].worker
         for part in reversed(case.parts) if reverse else case.parts:
             recipe = self._shadows.recipe(case.launch, part.chunk)
@@ -234,7 +237,7 @@ class LaunchChecker:
 
     @staticmethod
     def _found(case: Case, part: Part) -> list[Bytes]:
-        """A memory that is right only where the chunk says that it reads."""
+        """A memory that is right only where the chunk declares that it reads."""
         return [
             exchanged(content, part.footprints[slot].uses, case.dtype_of(slot))
             for slot, content in enumerate(case.before)
@@ -248,7 +251,7 @@ class LaunchChecker:
     def _oddities(
         case: Case, part: Part, found: Sequence[Bytes], left: Sequence[Bytes]
     ) -> Iterator[tuple[str, int, Mask]]:
-        """(kind of failure, slot, bytes) of a chunk that found and left this when it ran alone."""
+        """(kind of failure, slot, bytes) of a chunk that found and left these contents when it ran alone."""
         for slot, content in enumerate(left):
             footprint, data = part.footprints[slot], case.data[slot]
             untouched, astray = content == found[slot], data & (content != case.after[slot])
@@ -259,7 +262,7 @@ class LaunchChecker:
             yield "read", slot, astray & mask_of(own, len(content))
 
     def _look_closer(self, case: Case, part: Part, expected: Sequence[Bytes]) -> None:
-        """Raise what a chunk does that it does not declare, if it does so each time and nothing else explains it."""
+        """Raise what a chunk does without declaring it, if it does so each time and nothing else explains it."""
         found = self._found(case, part)
         left = self._run_part(case, part, part.chunk, found)
         steady = [after == right for after, right in zip(case.after, expected, strict=True)]
@@ -275,8 +278,9 @@ class LaunchChecker:
                 raise self._failure(case, kind, slot, int(np.argmax(mask)), left[slot], part)
 
     def _to_blame_on_reads(self, case: Case, part: Part, slot: int, strange: Mask) -> Mask:
-        """The bytes of `strange` that are as in the launch when nothing is exchanged, whatever is in bytes that
-        nobody has written."""
+        """The bytes of `strange` that are as in the launch when nothing is exchanged, whatever the unwritten bytes
+        hold.
+        """
         for contents in (case.before, self._otherwise(case, case.before)):
             alone = self._run_part(case, part, part.chunk, contents)[slot]
             strange = strange & (alone == case.after[slot])
@@ -291,7 +295,7 @@ class LaunchChecker:
             data & (after != right)
             for data, after, right in zip(case.data, case.after, expected, strict=True)
         ]
-        for slot in case.fine:  # what the launch does not write the host may be writing
+        for slot in case.fine:  # the host may be writing to what the launch does not write
             wrong[slot] &= expected[slot] != case.before[slot]
         if not any(mask.any() for mask in wrong):
             return
@@ -306,8 +310,9 @@ class LaunchChecker:
                 raise self._failure(case, "difference", slot, int(np.argmax(mask)), expected[slot])
 
     def _excuse_unwritten(self, case: Case, expected: Sequence[Bytes], wrong: Sequence[Mask]) -> None:
-        """Take out of `wrong` what depends on bytes that nobody has written: one worker gives something else, too,
-        when it finds something else there."""
+        """Take out of `wrong` what depends on bytes that nobody has written: one worker also gives a different result
+        when those bytes differ.
+        """
         if not any(case.unknown):
             return
         before = sum(int(mask.sum()) for mask in wrong)
@@ -318,7 +323,7 @@ class LaunchChecker:
             self._note(case.launch, "some results depend on uninitialised memory", logging.INFO)
 
     def _compare_padding(self, case: Case, expected: Sequence[Bytes]) -> None:
-        """Raise a byte of padding that changed although it was left alone whenever the kernel ran on one worker."""
+        """Raise a byte of padding that changed, although it never changed when the kernel ran on one worker."""
         for slot, before in enumerate(case.before):
             strange = ~case.data[slot] & (case.after[slot] != before) & (expected[slot] == before)
             strange &= ~mask_of(case.unknown[slot], len(before))
@@ -328,16 +333,18 @@ class LaunchChecker:
                 raise self._failure(case, "difference", slot, int(np.argmax(strange)), expected[slot])
 
     def _excuse_chance(self, case: Case, expected: Sequence[Bytes], wrong: Sequence[Mask]) -> None:
-        """Take out of `wrong` what is another thing when the same kernel finds the same memory on one worker: from run to
-        run (private memory that it never wrote), or when its chunks run in another order (it reads what other
-        work-groups write). Nothing that analysis says is asked.
+        """Take out of `wrong` what also varies when the same kernel finds the same memory on one worker: from run to
+        run (private memory that it never wrote), or with the order of its chunks (it reads what other work-groups
+        write).
+
+        Nothing that the analysis says is used.
         """
         before = sum(int(mask.sum()) for mask in wrong)
         first = self._all_ways(case)
         for _ in range(_REPEATS):
             again = self._all_ways(case)
             pairs = [
-                *zip(first, again, strict=True),  # each way with itself
+                *zip(first, again, strict=True),  # each way compared with itself
                 (again[-2], again[-1]),  # the two orders
                 (expected, again[0]),
             ]
@@ -350,8 +357,11 @@ class LaunchChecker:
             self._note(case.launch, "some results are left to chance, on one worker as well", logging.WARNING)
 
     def _all_ways(self, case: Case) -> list[Sequence[Bytes]]:
-        """What the user's kernel gives whole, the translated one whole, and its chunks in either order. Between two calls
-        other kernels and other chunks run, and leave other things in private memory."""
+        """The results of the user's kernel run whole, of the translated one run whole, and of its chunks in either
+        order.
+
+        Between two calls other kernels and other chunks run, and leave other values in private memory.
+        """
         return [
             self._whole(case, case.before),
             self._whole(case, case.before, translated=True),
@@ -419,7 +429,7 @@ class LaunchChecker:
     def _beside(
         self, launch: Launch, buffers: Sequence[VirtualBuffer], slot: int, byte: int, worker: int
     ) -> CheckFailure:
-        """The error of a mark in a red zone of `worker`, where byte `byte` of a buffer would be."""
+        """The error of a mark in a red zone of `worker`, at the place where byte `byte` of a buffer would be."""
         pointers = [p for p in pointer_args(launch, list(buffers)) if p.slot == slot]
         changed = [p for p in pointers if _lines(launch, p.arg)] or pointers
         pointer = min(changed, key=lambda p: max(p.offset - byte, byte - p.offset - p.nbytes))
@@ -450,8 +460,11 @@ class LaunchChecker:
     def _group(
         self, case: Case, part: Part, slot: int, place: slice, found: Sequence[Bytes], left: Bytes
     ) -> Group:
-        """A work-group of a chunk that writes at `place`: by halving, one that leaves what the chunk left
-        there if the order in which work-groups run lets it be found."""
+        """A work-group of a chunk that writes at `place`.
+
+        Found by halving; it leaves what the chunk left there, if the order in which work-groups run allows such a
+        group to be found.
+        """
         chunk = part.chunk
         while chunk.ngroups > 1:
             halves = chunk.halves()
@@ -463,7 +476,7 @@ class LaunchChecker:
         return chunk.start
 
     def _note(self, launch: Launch, text: str, level: int) -> None:
-        """Into the log, once for each kernel."""
+        """Write a note to the log, once for each kernel."""
         key = (launch.kernel.serial, text)
         if key not in self._noted:
             self._noted.add(key)
@@ -471,7 +484,7 @@ class LaunchChecker:
 
 
 def _lines(launch: Launch, arg: int) -> list[int]:
-    """The source lines in which a kernel changes what is behind an argument."""
+    """The source lines in which a kernel changes what an argument points to."""
     summary = launch.kernel.summary
     accesses = () if summary is None else summary.accesses
     return sorted({item.line for item in accesses if item.arg == arg and item.mode != "read" and item.line})

@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
 Dtype = np.dtype[np.generic]
 
-_FEW_RUNS = 1000  #: of a region, that are gone through one by one
+_FEW_RUNS = 1000  #: runs of a region that are gone through one by one, at most
 _TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "half": "f2", "float": "f4", "double": "f8",
@@ -69,18 +69,18 @@ def place_of(offset: int, dtype: Dtype) -> Place:
 
 
 def data_mask(nbytes: int, dtype: Dtype) -> Mask:
-    """False at the padding of elements of `dtype` that fill `nbytes` bytes."""
+    """A mask that is False at the padding of elements of `dtype` that fill `nbytes` bytes."""
     if not dtype.fields:
         return np.ones(nbytes, bool)
     one = np.zeros(dtype.itemsize, bool)
     for kind, start, *_ in dtype.fields.values():
         one[start : start + kind.itemsize] = True
-    found: Mask = np.resize(one, nbytes)
+    found: Mask = np.tile(one, -(-nbytes // len(one)))[:nbytes]  # np.resize makes an object for each element
     return found
 
 
 def whole_scalars(mask: Mask, dtype: Dtype) -> Mask:
-    """`mask` widened to all bytes of each scalar, in elements of `dtype`, of which it has a byte."""
+    """`mask` widened to all bytes of each scalar of which it has a byte, in elements of `dtype`."""
     count = len(mask) // dtype.itemsize
     whole = count * dtype.itemsize
     result: Mask = mask.copy()
@@ -94,7 +94,7 @@ def whole_scalars(mask: Mask, dtype: Dtype) -> Mask:
 
 def mask_of(region: Region, nbytes: int) -> Mask:
     """True at the bytes of `region`."""
-    if len(region.runs) <= _FEW_RUNS:  # whatever the size of the buffer: no arrays beside the mask
+    if len(region.runs) <= _FEW_RUNS:  # whatever the size of the buffer: no further arrays of that size
         mask = np.zeros(nbytes, np.bool_)
         for start, stop in region.runs.tolist():
             mask[start:stop] = True
@@ -106,10 +106,10 @@ def mask_of(region: Region, nbytes: int) -> Mask:
 
 
 def close_elements(one: Bytes, other: Bytes, dtype: Dtype) -> Mask:
-    """By byte: whether it belongs to a float in elements of `dtype` that is the same in both but for rounding.
+    """By byte: whether it belongs to a float, in elements of `dtype`, that is the same in both except for rounding.
 
-    The tolerance is the square root of the type's precision: half of the digits, against the larger of the two and
-    against that much of the largest of all.
+    The tolerance is the square root of the type's precision (half of the digits), relative to the larger of the two;
+    and that much of the largest of all.
     """
     count = len(one) // dtype.itemsize
     whole = count * dtype.itemsize
@@ -138,10 +138,10 @@ def _close(first: Doubles, second: Doubles, dtype: Dtype) -> Mask:
 
 
 def exchanged(content: Bytes, kept: Region, dtype: Dtype) -> Bytes:
-    """`content` with other elements of it everywhere but in `kept`.
+    """`content` with other elements of it everywhere except in `kept`.
 
-    They come from the other half of the buffer, turned round: a value that serves as an index elsewhere does so
-    here, and what is all one value stays it.
+    They come from the other half of the buffer, reversed: a value that serves as an index elsewhere also does so
+    here, and a buffer of equal values stays one.
     """
     nbytes = len(content)
     if kept.nbytes == nbytes:
@@ -155,16 +155,16 @@ def exchanged(content: Bytes, kept: Region, dtype: Dtype) -> Bytes:
 
 
 def filled(content: Bytes, region: Region, dtype: Dtype) -> Bytes:
-    """`content` with ones of `dtype` in `region` (bytes 1 where it is no plain type)."""
+    """`content` with ones of `dtype` in `region` (bytes 1 for other than plain types)."""
     pattern = np.ones(1, dtype if dtype.kind != "V" else np.uint8).view(np.uint8)
-    ones = np.resize(pattern, len(content))
+    ones = np.tile(pattern, -(-len(content) // len(pattern)))[: len(content)]
     result: Bytes = content.copy()
     np.copyto(result, ones, where=mask_of(region, len(content)))
     return result
 
 
 def show_element(content: Bytes, dtype: Dtype) -> str:
-    """One scalar for a message; floats with all their digits, bytes of no type in hexadecimal."""
+    """One scalar for a message; floats with all their digits, bytes without a type in hexadecimal."""
     if dtype.kind == "V" or len(content) < dtype.itemsize:
         return "0x" + content.tobytes().hex()
     return repr(content.copy().view(dtype)[0].item())

@@ -13,7 +13,9 @@ from vdev.translators.values import dataclass
 
 @dataclass(frozen=True)
 class Setting:
-    """The launch that is asked about. `values` and `sizes` (bytes) by argument name; `pitch` likewise, "" for all."""
+    """The launch that the question is about. `values` and `sizes` (bytes) by argument name; `pitch` likewise, "" for
+    all.
+    """
 
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None = None

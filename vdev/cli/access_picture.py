@@ -18,20 +18,21 @@ from vdev.translators.values import dataclass
 
 #: modes in the order in which they are painted
 COLOURS = {"read": "#8ab6e8", "write": "#d9542b", "atomic": "#6b3fa0"}
-_MARGIN, _LABEL, _WIDTH = 16, 150, 720  #: of the page, the names at the left, the bars
+_MARGIN, _LABEL, _WIDTH = 16, 150, 720  #: sizes of the page, of the names at the left, and of the bars
 _LANE, _GAP, _HEAD = 14, 18, 44
-_TALLEST = 180  #: of an argument that is drawn in two dimensions
-_CELLS = 240  #: along an edge of such a drawing, at most
-_MOST_RUNS = 1 << 16  #: drawn one by one
-_SLOTS = 1440  #: along a bar
+_TALLEST = 180  #: the size of an argument that is drawn in two dimensions
+_CELLS = 240  #: the most cells along an edge of such a drawing
+_MOST_RUNS = 1 << 16  #: runs that are drawn individually
+_SLOTS = 1440  #: the most marks along a bar
 
 Cells = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One argument. `touched[worker][mode]`: bytes from the argument's beginning. `pitch`: bytes from one row of
-    a matrix to the next; None where it is drawn as a line."""
+    """One argument. `touched[worker][mode]`: bytes from the argument's beginning. `pitch`: bytes from one row of a
+    matrix to the next; None if it is drawn as a line.
+    """
 
     name: str
     nbytes: int
@@ -132,14 +133,14 @@ def _present(touched: Mapping[str, Region]) -> list[str]:
 
 
 def _rasterised(region: Region, nbytes: int, pitch: int, lines: int, columns: int) -> Cells:
-    """Which cells of a drawing of `lines` by `columns` hold a byte of `region`, in rows of `pitch` bytes."""
+    """Which cells of a drawing of `lines` by `columns` contain a byte of `region`, in rows of `pitch` bytes."""
     nrows = max(-(-nbytes // pitch), 1)
     cells = np.zeros((lines, columns), bool)
     shown = region.clip(0, nbytes)
     if len(shown) > _MOST_RUNS:  # one row stands for all in its line
         rows = [(2 * line + 1) * nrows // (2 * lines) for line in range(lines)]
         shown = Region.union(shown.clip(row * pitch, (row + 1) * pitch) for row in rows)
-    if len(shown) > _MOST_RUNS:  # gaps that nobody would see
+    if len(shown) > _MOST_RUNS:  # gaps too small to be seen
         shown = Region.union(
             Region.span(start, start + nbytes + sum(stride * (count - 1) for stride, count in dims))
             for start, nbytes, dims in shown.parts()

@@ -32,12 +32,12 @@ from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 
-_ANY_SIZE = 1 << 40  #: bytes: more than any launch reaches that is not "anywhere"
-#: bytes: what reaches so far is an index that may be any int
+_ANY_SIZE = 1 << 40  #: bytes: farther than any launch reaches, except "anywhere"
+#: bytes: an access that reaches that far has an index that may be any int
 _ANYWHERE = 1 << 31
 _POINTERS = ("global", "constant")
-_MOST_RUNS = 1 << 16  #: of a work-group's range, in which the bytes of a row are looked for
-_GROUP_SIZE = 256  #: where the command line gives none
+_MOST_RUNS = 1 << 16  #: the most bytes of a work-group's range in which the length of a row is looked for
+_GROUP_SIZE = 256  #: if the command line gives none
 
 
 class AccessError(Exception):
@@ -122,7 +122,7 @@ def _ndrange(info: KernelInfo, setting: Setting) -> NDRange:
 
 
 def _values(info: KernelInfo, summary: KernelSummary, setting: Setting) -> dict[int, int | float | bytes]:
-    """The numbers of the arguments that matter. Raises AccessError where one is missing."""
+    """The numbers of the arguments that matter. Raises AccessError if one is missing."""
     if any(index >= len(info.args) for index in summary.scalars):
         raise AccessError(
             "which bytes it accesses depends on the sizes of its images, which cannot be given here"
@@ -137,7 +137,7 @@ def _values(info: KernelInfo, summary: KernelSummary, setting: Setting) -> dict[
 
 
 def _value(arg: ArgInfo, text: str) -> int | float | bytes:
-    """A number as the argument's type holds it; for vectors and structures hexadecimal bytes."""
+    """A number in the argument's type; for vectors and structures hexadecimal bytes."""
     try:
         if arg.scalar is None:
             content = bytes.fromhex(text.removeprefix("0x"))
@@ -163,8 +163,11 @@ def _sizes(
     ndrange: NDRange,
     values: Mapping[int, int | float | bytes],
 ) -> tuple[dict[int, int], frozenset[int]]:
-    """Bytes of each pointer argument. Where none are given: up to the last byte that the launch touches, and where
-    that may be anywhere, an element for each work-item."""
+    """Bytes of each pointer argument.
+
+    If none are given: up to the last byte that the launch touches; if that may be anywhere, an element for each
+    work-item.
+    """
     pointers = [index for index, arg in enumerate(info.args) if arg.kind in _POINTERS]
     ranges = summary.evaluate(ndrange, whole_chunk(ndrange), values, dict.fromkeys(pointers, _ANY_SIZE))
     sizes, assumed = {}, set()
@@ -185,8 +188,9 @@ def _sizes(
 
 
 def _pitch(name: str, arg: int, ndrange: NDRange, evaluate: Any, setting: Setting) -> int | None:
-    """Bytes from a row to the next: as given, or what a work-group in the middle of a launch in several
-    dimensions shows."""
+    """Bytes from one row to the next: as given, or as a work-group in the middle of a launch in several dimensions
+    shows.
+    """
     given = setting.pitches.get(name, setting.pitches.get(""))
     if given is not None or ndrange.work_dim < 2:
         return given
@@ -225,7 +229,7 @@ def picture(report: KernelReport) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`vdev-info --access …`; 0 where every question was answered, else 1."""
+    """`vdev-info --access …`; 0 if every question was answered, else 1."""
     given = _parser().parse_args(arguments)
     if given.picture is not None and given.picture.suffix.lower() != ".svg":
         print("pictures are SVG files: give a name that ends in .svg", file=sys.stderr)
@@ -255,7 +259,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _write_pictures(path: Path, reports: Sequence[KernelReport]) -> None:
-    """One file; for a file of several kernels one each, with the kernel's name before the ending."""
+    """One file; for several kernels one each, with the kernel's name before the ending."""
     for report in reports:
         own = path if len(reports) == 1 else path.with_name(f"{path.stem}-{report.info.name}{path.suffix}")
         own.write_text(picture(report))

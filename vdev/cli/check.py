@@ -1,5 +1,5 @@
 """`vdev-check`: a PyOpenCL program run with its kernels checked, or a file of kernels read; findings as text or for
-services, exit status 1 where there are any.
+services, exit status 1 if there are any.
 
 Decides what the command line means; `vdev.harness` does the rest.
 """
@@ -35,7 +35,7 @@ _WITH_VALUE = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; gives its exit status."""
+    """The command; returns its exit status."""
     parser = _parser()
     options, program = _divided(list(sys.argv[1:] if arguments is None else arguments))
     given = parser.parse_args(options, argparse.Namespace(program=program))
@@ -188,7 +188,7 @@ def _add_coverage(parser: argparse.ArgumentParser) -> None:
 
 
 def _parsed(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A parser whose errors argparse prints as they are."""
+    """A parser; argparse prints its errors as they are."""
 
     def parsed(text: str) -> T:
         try:

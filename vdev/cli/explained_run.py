@@ -27,9 +27,9 @@ the program started go beside it, with their numbers in the names.
 
 
 def main(arguments: Sequence[str], *, as_json: bool = False, page: str | None = None) -> int:
-    """Run the program that `arguments` name; its exit status, 128 and the signal's number if one ended it.
+    """Run the program that `arguments` name; its exit status, or 128 plus the signal's number if a signal ended it.
 
-    `page`: the file that the report is to be in as a page. 2 where options are wrong, 1 where a page could not be written.
+    `page`: the file for the report as a page. 2 if options are wrong, 1 if a page could not be written.
     """
     rest = list(arguments)
     if rest and rest[0] == "--json":
@@ -60,7 +60,7 @@ def _run(arguments: Sequence[str], report: str, as_json: bool) -> tuple[int, int
         env=os.environ | {"VDEV": "1", "VDEV_EXPLAIN": report},
         stdout=sys.stderr if as_json else None,
     )
-    # An interrupt from the terminal reaches the program as well: what becomes of it, is its own affair.
+    # An interrupt from the terminal also reaches the program, which deals with it in its own way.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         status = program.wait()
@@ -70,7 +70,7 @@ def _run(arguments: Sequence[str], report: str, as_json: bool) -> tuple[int, int
 
 
 def _write_page(arguments: Sequence[str], page: Path) -> int:
-    """Run the program; its report becomes `page`, others' beside it."""
+    """Run the program; its report becomes `page`, and those of other processes are placed beside it."""
     with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
         process, status = _run(arguments, str(Path(folder, "%p.html")), False)
         reports = {int(path.stem): path.read_bytes() for path in Path(folder).glob("*.html")}

@@ -35,7 +35,7 @@ from vdev.translators.values import dataclass
 if TYPE_CHECKING:
     from vdev.session.session import Session
 
-#: What vdev does not run without: distribution and what is imported of it.
+#: What vdev cannot run without: the distribution, and what is imported from it.
 REQUIRED = {
     "pyopencl": "pyopencl",
     "numpy": "numpy",
@@ -51,8 +51,7 @@ _NAME, _COMPUTE_UNITS, _MAX_ALLOC, _MEMORY = 0x102B, 0x1002, 0x1010, 0x101F
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong: what, and what to do about it (may be empty where the text says so). `fatal`:
-    nothing runs."""
+    """Something wrong: what, and what to do about it (empty if the text says so). `fatal`: nothing runs."""
 
     text: str
     remedy: str = ""
@@ -71,7 +70,7 @@ class Report:
     engines: list[dict[str, str]] = field(default_factory=list)
     native_devices: list[dict[str, str]] = field(default_factory=list)
     gpus: list[dict[str, str]] = field(default_factory=list)
-    cuda_missing: str | None = None  #: why CUDA has no GPU to offer
+    cuda_missing: str | None = None  #: why CUDA offers no GPU
     device: dict[str, Any] | None = None
     workers: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -100,7 +99,7 @@ def gather() -> Report:
         try:
             look(report)
         except Exception as error:
-            # whatever it is, the user wants to read it here and with it everything else
+            # whatever it is, the user wants to read it here, together with everything else
             report.problems.append(Problem(f"{type(error).__name__}: {error}"))
             break
     return report
@@ -130,7 +129,7 @@ def _look_at_packages(report: Report) -> None:
     for name, module in REQUIRED.items():
         try:
             report.packages[name] = metadata.version(name)
-            if name != "pyopencl":  # its native module has the workers' turn
+            if name != "pyopencl":  # while its native module uses the workers
                 importlib.import_module(module)
         except (metadata.PackageNotFoundError, ImportError) as error:
             report.packages.setdefault(name, None)
@@ -215,8 +214,7 @@ def _look_at_workers(report: Report) -> None:
 
 
 def _run_kernel(session: Session, number: int) -> str | None:
-    """What went wrong with a small kernel on worker `number` and no other; None where it wrote what it
-    should."""
+    """What went wrong with a small kernel on worker `number` and no other; None if it wrote what it should."""
     import numpy as np
 
     from vdev.session.commands import BufferArg, Launch, Read
@@ -224,7 +222,7 @@ def _run_kernel(session: Session, number: int) -> str | None:
     from vdev.translators.ranges.rectangles import Layout
 
     everyone, choosing = session.launch_options, session.choosing
-    # Nobody else is to be chosen for it, whatever planning has cost so far.
+    # The planner must not choose another worker, whatever planning has cost so far.
     session.launch_options, session.choosing = dataclasses.replace(everyone, workers=(number,)), None
     launched = session.executor.counters()[number].launches
     result = np.zeros(_NITEMS, np.uint32)
@@ -239,7 +237,7 @@ def _run_kernel(session: Session, number: int) -> str | None:
         layout = Layout.contiguous(0, result.nbytes)
         status = session.submit(Read(buffer, layout, result.view(np.uint8)), queue=queue).wait()
     except Exception as error:
-        # a driver may fail in any way; this is the place that says how
+        # a driver may fail in any way; this is the place that reports how
         return f"{type(error).__name__}: {error}"
     finally:
         session.launch_options, session.choosing = everyone, choosing
@@ -360,8 +358,8 @@ def _size(nbytes: int) -> str:
 
 
 def _print_icd() -> int:
-    """The environment in which OpenCL loaders find vdev; 1 where the driver cannot be had."""
-    from vdev.icd import library  # needs no device, as the report does
+    """Print the environment in which OpenCL loaders find vdev; 1 if the driver cannot be had."""
+    from vdev.icd import library  # needs no device, unlike the report
 
     try:
         environ = library.environment()
@@ -406,11 +404,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 where a kernel ran on every worker, else 1."""
+    """The command; 0 if a kernel ran on every worker, else 1."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.access is not None:
-        from vdev.cli import access_report  # needs the packages whose absence the report below tells
+        from vdev.cli import access_report  # needs the packages whose absence the report below would show
 
         return access_report.main(options.access)
     if options.explain is not None:

@@ -1,4 +1,5 @@
-"""`vdev-info --links`: measures, shows and stores how long submitting launches and copying between workers take here.
+"""`vdev-info --links`: measures, shows and stores how long submitting launches and copying between workers take on
+this machine.
 
 Decides how the figures are shown; `vdev.session.measuring` measures them, `vdev.session.calibration` stores them.
 """
@@ -16,7 +17,7 @@ from vdev.session.measuring import Measured
 
 
 def main(*, as_json: bool = False) -> int:
-    """Measure, keep and print; 0 where that was possible, else 1."""
+    """Measure, store and print; 0 if that was possible, else 1."""
     boot.start()
     from vdev.start.current import get_session
 

@@ -1,6 +1,7 @@
 """`vdev-run`: any program that uses OpenCL, in whatever language it is written, on the virtual device.
 
-Decides what the program's environment says; the program then takes this process's place. It never looks at the program.
+Decides what the program's environment says; the program then takes this process's place. It never looks at the
+program.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ in Python, VDEV=1 does the same; vdev-run does both. `vdev-info --icd` prints wh
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program in this process's place; 127 where it cannot be started, 2 where vdev cannot."""
+    """Run the program in this process's place; 127 if it cannot be started, 2 if vdev cannot."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
         (sys.stdout if words else sys.stderr).write(USAGE)

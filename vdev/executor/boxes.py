@@ -1,4 +1,4 @@
-"""Boxes: how a region of a buffer becomes few strided copies. Pure arithmetic."""
+"""Boxes: how a region of a buffer becomes a small number of strided copies. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ def boxes_of_region(region: Region, source_start: int, target_start: int) -> lis
 
 
 def boxes_through_layout(region: Region, layout: Layout, *, to_host: bool) -> list[Box]:
-    """Copies of `region`, a part of the layout's box, between the buffer (byte b at b) and the command's host
-    array.
+    """The copies of `region`, a part of the layout's box, between the buffer (at its own offsets) and the command's
+    host array.
     """
     if region.nbytes == layout.nbytes:  # all of the box
         shape = layout.shape
         buffer = (layout.buffer_start, layout.buffer_pitches)
         host = (layout.host_start, layout.host_pitches)
         return [Box(shape, *buffer, *host) if to_host else Box(shape, *host, *buffer)]
-    if (
-        layout.shape[:2] == (1, 1) or layout.host_pitches == layout.buffer_pitches
-    ):  # every byte goes the same way
+    # every byte goes the same way
+    if layout.shape[:2] == (1, 1) or layout.host_pitches == layout.buffer_pitches:
         first = layout.buffer_start - layout.host_start
         return boxes_of_region(region, 0, first) if to_host else boxes_of_region(region, first, 0)
     starts, lengths = _cut_at_rows(region, layout)
@@ -51,13 +50,11 @@ def boxes_through_layout(region: Region, layout: Layout, *, to_host: bool) -> li
 
 
 def _rows(starts: Offsets, layout: Layout) -> tuple[Offsets, Offsets, Offsets]:
-    """Slice and row of the layout's box in which bytes of the buffer lie, and where that row begins in the
-    buffer.
-    """
+    """The slice and row of the layout's box that contain byte `start`, and where that row begins in the buffer."""
     slice_pitch, row_pitch = layout.buffer_pitches
     slices, rows, _ = layout.shape
     relative = starts - layout.buffer_start
-    # A dimension of one may have any pitch, 0 too.
+    # A dimension of size one may have any pitch, 0 included.
     at_slice: Offsets = relative // slice_pitch if slices > 1 else np.zeros_like(relative)
     within: Offsets = relative - at_slice * slice_pitch
     at_row: Offsets = within // row_pitch if rows > 1 else np.zeros_like(within)

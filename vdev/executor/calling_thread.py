@@ -1,8 +1,9 @@
 """Commands handed over by the thread that submits them.
 
-If the back ends allow calls from any thread and their workers are idle, waking threads and having them wait for each
-other's markers costs more than the whole of a command whose steps never wait. Decides when this is the case, and in
-which order the steps of several workers are handed over: in the plan's order, in which no step waits for a later one.
+Waking threads and having them wait for each other's markers costs more than a whole command whose steps never wait.
+If the back ends allow calls from any thread and their workers are idle, the submitting thread does the work itself.
+Decides when this is the case, and in which order the steps of several workers are handed over: in the plan's order,
+in which no step waits for a later one.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker import Waits, Worker
 from vdev.process.finalisers import may_wait
 
-#: entries of a worker's queue, and seconds, that a thread which could do their work itself waits for
+#: how many queued entries, and how many seconds, a thread that could do the work itself waits for
 _SHORT_QUEUE, _DRAINING = 2, 0.0003
 
 
 def drained(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
-    """Wait a moment for workers that are about to be idle, before a command that the submitting thread can hand over
-    itself; False where one did not become so.
+    """Before a command that the submitting thread can hand over itself, wait a moment for workers that are almost
+    idle. False if one of them did not become idle.
 
-    Once entries are queued, the program's thread and those of the workers hinder each other (they take turns with the
-    interpreter), the queues only grow, and each command costs several times as much.
+    Once entries are queued, the program's thread and the workers' threads compete for the interpreter lock, the
+    queues only grow, and each command costs several times as much.
     """
     numbers = [number for number, _ in prepared.batches] if prepared.workers is None else None
     workers = prepared.workers if numbers is None else [all_workers[number] for number in numbers]
@@ -48,9 +49,7 @@ def drained(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
 def idle_workers(
     all_workers: Sequence[Worker], prepared: PreparedPlan, waits: dict[int, Waits] | None
 ) -> tuple[Worker, ...] | None:
-    """The workers that a command concerns, those that it waits for too, by number; None where one has
-    something to do.
-    """
+    """The workers that a command concerns or waits for, by number; None if one of them is busy."""
     workers = prepared.workers
     if workers is None:
         numbers = sorted(number for number, _ in prepared.batches)
@@ -70,9 +69,9 @@ def idle_workers(
 def perform_here(
     all_workers: Sequence[Worker], job: Job, workers: tuple[Worker, ...], waits: dict[int, Waits] | None
 ) -> None:
-    """Hand a command over to its devices on this thread, if nobody else works with any of them.
+    """Hand a command over to its devices on this thread, unless another thread is working with one of them.
 
-    To wake a thread, and threads that wait for each other's markers, cost more than all of it.
+    That costs less than waking threads that then wait for each other's markers.
     """
     if len(workers) == 1 and not waits:  # most launches of small programs
         (worker,) = workers

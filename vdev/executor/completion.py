@@ -64,8 +64,7 @@ class Completion:
 
     def __init__(self, profiled: bool = False) -> None:
         self.profiled = profiled
-        #: the status the command is going to end with; set before it has ended, so that the rest of it is
-        #: skipped
+        #: the status that the command will end with; set before the end, so that the rest of the command is skipped
         self.error: int | None = None
         #: what went wrong, for the log
         self.reason: str | None = None
@@ -77,7 +76,7 @@ class Completion:
         self._callbacks: list[tuple[int, Callback]] | None = None
         #: (start, end) of the command's parts, for profiled commands
         self.spans: list[tuple[int, int]] = []
-        #: when the commands that it has waited for had ended, for profiled commands
+        #: when the commands that it waited for had ended, for profiled commands
         self.not_before_ns = 0
         self.queued_ns = time.perf_counter_ns() if profiled else 0
         self.submitted_ns = 0
@@ -134,8 +133,8 @@ class Completion:
         return self._final
 
     def add_callback(self, function: Callback, state: int = COMPLETE) -> None:
-        """Call `function(state)` once, on the notifier's thread, when the command has come to `state`
-        (SUBMITTED, RUNNING or COMPLETE), now where it has; with the negative status of one that failed before.
+        """Call `function(state)` once, on the notifier's thread, when the command reaches `state` (SUBMITTED, RUNNING
+        or COMPLETE), or at once if it has. A command that fails before calls it with the negative status.
         """
         with _rare:
             final = self._final
@@ -153,7 +152,7 @@ class Completion:
             progress.hurry()
 
     def _call_back(self, reached: int) -> None:
-        """Let those hear who asked for the state that was reached, or for an earlier one."""
+        """Call those who asked for the state that was reached, or for an earlier one."""
         with _rare:
             asked = self._callbacks or []
             now = [item for item in asked if item[0] >= reached]
@@ -163,11 +162,10 @@ class Completion:
 
     @property
     def times(self) -> tuple[int, int, int, int] | None:
-        """(queued, submit, start, end) in nanoseconds of time.perf_counter_ns; None unless profiled and
-        complete.
+        """(queued, submit, start, end) in nanoseconds of time.perf_counter_ns; None unless profiled and complete.
 
-        A worker may be some commands ahead of another. The device as a whole starts with a command of an
-        in-order queue when it has ended the one before (specification 5.11): programs add durations up.
+        One worker may be some commands ahead of another. Programs add durations up, so the device as a whole starts a
+        command of an in-order queue only when it has ended the one before (specification 5.11).
         """
         if not self.profiled or self._final != COMPLETE:
             return None
@@ -196,7 +194,7 @@ class Completion:
                 progress.hurry()
 
     def carry_on(self, progress: Progress) -> None:
-        """Somebody else knows from now on how far the command is."""
+        """From now on `progress` knows how far the command is."""
         self._progress = progress
 
     def started(self) -> None:
@@ -219,13 +217,13 @@ class Completion:
             self._call_back(self._final)
 
     def abandon(self, status: int) -> None:
-        """The process ends, and the command with it: nobody is told, and nobody waits for it any longer."""
+        """The process is ending and takes the command with it: no callback is called, and no thread waits any longer."""
         self._callbacks = None
         self.settle(status)
 
 
 def _open(gates: list[threading.Lock] | None) -> None:
-    """Let the threads look around that wait for a change."""
+    """Wake the threads that wait for a change."""
     for gate in gates or ():
         gate.release()
 
@@ -252,7 +250,7 @@ class Notifier:
                     self._thread.start()
 
     def forget(self) -> None:
-        """In a forked child: there is no thread, and what it was to call is the parent's."""
+        """In a forked child: there is no thread, and the callbacks still to be called are the parent's."""
         self._queue = queue.SimpleQueue()
         self._thread = None
 
@@ -274,7 +272,7 @@ in_child(_notifier.forget)
 
 
 def call_soon(function: Callable[[], object]) -> None:
-    """Call `function` on the notifier's thread, for a finaliser that may not do its work where it runs.
+    """Call `function` on the notifier's thread, for a finaliser that must not do its work where it runs.
 
     Takes no lock that anybody holds while waiting for something else.
     """

@@ -1,9 +1,9 @@
-"""Reads that the calling thread does by itself, from the worker's memory into the host's.
+"""Reads that the calling thread does by itself, from a worker's memory into the host's.
 
-A program that reads a few bytes after each launch waits for them. Nothing that would tell others of the read is
-needed: nothing can overtake it in its queue, and it has ended when the call returns. So the read has neither a job nor
-a completion. Decides when this is possible: if the worker's thread is idle and no other worker takes part. Once the
-bytes have arrived, everything that was handed over before is known to be complete as well.
+A program that reads a few bytes after each launch waits for them. The read has ended when the call returns, and
+nothing can overtake it in its queue, so nobody needs to be told of it: it has neither a job nor a completion. Once the
+bytes have arrived, everything that was handed over before is known to be complete as well. Decides when this is
+possible: when the worker's thread is idle and no other worker takes part.
 
 A few bytes come behind what the device still has to do, into memory of the back end's own (`Arriving`): the thread
 waits once, and holds no lock meanwhile. Others are read into the program's memory, under a step number (`Reading`).
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.rectangles import Layout
 
-#: seconds that a read waits for what is queued before it is queued as well
+#: seconds that a read waits for the queue to empty before it is queued as well
 _DRAINING = 0.001
 
 
@@ -40,8 +40,8 @@ class Reading:
     __slots__ = ("_first", "_holdings", "_last", "_mark", "_worker")
 
     def __init__(self, worker: Worker, mark: Mark | None, holdings: Holdings, first: int, last: int) -> None:
-        """`mark`: behind it; None where it is done. `first`, `last`: its first operation since the mark before, and one
-        past its last.
+        """`mark`: the mark behind the read; None if the read is done. `first`, `last`: its first operation since the
+        mark before, and one past its last.
         """
         self._worker = worker
         self._mark = mark
@@ -50,7 +50,7 @@ class Reading:
 
     @waits
     def wait(self) -> int:
-        """Return when the bytes are there: 0, or the status of what has failed."""
+        """Return when the bytes have arrived: 0, or the status of what has failed."""
         worker, mark, holdings = self._worker, self._mark, self._holdings
         if mark is None:
             return holdings.failure or 0
@@ -146,10 +146,10 @@ def begin_reading(
     layout: Layout,
     quiet: Worker | None = None,
 ) -> Reading | Arriving | Worker | None:
-    """Hand the read of a `step` over to worker `number`; None where it has to be submitted: then nothing has happened.
+    """Hand the read of a `step` over to worker `number`.
 
-    A worker where that has to be quiet first: call `prepare_reading` without any lock, and ask again with the worker as
-    `quiet`.
+    None: it has to be submitted instead, and nothing has happened. A worker: it has to be idle first; call
+    `prepare_reading` without holding any lock, then ask again with the worker as `quiet`.
     """
     worker = executor.all_workers[number]
     backend = worker.backend
@@ -211,8 +211,8 @@ def prepare_reading(worker: Worker, layout: Layout) -> None:
 
 
 def calm(worker: Worker) -> None:
-    """Give its thread a moment to hand over what is queued, which comes before a read anyway. Where a read would keep the
-    calling thread waiting for the device, do that here, where no lock is held.
+    """Give the worker's thread a moment to hand over what is queued, since that comes before a read anyway. If the
+    read will have to wait for the device, wait here, where no lock is held.
     """
     if (worker.queue or worker.busy) and not worker.drain(_DRAINING):
         return
@@ -221,7 +221,9 @@ def calm(worker: Worker) -> None:
 
 
 def is_to_be_calm(worker: Worker, nbytes: int) -> bool:
-    """Whether a read of so many bytes needs the worker to be quiet: one that has no other to wait for is made so first."""
+    """Whether a read of so many bytes needs the worker to be idle first. A worker that waits for no other is made
+    idle before the read.
+    """
     backend = worker.backend
     if not (backend.can_wait_for_all and backend.any_thread):
         return False
@@ -240,11 +242,11 @@ def _handed_over(
     except BackendError:
         return None  # submitted, it gets its error
     finally:
-        if done and worker.submitted == mine:  # nobody waits for it: as if there were no such step
+        if done and worker.submitted == mine:  # nobody waits for it: its step number is taken back
             worker.submitted = mine - 1
         else:
             worker.issued = mine
-    if done:  # as it was before, so that there is nobody to be told
+    if done:  # as it was before, so nobody has to be told
         return Reading(worker, None, holdings, first, first)
     last, mark = worker.backend.pending(), worker.next_mark
     worker.mark()

@@ -19,6 +19,8 @@ from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.calling_thread import drained, idle_workers, perform_here
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.failures import Failures
+from vdev.executor.forks import hold_workers
+from vdev.executor.hazards import Hazards
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job
@@ -31,8 +33,7 @@ from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
 from vdev.process.finalisers import may_wait
-from vdev.process.forking import is_anyone_inside, keep_for_ever, keep_out, renew
-from vdev.process.threads import give_up_waiting
+from vdev.process.forking import keep_for_ever, renew
 
 if TYPE_CHECKING:
     from vdev.translators.ranges.ndrange import NDRange
@@ -40,18 +41,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: seconds: engines give up what is queued when a process ends; what is nearly done may still be
+#: seconds: engines abandon what is queued when a process ends; what is nearly done may still complete
 EXIT_TIMEOUT = 0.15
-#: seconds that a fork waits for threads to come out of their back ends, and for what they have handed over, and then for
-#: drivers' own threads; for one turn at a time; and between two looks
-_HOLDING, _TAKING, _LOOKING = 2.0, 0.002, 0.0002
-#: looks in a row that have to find everything at rest: a thread may have been woken behind the first one's back
-_LOOKS = 2
 
 #: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
 #: while another thread has the interpreter, few enough for what they hold to stay in the cache
 QUEUE_LIMIT = 128
-#: commands that do not wait for workers to become idle after one that did so in vain
+#: after one command has waited in vain for workers to become idle, so many do not wait
 _WITHOUT_WAITING = 16
 
 
@@ -69,51 +65,56 @@ class Executor:
         #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
         self._followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
         self.failures = Failures(self.unsettled)  #: under `lock`
-        #: host arrays in use: (start address, stop, whether written, worker, step)
-        self._host_uses: list[tuple[int, int, bool, int, int]] = []
         self.closed = False  #: whether nothing is taken any more
         self.is_holding = False  #: whether a fork is about to come, for which workers step aside
-        #: bytes that travelled in no plan after all, by (source, target): a command had failed
+        #: bytes that a plan counted as moved and that were not, by (source, target): their command had failed
         self.undone_nbytes: dict[tuple[int, int], int] = {}
-        #: told of plans that no command asked for, and of their numbers
+        #: called with each plan that no command asked for, and its number
         self.aside: Callable[[str, Plan, int, Sequence[Holdings]], None] | None = None
         self.red_zones = False  #: whether replicas get them
-        #: another object whenever something is submitted behind which a launch of before may not be made again as it
-        #: was; with one worker, launches that move nothing are no such thing
+        #: replaced by another object whenever something is submitted after which an earlier launch may not simply be
+        #: repeated; with a single worker, launches that move nothing do not count
         self.standing: object = object()
         self._lone = len(openers) == 1
-        #: told at the interpreter's exit that nothing is done any more
+        #: called at the interpreter's exit, when nothing will be done any more
         self.ended: Callable[[], None] | None = None
         self.exit_timeout = EXIT_TIMEOUT  #: seconds that the interpreter's exit waits for work still running
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
         )
+        self._hazards = Hazards(self.all_workers)
+        #: whether anything under way still uses arrays of the host's; under the lock
+        self.uses_host = self._hazards.uses_host
+        #: the same of anything on a worker other than the one of that number; under the lock
+        self.uses_host_elsewhere = self._hazards.uses_host_elsewhere
         ending.at_end(self._end)
-        for worker in self.all_workers:
-            worker.opened.wait()
-        self._vain = 0  #: commands still to come that do not wait for workers to become idle
-        together = self._lone or _is_one_company(self.all_workers[:-1])
-        for worker in self.all_workers[:-1]:
-            if together:
-                worker.among_its_own()
-            worker.allow_waits()
+        self._vain = 0  #: how many more commands do not wait for workers to become idle
+        self._await_workers()
         #: whether there is a worker that lets any thread work with it
-        self.any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
-        failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
-        if failed is not None:
-            self.close()
-            raise failed
+        self.any_thread = any(worker.backend.any_thread for worker in self.all_workers)
         host = self.all_workers[HOST]
-        #: by worker: the way to it for the threads that submit, where any of them may work with it
+        #: by worker: the direct way to it for the threads that submit, if any thread may work with it
         self.lines: tuple[Line | None, ...] = tuple(
             [
                 Line(self, worker, host, alone=self._lone) if worker.backend.any_thread else None
                 for worker in self.all_workers[:-1]
             ]
         )
-        if len(openers) > 1:
-            for worker in self.all_workers[:-1]:
-                worker.marks_by_age = worker.backend.cheap_markers
+
+    def _await_workers(self) -> None:
+        """Wait until all back ends are open, and let any thread work with those that allow it. Raises what has failed first."""
+        for worker in self.all_workers:
+            worker.opened.wait()
+        failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
+        if failed is not None:
+            self.close()
+            raise failed
+        together = self._lone or _is_one_company(self.all_workers[:-1])
+        for worker in self.all_workers[:-1]:
+            if together:
+                worker.among_its_own()
+            worker.allow_waits()
+            worker.marks_by_age = not self._lone and worker.backend.cheap_markers
 
     # questions ----------------------------------------------------------------------------------
 
@@ -130,16 +131,20 @@ class Executor:
         return tuple(worker.backend.counters for worker in self.all_workers[:-1])
 
     def record(self, *, exact: bool) -> WorkRecords:
-        """Record all work from now on, before there is any. `exact`: the times of every single operation."""
+        """Record all work from now on; call it before there is any. `exact`: also the times of every single
+        operation.
+        """
         records = WorkRecords(len(self.workers), exact=exact)
-        if exact:  # of commands of a stretch they are not known
+        if exact:  # the times of commands in a stretch are not known
             self.lines = (None,) * len(self.lines)
         for worker in self.all_workers:
             worker.start_recording(records)
         return records
 
     def refused(self) -> dict[int, tuple[int, int]]:
-        """By worker that has refused memory: what allocations were to add up to, and the most they ever did."""
+        """By each worker that has refused memory: what allocations would have added up to, and the most that they
+        ever did.
+        """
         return {w.number: w.refused for w in self.all_workers[:-1] if w.refused is not None}
 
     @property
@@ -180,15 +185,14 @@ class Executor:
         after: Sequence[Completion] = (),
         order: Completion | None = None,
     ) -> int:
-        """Hand a command's plan to the workers. Call in the order of planning. Its number, for records.
+        """Hand a command's plan to the workers; its number, for records. Call in the order of planning.
 
-        `holdings` by slot. `args`: the kernel's arguments, anything where the plan gives a buffer. `ndrange`,
-        `places`: as in `Job`, where the plan leaves them open. `host`,
-        `layout`: the command's host array (1-D uint8, not to be released before completion), which the
-        command changes if `host_writes`. `homes`: slots whose home the program is going to touch by itself
-        after completion (a mapping). `after`: completions that must be complete first and whose failure fails
-        this one (-14); `order`: one that ours may not overtake, whose failure is its own. Both were submitted
-        or are settled.
+        `holdings` by slot. `args`: the kernel's arguments, with anything in the place of a buffer that the plan
+        gives. `ndrange`, `places`: as in `Job`, if the plan leaves them open. `host`, `layout`: the command's host
+        array (1-D uint8, not to be released before completion), which the command changes if `host_writes`. `homes`:
+        slots whose home the program will touch by itself after completion (a mapping). `after`: completions that must
+        be complete first and whose failure fails this one (-14); `order`: one that this command may not overtake,
+        whose failure is its own affair. Both were submitted or are settled.
         """
         here: tuple[Worker, ...] | None = None
         may_be_here = self._may_be_here(prepared)
@@ -205,7 +209,7 @@ class Executor:
             if host is not None:
                 job.host, job.layout = host, layout
             _follow(job, after, order)
-            waits = self._find_waits(job, homes, host_writes)
+            waits = self._hazards.find(job, homes, host_writes)
             self._admit(job, waits, host_writes)
             if prepared.inline and not waits and self._run_inline(job):
                 return number
@@ -220,9 +224,10 @@ class Executor:
         return number
 
     def _drain(self, prepared: PreparedPlan) -> None:
-        """Let the workers finish what is queued, so that a plan may be performed here; after a vain wait others go without.
+        """Let the workers finish what is queued, so that a plan can be performed on this thread; after a vain wait,
+        some commands go without.
 
-        Not under the lock, which the workers' threads may want.
+        Not under the lock, which the workers' threads may need.
         """
         if self._vain:
             self._vain -= 1
@@ -235,9 +240,7 @@ class Executor:
         if not self._lone or waits or job.after or completion.profiled or not prepared.plain:
             self.standing = object()
         if prepared.batches:
-            self._number_steps(job)
-            if job.host is not None:
-                self._enter_host_use(job, host_writes)
+            self._hazards.enter(job, host_writes)
         self.unsettled[job.number] = job
         self.failures.admit(job)
         completion.bind(job)
@@ -252,7 +255,9 @@ class Executor:
                 worker.wake()
 
     def _may_be_here(self, prepared: PreparedPlan) -> bool:
-        """Whether the thread that submits a plan may hand it over to the devices itself: no step keeps it waiting."""
+        """Whether the thread that submits a plan may hand it over to the devices itself, because no step would make
+        it wait.
+        """
         if not self.any_thread:
             return False
         if prepared.order is not None:
@@ -262,7 +267,7 @@ class Executor:
         worker = self.all_workers[prepared.alone]
         if prepared.uses_host_array and worker.takes_transfers:
             return True
-        # One whose device has nothing to do copies a few bytes in less time than it takes to wake its thread.
+        # Copying a few bytes from an idle device takes less time than waking its thread.
         return 0 < prepared.home_nbytes <= SMALL_NBYTES and worker.is_quiet_alone
 
     def submit_empty(
@@ -296,7 +301,7 @@ class Executor:
                 worker.marker_at(issued + QUEUE_LIMIT // 2)
 
     def _on_a_worker(self) -> bool:
-        """Whether a finaliser of the program's is running on one of the threads that must not wait."""
+        """Whether this is one of the threads that must not wait, running a finaliser of the program's."""
         current = threading.current_thread()
         return any(worker.thread is current for worker in self.all_workers)
 
@@ -307,7 +312,7 @@ class Executor:
         return self._ask(number, function)()
 
     def _ask(self, number: int, function: Callable[[Backend], T]) -> Callable[[], T]:
-        """Submit a call; what is returned waits for its result or exception."""
+        """Submit a call; the function that is returned waits for its result or exception."""
         step = CallStep(function)
         completion = Completion()
         self.submit(_single(number, step), (), completion)
@@ -323,11 +328,11 @@ class Executor:
         return answer
 
     def build(self, program: BackendProgram) -> tuple[BuildResult, ...]:
-        """Build on every worker; BuildFailure where one of them refuses.
+        """Build on every worker; raises BuildFailure if one of them refuses.
 
-        All devices at once, and on each of them one worker before the others, which find it built. That is
-        always the same one: a driver's compiler may keep memory for every thread that ever builds (Intel's for
-        the CPU keeps about 29 MB), and its first build on a thread takes longer.
+        All devices build at once. On each of them one worker builds before the others, which then find the program
+        built. It is always the same worker: a driver's compiler may keep memory for every thread that ever builds
+        (Intel's for the CPU keeps about 29 MB), and the first build on a thread takes longer.
         """
         first: dict[tuple[object, ...], int] = {}
         for number, info in enumerate(self.workers):
@@ -346,17 +351,17 @@ class Executor:
             worker.wait_for(worker.submitted)
 
     def repair(self) -> list[tuple[Holdings, Damage]]:
-        """After failures: wait until all is quiet and say, for each buffer concerned, where the directory
-        believes too much.
+        """After failures: wait until everything has settled; for each affected buffer, where the directory believes
+        too much.
         """
         self.quiesce()
         with self.lock:
             return self.failures.take_damage()  # whoever owns the directory applies `repaired` to each
 
     def close(self, timeout: float | None = None) -> None:
-        """End the workers after what they were given.
+        """End the workers once they have done what they were given.
 
-        Those that hang are left behind after `timeout` seconds in all; without one, after `exit_timeout`.
+        Those that hang are left behind after `timeout` seconds in all; by default after `exit_timeout`.
         """
         with self.lock:
             if self.closed:
@@ -375,7 +380,7 @@ class Executor:
         return any(worker.thread.is_alive() for worker in self.all_workers)
 
     def _end(self) -> None:
-        """At the interpreter's exit: close, and leave what does not end."""
+        """At the interpreter's exit: close, and leave behind what does not end."""
         ending.give_up()
         self.close()
         if self.ended is not None:
@@ -393,57 +398,18 @@ class Executor:
     # around a fork ------------------------------------------------------------------------------
 
     def hold(self) -> Callable[[], None]:
-        """Keep all threads out of the back ends, as far as that takes little time; what lets them go on.
-
-        A driver's threads, and the program's inside it, hold its locks now and then while they are at work, and take part in
-        what it schedules: in a child for ever.
-        """
-        deadline = time.monotonic() + _HOLDING
+        """Keep all threads out of the back ends for a fork; returns a function that lets them go on."""
         self.is_holding = True
-        held = self._take_turns(deadline)
-        for worker in self.all_workers:
-            if worker.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                held.append(worker.lock)
-        let_in = keep_out()  # not before: who has a turn may have to go in
-        while not self._is_quiet() and time.monotonic() < deadline:
-            time.sleep(_LOOKING)
-        self._let_drivers_rest()
+        let_go = hold_workers(self.all_workers)
 
         def go_on() -> None:
-            let_in()
             self.is_holding = False
-            for lock in held:
-                lock.release()
+            let_go()
 
         return go_on
 
-    def _let_drivers_rest(self) -> None:
-        deadline, looks = time.monotonic() + _HOLDING, 0
-        while looks < _LOOKS:
-            if time.monotonic() > deadline:
-                give_up_waiting()
-                return
-            time.sleep(_LOOKING)
-            looks = looks + 1 if all(worker.backend.is_at_rest() for worker in self.all_workers) else 0
-
-    def _is_quiet(self) -> bool:
-        return not is_anyone_inside() and all(worker.is_quiet() for worker in self.all_workers)
-
-    def _take_turns(self, deadline: float) -> list[threading.Lock | threading.RLock]:
-        """Every worker's turn, or those that were to be had by `deadline`.
-
-        All or none at a time: a worker whose turn is missing may wait for one whose turn is taken.
-        """
-        while True:
-            held = [worker.turn for worker in self.all_workers if worker.turn.acquire(timeout=_TAKING)]
-            if len(held) == len(self.all_workers) or time.monotonic() > deadline:
-                return list(held)
-            for turn in held:
-                turn.release()
-            time.sleep(_LOOKING)
-
     def lose(self) -> None:
-        """In a forked child: there are no threads and nothing will ever be done."""
+        """In a forked child: there are no threads, and nothing will ever be done."""
         keep_for_ever(self)
         self.closed, self.last_number, self.standing = True, -1, object()
         for lock in (
@@ -455,134 +421,13 @@ class Executor:
             job.abandon(OUT_OF_RESOURCES)
         ending.leave_behind(self)
 
-    # submission ---------------------------------------------------------------------------------
-
-    def _number_steps(self, job: Job) -> None:
-        """Number the steps, and enter the command into its buffers' records."""
-        workers, clock = self.all_workers, job.clock
-        bases = job.bases = [worker.submitted for worker in workers]
-        for number, batch in job.prepared.batches:
-            worker = workers[number]
-            base = bases[number] = worker.submitted
-            clock[number] = worker.submitted = base + len(batch.steps)
-        holdings = job.holdings
-        for slot, number, _, last in job.prepared.own_writes:
-            record = holdings[slot]
-            record.written[number] = bases[number] + last + 1
-            record.readers[number] = None
-        hazards = job.prepared.hazards
-        if hazards:
-            changed: set[tuple[int, int]] = set()
-            for h in hazards:
-                if h.last_write >= 0:
-                    first = (h.slot, h.holder) not in changed
-                    changed.add((h.slot, h.holder))
-                    holdings[h.slot].did_write(
-                        h.holder, h.worker, bases[h.worker] + h.last_write + 1, first=first
-                    )
-            for h in hazards:
-                if h.last_read >= 0:
-                    holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
-
-    def _find_waits(self, job: Job, homes: Sequence[int], host_writes: bool) -> dict[int, Waits] | None:
-        """By worker: steps of other workers that its steps have to wait for. What is waited for the command's
-        clock includes.
-        """
-        prepared, holdings = job.prepared, job.holdings
-        found: dict[int, Waits] | None = None
-        for slot, number, first, _ in prepared.own_writes:
-            readers = holdings[slot].readers[number]
-            if readers is not None:
-                found = self._add_waits(job, found, number, first, readers.items())
-        for h in prepared.hazards:
-            record = holdings[h.slot]
-            if h.first_read >= 0:
-                earlier = record.before_read(h.holder)
-                found = self._add_waits(job, found, h.worker, h.first_read, earlier)
-            if h.first_write >= 0:
-                earlier = record.before_write(h.holder)
-                if earlier:
-                    found = self._add_waits(job, found, h.worker, h.first_write, earlier)
-        for slot in homes:
-            holdings[slot].blank = False
-            for uses in (holdings[slot].home_reads, holdings[slot].home_writes):
-                for number, step in uses.items():
-                    job.clock[number] = max(job.clock[number], step)
-        if job.host is not None:
-            found = self._find_host_waits(job, host_writes, found)
-        if found is not None:
-            for waits in found.values():
-                waits.sort()
-        return found
-
-    def _add_waits(
-        self,
-        job: Job,
-        found: dict[int, Waits] | None,
-        number: int,
-        index: int,
-        steps: Iterable[tuple[int, int]],
-    ) -> dict[int, Waits] | None:
-        workers, clock = self.all_workers, job.clock
-        for other, step in steps:
-            if other != number and workers[other].completed < step:
-                if found is None:
-                    found = {number: [(index, other, step)]}
-                elif number in found:
-                    found[number].append((index, other, step))
-                else:
-                    found[number] = [(index, other, step)]
-                if clock[other] < step:
-                    clock[other] = step
-        return found
-
-    def _find_host_waits(
-        self, job: Job, host_writes: bool, found: dict[int, Waits] | None
-    ) -> dict[int, Waits] | None:
-        """Host memory has no record of its own: what an explicit wait list names, and what uses the same
-        addresses, comes first.
-        """
-        steps: Steps = {}
-        for earlier in job.after:
-            progress = earlier.progress
-            if isinstance(progress, Job):
-                _raise_to(steps, _steps_of(progress.clock))
-        start, stop = _addresses(job.host)
-        workers = self.all_workers
-        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
-        for first, last, writes, number, step in self._host_uses:
-            if first < stop and start < last and (writes or host_writes):
-                _raise_to(steps, ((number, step),))
-        for number, _ in job.prepared.batches:
-            found = self._add_waits(job, found, number, 0, steps.items())
-        return found
-
     def have_ended(self, steps: Steps) -> bool:
         """Whether these steps, by worker, are known to be complete."""
         workers = self.all_workers
         return all(workers[number].completed >= step for number, step in steps.items())
 
-    def uses_host(self) -> bool:
-        """Whether anybody still has to do with the host's arrays. Under the lock."""
-        if not self._host_uses:
-            return False
-        workers = self.all_workers
-        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
-        return bool(self._host_uses)
-
-    def uses_host_elsewhere(self, number: int) -> bool:
-        """Whether another worker than that one still has to do with the host's arrays. Under the lock."""
-        return bool(self._host_uses) and self.uses_host() and any(use[3] != number for use in self._host_uses)
-
-    def _enter_host_use(self, job: Job, writes: bool) -> None:
-        start, stop = _addresses(job.host)
-        for number, _ in job.prepared.batches:
-            self._host_uses.append((start, stop, writes, number, job.clock[number]))
-
     def _run_inline(self, job: Job) -> bool:
-        """Do a little host work here and now, if the host's worker has nothing to do: a hand-over costs more
-        than it.
-        """
+        """Do a little host work on this thread, if the host's worker is idle: handing it over costs more."""
         host = self.all_workers[HOST]
         if host.completed != job.bases[HOST] or job.completion.profiled or not job.prepared.batches:
             return False
@@ -603,14 +448,14 @@ class Executor:
             host.completed = host.marked = host.issued = job.clock[HOST]
             if records is not None:
                 records.marks[HOST].append(((job.number,), (), (), None))
-        host.serve()  # who waits for the command may have seen it since it was bound
+        host.serve()  # a thread that waits for the command may have seen it since it was bound
         self.settle((job,))
         return True
 
     # ends ---------------------------------------------------------------------------------------
 
     def undone(self, number: int, step: Step) -> None:
-        """Worker `number` did not perform a step, or not wholly, because its command failed."""
+        """Worker `number` did not perform a step, or not completely, because its command failed."""
         route = step.moves(number)
         if route is not None:
             source, target, nbytes = route
@@ -625,14 +470,14 @@ class Executor:
             self.failures.step_failed(job, step, error)
 
     def work_failed(self, mark: Mark, error: BackendError) -> None:
-        """Work behind `mark` failed on a device, and coherent steps there did not do what they should."""
+        """Work behind `mark` failed on a device, and coherent steps there did not do what they should have."""
         with self.lock:
             self._stand_alone()
             self.failures.work_failed(*mark.concerned(error), error)
 
     def _stand_alone(self) -> None:
-        """Before a failure spreads: what is under way command by command, and nothing is handed over as if all were
-        well. Under the lock.
+        """Before a failure spreads: turn stretches into separate commands, and let nothing more be handed over as if
+        all were well. Under the lock.
         """
         self.standing = object()
         if any(job.successors is None and type(job) is not Job for job in self.unsettled.values()):
@@ -651,7 +496,7 @@ class Executor:
                     job = heappop(followers)[2]
                     job.follows = False
                     self._settle_locked((job,), ended)
-        # Not under the lock: what a command kept alive may be the program's, with finalisers that submit.
+        # Not under the lock: a command may have kept objects of the program's alive, with finalisers that submit.
         for job in ended:
             job.let_go()
 
@@ -667,7 +512,7 @@ class Executor:
                 continue
             for number, step in enumerate(job.clock):
                 if workers[number].completed < step:
-                    if not job.follows:  # look again when that worker has come so far
+                    if not job.follows:  # look again when that worker has got so far
                         job.follows = True
                         heappush(self._followers[number], (step, job.number, job))
                     break
@@ -683,7 +528,7 @@ class Executor:
                     ended.append(each)
 
     def _with_predecessors(self, job: Job) -> Sequence[Job]:
-        """`job`, complete, behind the commands that it has waited for and whose end nobody has looked at yet.
+        """`job`, which is complete, behind the commands that it waited for and whose end nobody has looked at yet.
 
         They are complete as well, since its clock includes theirs; its own times are counted from their end.
         """
@@ -691,7 +536,7 @@ class Executor:
         while ahead:
             for earlier in ahead.pop().predecessors():
                 progress = earlier.progress
-                # One without times may have grown since: a run's, or a stretch's.
+                # One without times may have grown since: a run or a stretch.
                 if (
                     isinstance(progress, Job)
                     and progress.completion.profiled
@@ -704,8 +549,8 @@ class Executor:
 
 
 def _is_one_company(workers: Sequence[Worker]) -> bool:
-    """Whether none of them waits for another but on the device."""
-    companies = {None if w.failure is not None else w.backend.company for w in workers}
+    """Whether they wait for one another only on the device."""
+    companies = {worker.backend.company for worker in workers}
     return len(companies) == 1 and None not in companies
 
 
@@ -718,31 +563,14 @@ def _take_times(job: Job) -> None:
     job.completion.not_before_ns = max(ends, default=0)
 
 
-def _steps_of(clock: list[int]) -> Iterable[tuple[int, int]]:
-    """(worker, step) of a clock, with HOST by its number."""
-    last = len(clock) - 1
-    return ((HOST if index == last else index, step) for index, step in enumerate(clock) if step)
-
-
 def _follow(job: Job, after: Sequence[Completion], order: Completion | None) -> None:
-    """Let a job wait for these completions: `after`, `order` as of `Executor.submit`."""
+    """Make a job wait for these completions: `after` and `order` as in `Executor.submit`."""
     job.after = after
     if order is not None:
         job.join(order)
         job.order = order
     for earlier in after:
         job.join(earlier)
-
-
-def _raise_to(steps: Steps, more: Iterable[tuple[int, int]]) -> None:
-    for number, step in more:
-        if steps.get(number, 0) < step:
-            steps[number] = step
-
-
-def _addresses(array: Any) -> tuple[int, int]:
-    start = int(array.__array_interface__["data"][0])
-    return start, start + int(array.nbytes)
 
 
 def _single(number: int, step: Step) -> PreparedPlan:

@@ -24,11 +24,11 @@ logger = logging.getLogger("vdev.executor")
 
 
 def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferState:
-    """What the directory may believe of a damaged buffer.
+    """What the directory may still believe about a damaged buffer.
 
-    Bytes that were to leave a worker and have not left it are valid there again. Where others have lost their
-    last holder, every command that reads the buffer fails from now on, until one overwrites it whole. A fine-grain
-    buffer is what its home holds, whatever has failed: the host may have written it anew.
+    Bytes that should have left a worker, and did not, are valid there again. If other bytes have lost their last
+    holder, every command that reads the buffer fails until one overwrites it whole. A fine-grain buffer is what its
+    home holds, whatever has failed: the host may have written it anew.
     """
     replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
     if state.fine:
@@ -64,7 +64,7 @@ class Failures:
     def __init__(self, unsettled: dict[int, Job]) -> None:
         self._unsettled = unsettled
         self._damaged: dict[Holdings, None] = {}
-        #: whether any buffer has ever been concerned: nothing needs a look before
+        #: whether a buffer has ever been affected; until then nothing has to be checked
         self.any = False
 
     @property
@@ -72,7 +72,7 @@ class Failures:
         return bool(self._damaged)
 
     def admit(self, job: Job) -> None:
-        """A command is being submitted: does it depend on what failed already?"""
+        """A command is being submitted: fail it if it depends on what has already failed."""
         for earlier in job.after:
             error = earlier.error if not earlier.settled else earlier.status
             if error is not None and error < 0:
@@ -85,7 +85,7 @@ class Failures:
         """A step of a command could not be handed over."""
         if isinstance(error, (BackendError, MemoryError)):
             logger.info("%s of a command failed: %s", type(step).__name__, error)
-        else:  # not the program's doing: without this only a status would be left of it
+        else:  # not the program's fault: without this only a status would remain of it
             logger.error("a fault of vdev's own in %s", type(step).__name__, exc_info=error)
         if step.coherent:
             self._did_not_move(job, step, status_of(error), late=False)
@@ -114,16 +114,16 @@ class Failures:
                     holdings.damage.origins.append((origin, region, replica))
 
     def ended(self, job: Job) -> None:
-        """A failed command has ended, and the host knows: what it writes to a fine-grain buffer from now on nobody is
-        told, so later commands take what is there.
+        """A failed command has ended, and the host knows. Nobody is told of what the host writes to a fine-grain
+        buffer from now on, so later commands take what is there.
         """
         for slot in job.writes:
             if job.holdings[slot].fine:
                 job.holdings[slot].failure = None
 
     def take_damage(self) -> list[tuple[Holdings, Damage]]:
-        """What is damaged, with the device memory there really is; nothing is damaged any more. Only while
-        nothing runs.
+        """The damaged buffers, each with the device memory that there really is; afterwards none counts as damaged.
+        Call it only while nothing runs.
         """
         found = []
         for holdings in self._damaged:
@@ -148,7 +148,7 @@ class Failures:
             holdings.damage.add(holder, region)
 
     def _fail(self, job: Job, status: int, reason: str) -> None:
-        """Mark a command as failing, unless it is, and all that depends on it."""
+        """Mark a command, and all that depends on it, as failing."""
         if job.completion.error is None:
             self._mark(job, status, reason)
         self._spread(job)
@@ -175,7 +175,7 @@ class Failures:
 
     def _meet_buffers(self, job: Job) -> None:
         for holdings in job.holdings:
-            # Planned when the directory believed too much: what it does to this buffer cannot be trusted.
+            # Planned while the directory believed too much: what it does to this buffer cannot be trusted.
             if holdings.damage is not None:
                 self._mark(job, holdings.damage.status, "memory that it needs was not allocated")
                 return

@@ -1,7 +1,7 @@
-"""Holdings: where the bytes of one buffer really are, and who was handed work that touches them.
+"""Holdings: where the bytes of one buffer really are, and who has been given work that touches them.
 
-The planner's directory says which bytes should be where; a `Holdings` says which are. It keeps the replicas of a buffer
-and the record from which hazards between commands follow. It never decides what is valid.
+The planner's directory says where each byte should be; a `Holdings` says where it is. It keeps the replicas of a
+buffer and the record from which hazards between commands follow. It never decides what is valid.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Damage:
 
 
 class Discards(Protocol):
-    """What takes memory back from anywhere, at any moment, without a lock."""
+    """Takes memory back from any thread, at any moment, without a lock."""
 
     def discard(self, allocation: Allocation) -> None: ...
 
@@ -89,7 +89,7 @@ class Holdings:
         self._owners = owners
         self.nbytes = nbytes
         self._home = home
-        #: the home is zeros that nothing has touched, so that zeros need not be written to it
+        #: the home is zeros that nothing has touched, so zeros need not be written to it
         self.blank = blank
         self.fine = fine
         #: by worker; changed by that worker's thread only
@@ -125,8 +125,8 @@ class Holdings:
     # hazards: called under the executor's lock, in submission order ---------------------------------
 
     def before_read(self, holder: int) -> Iterable[tuple[int, int]]:
-        """(worker, step) of what must be done before bytes at `holder` (-1: the home) may be read; steps of the reader's
-        own among them, and steps 0 for none.
+        """(worker, step) of what must be done before bytes at `holder` (-1: the home) may be read. Steps of the
+        reader itself may be among them, and steps 0, which stand for none.
         """
         return self.home_writes.items() if holder < 0 else ((holder, self.written[holder]),)
 
@@ -147,8 +147,8 @@ class Holdings:
             readers[reader] = step
 
     def did_write(self, holder: int, writer: int, step: int, *, first: bool) -> None:
-        """`first`: the first change at this holder in its plan; it waits for all before, so they need not be
-        known any longer.
+        """`first`: the plan's first change at this holder. It waits for everything before, which can therefore be
+        forgotten.
         """
         if holder >= 0:
             self.written[holder] = step

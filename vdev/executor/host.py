@@ -40,8 +40,8 @@ class HostMarker(Marker):
 
 
 class HostBackend(Backend):
-    """Orders host work after workers', by waiting. The host's steps work on NumPy arrays and ask nothing else
-    of it.
+    """Orders the host's work after the workers' by waiting. The host's steps work on NumPy arrays and need nothing
+    else from it.
     """
 
     def __init__(self) -> None:

@@ -5,8 +5,9 @@ Decides nothing; one object for each command in flight.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,14 +18,51 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
-    from vdev.executor.executor import Executor
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
 
 
+class JobWorker(Protocol):
+    """A worker as a job sees it (`vdev.executor.worker.Worker`)."""
+
+    submitted: int
+    issued: int
+    completed: int
+    hurried: bool  #: whether somebody wants to be called as soon as it is known what is complete
+
+    def wait_for(self, step: int) -> None:
+        """Return when that step is complete."""
+
+    def poll(self) -> None:
+        """Settle what is complete, without waiting."""
+
+    def wake(self) -> None:
+        """Let the thread look around."""
+
+    def discard(self, allocation: Allocation) -> None:
+        """Give back memory that nothing uses any more."""
+
+
+class JobExecutor(Protocol):
+    """The executor as a job sees it (`vdev.executor.executor.Executor`)."""
+
+    lock: threading.RLock
+    no_steps: list[int]  #: a clock that waits for nothing
+
+    @property
+    def all_workers(self) -> Sequence[JobWorker]:
+        """By number; the one for host memory is the last."""
+
+    def worker(self, number: int) -> JobWorker:
+        """The worker of a number, which is -1 for host memory."""
+
+    def settle(self, jobs: Iterable[Job]) -> None:
+        """Settle those that are complete."""
+
+
 class Job:
-    """One submitted command: what its steps need, how far it has to be, and the executor's side of its
-    completion.
+    """One submitted command: what its steps need, which steps must be complete before it is, and the executor's side
+    of its completion.
     """
 
     __slots__ = (
@@ -57,7 +95,7 @@ class Job:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: JobExecutor,
         number: int,
         prepared: PreparedPlan,
         holdings: Sequence[Holdings],
@@ -71,7 +109,7 @@ class Job:
         #: commands that it stands for, numbered from its own number on: several in a run (`vdev.executor.repeated_launch`)
         self.launches = 1
         self.args: Sequence[Any] = ()
-        #: of a launch whose plan leaves it open: its index space, and where its pointer arguments point
+        #: of a launch whose plan leaves them open: its index space, and where its pointer arguments point
         self.ndrange: NDRange | None = None
         self.places: tuple[tuple[int, int, int], ...] = ()
         self.host: Bytes | None = None
@@ -81,11 +119,11 @@ class Job:
         self.order: Completion | None = None
         #: by worker (HOST last): steps that must be complete before the command is; 0 for none
         self.clock: list[int] = executor.no_steps.copy()
-        #: by worker, also by those that it does not concern: steps submitted before this command's
+        #: by worker, also those that it does not concern: how many steps were submitted before this command's
         self.bases: list[int] = executor.no_steps
         #: whether it is among a worker's followers
         self.follows = False
-        #: whether somebody was told that it is running
+        #: whether somebody has been told that it is running
         self.was_running = False
         self.stages: dict[int, Bytes] = {}
         #: the plan's stages on workers, each touched by its worker's thread alone
@@ -136,17 +174,20 @@ class Job:
     # for whoever follows failures, and for records ------------------------------------------------
 
     def one_by_one(self) -> Sequence[Job]:
-        """What takes its place where single commands count."""
+        """What takes its place once commands have to be looked at one by one."""
         return (self,)
 
     def among(self, operations: Collection[int], start: int, end: int) -> Sequence[Job]:
-        """Of itself, operations `start` to `end` since the mark before, what some of these `operations` are a part of."""
+        """The jobs that some of these `operations` belong to, when this one has operations `start` to `end` since the
+        mark before.
+        """
         return (self,) if any(start <= number < end for number in operations) else ()
 
     def numbered(self, end: int) -> Sequence[tuple[int, int]]:
-        """Its commands' numbers, with the operations since the mark before when each was through; `end`: when all were.
+        """Its commands' numbers, each with the count of operations since the mark before when it had been handed
+        over; `end`: the count after the last.
 
-        Those of a run handed over one operation each.
+        Each launch of a run is one operation.
         """
         count = self.launches
         return [(self.number + later, end - (count - 1 - later)) for later in range(count)]
@@ -171,10 +212,11 @@ class Job:
         return RUNNING if is_running else SUBMITTED
 
     def is_running(self) -> bool:
-        """Whether a command whose steps are with a device may have begun: nothing that has to end before it is open.
+        """Whether a command that a device has been given may have begun: everything that must end before it has
+        ended.
 
-        A device has several commands at a time and keeps their order itself, so that only the ends say which it is at.
-        Those of a run have one completion, and cannot all be running.
+        A device has several commands at a time and keeps their order itself; only their ends say which one it is
+        working on. The launches of a run have one completion, and cannot all be running.
         """
         with self.executor.lock:  # no launch is added meanwhile
             if self.launches == 1 and all(is_complete(each) for each in self.predecessors()):
@@ -182,7 +224,9 @@ class Job:
             return self.was_running
 
     def is_open_at_most_at(self, number: int) -> bool:
-        """Whether what it still needs is worker `number`'s, if anything: what that one does later comes after it."""
+        """Whether worker `number` is the only one, if any, whose steps are still to be completed. Whatever that
+        worker does later comes after them.
+        """
         workers = self.executor.all_workers
         return all(
             at == number or workers[at].completed >= step for at, step in enumerate(self.clock) if step
@@ -195,7 +239,7 @@ class Job:
             yield self.order
 
     def begin(self) -> None:
-        """A worker begins with it. Who asked hears of that once nothing that has to end before it is open."""
+        """A worker begins with it. Those who asked are told once everything that must end before it has ended."""
         earlier = next((each for each in self.predecessors() if not is_complete(each)), None)
         if earlier is None:
             self.completion.started()
@@ -230,7 +274,7 @@ class Job:
 
 
 def is_complete(command: Completion) -> bool:
-    """Whether a command that was submitted has ended as far as its workers know, though it may not be settled."""
+    """Whether a submitted command has ended as far as its workers know, even if it has not been settled."""
     progress = command.progress
     if not isinstance(progress, Job):
         return command.settled

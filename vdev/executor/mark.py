@@ -1,4 +1,5 @@
-"""Marks: points in a worker's work at which it becomes known how far the device has got, and the work between two of them.
+"""Marks: the points in a worker's work at which it becomes known how far the device has got, and the work between two
+of them.
 
 Decides which commands a failure concerns. The worker decides when a mark is due, within the limits below.
 """
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vdev.executor")
 
-#: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
+#: commands issued between two markers, and markers in flight: they bound what an endless stream of commands keeps
 #: alive
 MARK_EVERY, MARKS_IN_FLIGHT = 64, 16
 #: markers in flight at which a thread that issues by itself waits for the device
 MARKS_AHEAD = 64
-#: nanoseconds after which a command gets a marker before the next: another worker that waits for it shall not
-#: wait for what follows as well. A row of launches that take the host less shares its markers.
+#: nanoseconds after which a command gets a marker before the next one: a worker that waits for it must not wait for
+#: what follows as well. Launches in a row that take the host less time share their markers.
 MARK_AFTER_NS = 200_000
-#: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
+#: newly taken device memory that makes a marker due, so that temporaries do not pile up behind the device
 MARK_NBYTES = 64 << 20
 
 
@@ -66,8 +67,10 @@ class Mark:
 
 
 def record(backend: Backend, number: int) -> Marker:
-    """A marker behind everything handed to the back end of worker `number`, whatever it may raise: the worker has to go on, or
-    nobody hears of the commands behind the marker.
+    """A marker behind everything that the back end of worker `number` has been given.
+
+    Whatever the back end raises, the worker has to go on, or nobody would ever hear of the commands behind the
+    marker.
     """
     try:
         return backend.record()
@@ -77,7 +80,7 @@ def record(backend: Backend, number: int) -> Marker:
 
 
 def outcome_of(mark: Mark) -> BackendError | None:
-    """Wait for a mark, and say what of the work behind it failed."""
+    """Wait for a mark; the failure of the work behind it, if any."""
     try:
         in_driver(mark.marker.wait)
     except BackendError as error:
@@ -86,7 +89,7 @@ def outcome_of(mark: Mark) -> BackendError | None:
 
 
 class NoMarker(Marker):
-    """In the place of a marker that could not be made: what it stands behind has failed."""
+    """Stands for a marker that could not be made: the work that it stands behind counts as failed."""
 
     __slots__ = ("_failure",)
 

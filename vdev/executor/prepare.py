@@ -1,14 +1,13 @@
-"""Prepared plans: a plan sorted by worker, its dependencies and hazards resolved as far as they do not depend
-on the command.
+"""Prepared plans: a plan sorted by worker, with its dependencies and hazards resolved as far as they do not depend on
+the command.
 
-Pure and made once per plan: what is left for a submission is to number the steps and to look at each buffer's
-record.
+Pure, and made once for each plan. A submission then only numbers the steps and looks at each buffer's record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from vdev.executor.steps import CopyStep, DownloadStep, LaunchRecipe, LaunchStep, Step, UploadStep, make_step
 from vdev.executor.whole import WholeLaunchStep
@@ -32,15 +31,12 @@ from vdev.planner.instructions import (
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
-if TYPE_CHECKING:
-    from vdev.executor.worker import Worker
-
-#: host work of up to so many bytes is done by the thread that submits it, if nothing stands in its way: a
-#: hand-over costs more
+#: host work of up to so many bytes is done by the thread that submits it, if nothing stands in its way: handing it
+#: over costs more
 INLINE_NBYTES = 1 << 17
 
 
-#: instructions that make one content of several chunks' versions: they hand on nothing but what a launch wrote
+#: instructions that make one content of several chunks' versions: they pass on only what a launch wrote
 _MERGES = (Merge, Fetch, Gather, Combine, Restore)
 
 
@@ -62,13 +58,14 @@ class Batch:
         self.plain = len(steps) == 1 and isinstance(steps[0], LaunchStep)
         #: all of it is handed over to the device without waiting on the host
         self.brief = all(step.brief for step in steps)
-        #: by step: the last of the copies between workers that follow one another from there on, itself for others
+        #: by step: the last of the copies between workers that follow one another from there on; other steps,
+        #: themselves
         self.rows = _rows(steps)
 
     def with_numbers(
         self, items: Sequence[Instruction], stages: Sequence[Stage], recipe: LaunchRecipe
     ) -> Batch:
-        """The batch of instructions that differ from this one's in their numbers alone."""
+        """The batch for instructions that differ from this one's only in their numbers."""
         steps = tuple(
             [
                 step.followed_by(item, recipe)
@@ -146,47 +143,47 @@ class PreparedPlan:
         self.stages: tuple[Stage, ...] = plan.stages
         #: slots whose bytes the command reads, may change, and overwrites whole: how far a failure spreads
         self.reads, self.writes, self.overwrites = _contents(plan)
-        #: of launches planned without looking at what they touch: the slots that one at given places reads, and those
-        #: that it may change, for who has to know
+        #: of launches planned without looking at what they touch: gives the slots that a launch at given places
+        #: reads, and those that it may change
         self.narrow = None if recipe is None else recipe.narrow
         self.uses_host_array = any(isinstance(item, (Upload, Download)) for item in plan.instructions)
         self.inline = _host_nbytes(plan) <= INLINE_NBYTES
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
         #: step may keep the host waiting
         self.order: tuple[int, ...] | None = None
-        #: the workers of the batches, by number; the executor's to fill in
-        self.workers: tuple[Worker, ...] | None = None
+        #: the workers of the batches, by number, once they have been looked up (`vdev.executor.calling_thread`)
+        self.workers: tuple[Any, ...] | None = None
         if self.batches and all(batch.brief for _, batch in self.batches):
             self.order = tuple(item.worker for item in plan.instructions)
         #: the only worker that does anything, HOST aside; None where it is not alone
         self.alone: int | None = None
         if len(self.batches) == 1 and self.batches[0][0] != HOST:
             self.alone = self.batches[0][0]
-        #: where it is one step of one worker's and nothing else that reads what the worker has: the step
+        #: if it is a single step of one worker, which only reads the worker's memory: that step
         self.download: DownloadStep | None = None
-        #: the same of one that writes to the worker's memory
+        #: the same for a step that writes to the worker's memory
         self.upload: UploadStep | None = None
         if self.alone is not None and not self.hazards and len(self.batches[0][1].steps) == 1:
             step = self.batches[0][1].steps[0]
             self.download = step if isinstance(step, DownloadStep) else None
             self.upload = step if isinstance(step, UploadStep) else None
-        #: the only step, where it is one that is handed over to a worker without waiting for anything, and on which nothing
-        #: depends should it fail
+        #: the only step, if it is handed over to a worker without waiting for anything, and nothing depends on it
+        #: should it fail
         self.step: Step | None = None
         if self.order is not None and self.alone is not None and not self.hazards and len(self.order) == 1:
             step = self.batches[0][1].steps[0]
             self.step = None if step.coherent else step
-        #: bytes that it copies to the home from the only worker that does anything; 0 where it does more than that
+        #: bytes that it copies to the home from the only worker that takes part; 0 if it does more than that
         self.home_nbytes = 0
         if self.alone is not None and all(
             isinstance(item, Copy) and item.target == HOST for item in plan.instructions
         ):
             self.home_nbytes = plan.moved_nbytes
-        #: one launch of one worker's and nothing else, on memory that is there
+        #: a single launch on one worker, on memory that exists already
         self.plain = self.alone is not None and self.batches[0][1].plain and not self.hazards
 
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
-        """A plan that differs from this one's in its numbers alone, made ready."""
+        """The prepared form of a plan that differs from this one's only in its numbers."""
         items: dict[int, list[Instruction]] = {worker: [] for worker, _ in self.batches}
         for item in plan.instructions:
             items[item.worker].append(item)
@@ -255,8 +252,8 @@ def _hazards(plan: Plan) -> list[Hazard]:
 
 
 def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Slots read, changed and overwritten whole by the command itself; copies that only keep holders coherent
-    do neither.
+    """Slots that the command itself reads, changes and overwrites whole. Copies that only keep holders coherent do
+    none of these.
     """
     reads: set[int] = set(plan.reads)
     written: dict[int, Region] = {}
@@ -282,11 +279,11 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
 
 
 def _host_nbytes(plan: Plan) -> int:
-    """Bytes that a plan moves on the host; more than any limit where workers take part."""
+    """Bytes that a plan moves on the host; more than any limit if workers take part."""
     if any(item.worker != HOST for item in plan.instructions):
         return 1 << 62
     return sum(touch.region.nbytes for touches in plan.touches for touch in touches)
 
 
-#: makes nobody do anything
+#: a plan that does nothing
 NOTHING = PreparedPlan(Plan((), (), (), ()), None)

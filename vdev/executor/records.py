@@ -1,8 +1,8 @@
 """Records: what workers note about their work, so that reports can say where the time went.
 
-Decides what is noted, and how compactly: numbers in tuples, appended by the worker's thread or by a thread that
-waits for it, and taken out by a single reader. Keeps no command, plan or memory alive. Workers keep records only when
-asked to.
+Decides what is noted, and how compactly: tuples of numbers, appended by the worker's thread or by a thread that waits
+for it, and taken out by a single reader. Keeps no command, plan or memory alive. Workers keep records only when asked
+to.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 #: (start, end) in nanoseconds of time.perf_counter_ns
 Span = tuple[int, int]
-#: What a mark covered: numbers of commands, operations handed over when each was through, the times of
-#: these operations, and where those are not known when all of them together began and ended.
+#: What a mark covered: numbers of commands; how many operations had been handed over after each; the times of these
+#: operations; and, if those are not known, when all of them together began and ended.
 MarkRecord = tuple[Sequence[int], Sequence[int], Sequence[Span], "Span | None"]
-#: A step: the command's number, its index in the worker's batch, operations it handed over, and when it was
-#: handed over (on the host: performed).
+#: A step: the command's number, its index in the worker's batch, the operations that it handed over, and when it did
+#: so (on the host: when it was performed).
 StepRecord = tuple[int, int, int, int, int]
 
 
@@ -34,7 +34,7 @@ class WorkRecords:
         self.exact = exact
         #: in the order of completion
         self.marks: tuple[deque[MarkRecord], ...] = tuple(deque() for _ in range(workers + 1))
-        #: of batches that are more than one launch
+        #: of batches that are more than a single launch
         self.steps: tuple[deque[StepRecord], ...] = tuple(deque() for _ in range(workers + 1))
         #: (time, worker, bytes of device memory held from then on)
         self.held: deque[tuple[int, int, int]] = deque()

@@ -1,8 +1,8 @@
 """Red zones: memory around a replica, under VDEV_CHECK=1, that no kernel may touch.
 
-Decides how large they are and what they hold. They take the place of neighbouring bytes of the buffer: a kernel that
-writes outside what its worker was given leaves a mark here and not in other memory, and one that reads there finds values
-that exist nowhere else. Never says whose fault a mark is.
+They stand in for the neighbouring bytes of the buffer: a kernel that writes outside what its worker was given leaves
+a mark here instead of in other memory, and one that reads there finds values that exist nowhere else. Decides how
+large they are and what they hold. Never says whose fault a mark is.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from vdev.backends.base import Allocation, Backend, Box, Bytes
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.holdings import Replica
 
-#: the most of a buffer on either side for which a zone stands, in bytes
+#: how much of the buffer, in bytes, a zone on either side stands for at most
 MOST_NBYTES = 64 << 20
-#: bytes of a zone beyond either end of the buffer, and what zones are whole multiples of: a page
+#: bytes of a zone beyond either end of the buffer; zones are whole multiples of it: a page
 PAGE = 4096
 #: what zones hold, in every word: a small number, so that one that serves as an index leads nowhere far
 PATTERN = b"\x03\0\0\0"
@@ -50,8 +50,10 @@ def allocate_guarded(
 
 
 def first_mark(backend: Backend, replica: Replica) -> Callable[[], int | None]:
-    """Start reading a replica's red zones; what is returned gives, once that is done, the buffer's byte at which the
-    mark nearest to the replica is, None where there is none. Bytes beyond the buffer's ends have numbers, too.
+    """Start reading a replica's red zones.
+
+    The function that is returned, called once that is done, gives the buffer's byte at which the mark nearest to the
+    replica is; None if there is none. Bytes beyond the buffer's ends are numbered, too.
     """
     part = replica.allocation
     whole = part.whole
@@ -65,8 +67,10 @@ def first_mark(backend: Backend, replica: Replica) -> Callable[[], int | None]:
 
     def look() -> int | None:
         marks = []
-        for (low, high), content in zip(spans, found, strict=True):
-            wrong = np.flatnonzero(content != np.resize(np.frombuffer(PATTERN, np.uint8), high)[low:high])
+        for (low, _high), content in zip(spans, found, strict=True):
+            word = np.roll(np.frombuffer(PATTERN, np.uint8), -low)
+            expected = np.tile(word, -(-content.size // word.size))[: content.size]
+            wrong = np.flatnonzero(content != expected)
             marks += (
                 [low + int(at) - part.ahead + replica.start for at in wrong[[0, -1]]] if wrong.size else []
             )

@@ -1,27 +1,22 @@
 """Samples: how long single launches take on their workers, in runs that are not recorded.
 
-Decides where markers go in a sampled launch: one before the kernel, after the transfers that the plan makes for it, and
-one after the kernel. Launches that are not sampled cost nothing more. Never waits.
+Decides where the markers of a sampled launch go: one before the kernel, behind the transfers that the plan makes for
+it, and one after it. Launches that are not sampled cost nothing more. Never waits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vdev.backends.base import Marker
 from vdev.errors import BackendError
 from vdev.executor.prepare import Batch, PreparedPlan
+from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.steps import LaunchStep, Step
 from vdev.translators.values import dataclass
-
-if TYPE_CHECKING:
-    from vdev.executor.job import Job
-    from vdev.executor.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds by worker: what came before the kernel, where anything did and it is known; and the kernel."""
+    """Seconds by worker: of what came before the kernel, if there was anything and it is known; and of the kernel."""
 
     before: dict[int, float]
     kernel: dict[int, float]
@@ -42,7 +37,9 @@ class Sample:
         self._parts.append((worker, before, kernel))
 
     def take(self) -> Measured | None:
-        """What was measured. None where it is not complete, or not known; asks the devices, and returns."""
+        """What was measured; None if the launch is not complete or its times are not known. Asks the devices, and
+        returns at once.
+        """
         parts = list(self._parts)
         if len(parts) < self._count:
             return None
@@ -80,11 +77,11 @@ class _SampledStep(Step):
         self.launch = launch
         self.sample = sample
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         whole = worker.marked <= job.bases[worker.number]  # no marker stands between its transfers
         before = worker.mark()
         self.launch.run(worker, job)
-        worker.issued += 1  # this step, which is handed over: the marker is to be behind it
+        worker.issued += 1  # this step is handed over: the marker must be behind it
         self.sample.add(worker.number, before if whole else None, worker.mark())
 
 

@@ -1,8 +1,8 @@
 """Steps: a plan's instructions made ready to run on a worker.
 
-One small object per instruction, made once per plan and shared by every command that runs it. A step performs
-exactly what its instruction says on the worker it is given; what belongs to one command comes in a `Job`. It
-decides nothing about order.
+There is one small object for each instruction, made once for each plan and shared by all commands that run it. A step
+performs exactly what its instruction says on the worker that it is given; whatever belongs to a single command comes
+in its job. It decides nothing about order.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from vdev.backends.merging import combine, combine_changes, copy_changes
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
 from vdev.executor.holdings import Holdings, Replica
+from vdev.executor.roles import StepJob, StepWorker
 from vdev.planner import instructions as plan_of
 from vdev.planner.instructions import HOST
 from vdev.planner.merges import identity_of
@@ -37,8 +38,6 @@ from vdev.translators.ranges.region import EMPTY, Region
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
-    from vdev.executor.job import Job
-    from vdev.executor.worker import Worker
     from vdev.translators.ranges.rectangles import Layout
 
 
@@ -64,11 +63,11 @@ class Step(ABC):
 
     __slots__ = ()
     coherent = False
-    #: on a worker it hands over to the device and returns, always
+    #: on a worker, it always hands work over to the device and returns
     brief = False
 
     @abstractmethod
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         """Hand the work to the worker's back end (or do it, on the host). Raises BackendError."""
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
@@ -84,11 +83,11 @@ class Step(ABC):
         return None
 
 
-def _replica(job: Job, slot: int, worker: int, start: int, stop: int) -> Replica:
+def _replica(job: StepJob, slot: int, worker: int, start: int, stop: int) -> Replica:
     """The worker's replica, which covers bytes [start, stop) of the buffer.
 
-    After a failure, which has been reported, it may be another one than the plan counts on, or none: what coherent
-    steps of that command would touch outside it is somebody else's memory, or nobody's.
+    After a failure, which has been reported, it may be a different one from what the plan counts on, or none.
+    Coherent steps of that command must not touch anything outside it: that is somebody else's memory, or nobody's.
     """
     return _covering(job.holdings[slot], worker, start, stop)
 
@@ -100,7 +99,7 @@ def _covering(holdings: Holdings, worker: int, start: int, stop: int) -> Replica
     return replica
 
 
-def _holding(job: Job, slot: int, worker: int, region: Region) -> Replica:
+def _holding(job: StepJob, slot: int, worker: int, region: Region) -> Replica:
     """The worker's replica, which covers `region`."""
     return _replica(job, slot, worker, region.start, region.stop)
 
@@ -114,7 +113,7 @@ class ReserveStep(Step):
         self.worker, self.slot = item.worker, item.slot
         self.start, self.stop, self.keep, self.sparse = item.start, item.stop, item.keep, item.sparse
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         replicas = job.holdings[self.slot].replicas
         old = replicas[worker.number]
         new = None
@@ -143,7 +142,7 @@ class ReserveStep(Step):
             worker.free(old.allocation)
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
-        # Refused at once, it left what it was to keep as it was; but what is allocated has to be looked at again.
+        # Refused at once, it left what it was to keep as it was; but what is allocated must be looked at again.
         return self.slot, self.worker, self.keep if late else EMPTY
 
 
@@ -161,14 +160,14 @@ class CopyStep(Step):
         self.slot, self.source, self.target, self.region = item.slot, item.source, item.target, item.region
         self._boxes: tuple[Box, ...] = ()
         self._starts = (-1, -1)
-        #: of replicas between which it has copied: both, and what does it once more
+        #: by pair of replicas between which it has copied: a call that repeats the copy
         self._repeated: list[tuple[Replica, Replica, Callable[[], object]]] = []
 
     @property
     def brief(self) -> bool:  # type: ignore[override]
         return HOST not in (self.source, self.target)
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         holdings, backend = job.holdings[self.slot], worker.backend
         if self.target == HOST:
             replica = _holding(job, self.slot, self.source, self.region)
@@ -183,11 +182,12 @@ class CopyStep(Step):
         else:
             self._between_workers(worker, holdings)
 
-    def _between_workers(self, worker: Worker, holdings: Holdings) -> None:
+    def _between_workers(self, worker: StepWorker, holdings: Holdings) -> None:
         replicas = holdings.replicas
         before, after = replicas[self.source], replicas[self.target]
         for one, other, again in self._repeated:
-            if one is before and other is after:  # each is what it was: its memory and its place never change
+            # both are what they were: their memory and its place never change
+            if one is before and other is after:
                 again()
                 return
         start, stop = self.region.start, self.region.stop
@@ -202,9 +202,7 @@ class CopyStep(Step):
             self._repeated = [*self._repeated[1 - _MOST_REPEATED :], (source, target, call)]
 
     def _between(self, source_start: int, target_start: int) -> tuple[Box, ...]:
-        """The boxes; replicas of commands that share a plan lie alike, so they are nearly always the ones of
-        last time.
-        """
+        """The boxes. Replicas of commands that share a plan lie alike, so they are nearly always those of last time."""
         starts = (source_start, target_start)
         if self._starts != starts:
             self._boxes, self._starts = tuple(boxes_of_region(self.region, *starts)), starts
@@ -221,7 +219,7 @@ class CopyStep(Step):
 
 
 class ResultStep(CopyStep):
-    """What a launch has changed, to the home. Where the launch has not run there is nothing to bring."""
+    """What a launch has changed, to the home. If the launch has not run, there is nothing to copy."""
 
     __slots__ = ()
     coherent = False
@@ -236,7 +234,7 @@ class FetchStep(Step):
     def __init__(self, item: plan_of.Fetch) -> None:
         self.slot, self.region, self.stage = item.slot, item.region, item.stage
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         replica = _holding(job, self.slot, worker.number, self.region)
         stage, start = job.stage(self.stage)
         for box in boxes_of_region(self.region, replica.start, start):
@@ -247,7 +245,7 @@ class FetchStep(Step):
 
 
 class MergeStep(Step):
-    """On the host: stages into the home, as `vdev.planner.instructions.Merge` lays down."""
+    """On the host: merges stages into the home, as `vdev.planner.instructions.Merge` defines."""
 
     __slots__ = ("apart", "dtype", "grain", "op", "parts", "slot", "twins")
 
@@ -257,7 +255,7 @@ class MergeStep(Step):
         self.grain = item.grain
         self.parts = tuple((number, stages[number].region) for number in item.stages)
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         home = job.holdings[self.slot].home()
         if self.op == "diff":
             self._merge_changes(home, job)
@@ -274,7 +272,7 @@ class MergeStep(Step):
         for number in (*(number for number, _ in self.parts), *self.twins):
             job.drop_stage(number)
 
-    def _merge_changes(self, home: Bytes, job: Job) -> None:
+    def _merge_changes(self, home: Bytes, job: StepJob) -> None:
         if self.apart:
             for (number, region), twin_number in zip(self.parts, self.twins, strict=True):
                 (stage, first), (own, _) = job.stage(number), job.stage(twin_number)
@@ -295,7 +293,7 @@ class MergeStep(Step):
 
 
 class GatherStep(Step):
-    """Into memory of the worker's that the command holds until it is combined or restored."""
+    """Into memory on the worker that the command holds until it is combined or restored."""
 
     __slots__ = ("nbytes", "region", "slot", "source", "stage", "start")
 
@@ -303,7 +301,7 @@ class GatherStep(Step):
         self.slot, self.source, self.region, self.stage = item.slot, item.source, item.region, item.stage
         self.start, self.nbytes = stages[item.stage].start, stages[item.stage].nbytes
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         backend = worker.backend
         source = _holding(job, self.slot, self.source, self.region)
         stage = job.scratch[self.stage] = worker.allocate(self.nbytes)
@@ -318,13 +316,14 @@ class GatherStep(Step):
 
 
 class CombineStep(Step):
-    __slots__ = ("item", "starts")
+    __slots__ = ("item", "starts", "target_start")
 
     def __init__(self, item: plan_of.Combine, stages: Sequence[plan_of.Stage]) -> None:
         self.item = item
         self.starts = [0 if number is None else stages[number].start for number in (item.stage, item.twin)]
+        self.target_start = stages[item.target].start
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         item, (start, twin_start) = self.item, self.starts
         if item.stage is None:
             replica = _holding(job, item.slot, worker.number, item.region)
@@ -332,10 +331,9 @@ class CombineStep(Step):
         else:
             version = job.scratch[item.stage]
         twin = None if item.twin is None else job.scratch[item.twin]
-        target_start = job.prepared.stages[item.target].start
         worker.backend.merge(
             job.scratch[item.target],
-            target_start,
+            self.target_start,
             version,
             start,
             twin,
@@ -355,7 +353,7 @@ class RestoreStep(Step):
     def __init__(self, item: plan_of.Restore, stages: Sequence[plan_of.Stage]) -> None:
         self.item, self.start = item, stages[item.stage].start
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         item = self.item
         replica = _holding(job, item.slot, worker.number, item.region)
         for box in boxes_of_region(item.region, self.start, replica.start):
@@ -373,14 +371,14 @@ class FillStep(Step):
         self.slot, self.pattern = item.slot, item.pattern
         self.runs: list[list[int]] = item.region.runs.tolist()
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         if worker.number != HOST:
             replica = _replica(job, self.slot, worker.number, self.runs[0][0], self.runs[-1][1])
             for start, stop in self.runs:
                 worker.backend.fill(replica.allocation, start - replica.start, stop - start, self.pattern)
             return
         if job.holdings[self.slot].blank and not any(self.pattern):
-            return  # nor is memory taken for it
+            return  # and no memory is taken for it
         home, unit = job.holdings[self.slot].home(), np.frombuffer(self.pattern, np.uint8)
         for start, stop in self.runs:
             home[start:stop].reshape(-1, len(unit))[...] = unit
@@ -396,7 +394,7 @@ class CopyBetweenStep(Step):
             item.shape, item.source_start, item.source_pitches, item.target_start, item.target_pitches
         )
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         if worker.number == HOST:
             copy_box(job.holdings[self.source_slot].home(), job.holdings[self.target_slot].home(), self.box)
             return
@@ -428,14 +426,18 @@ class UploadStep(Step):
         #: the last layout, and its boxes
         self._last: tuple[Layout | None, Sequence[Box]] = (None, ())
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         self._deliver(worker, job, worker.backend.write)
 
-    def run_now(self, worker: Worker, job: Job) -> None:
-        """The same to a worker's replica of a small array that nothing under way changes, and that may change afterwards."""
+    def run_now(self, worker: StepWorker, job: StepJob) -> None:
+        """The same to a worker's replica, from a small array: nothing under way changes the bytes there, and the
+        array may change as soon as this returns.
+        """
         self._deliver(worker, job, worker.backend.write_now)
 
-    def _deliver(self, worker: Worker, job: Job, write: Callable[[Allocation, Bytes, Box], None]) -> None:
+    def _deliver(
+        self, worker: StepWorker, job: StepJob, write: Callable[[Allocation, Bytes, Box], None]
+    ) -> None:
         host, layout = job.host_array()
         known, boxes = self._last
         if known is not layout:
@@ -463,12 +465,12 @@ class DownloadStep(Step):
         #: the last layout, its boxes, and their bytes where they are consecutive, else 0
         self._last: tuple[Layout | None, Sequence[Box], int] = (None, (), 0)
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         self.deliver(worker, job.holdings[self.slot], *job.host_array())
 
-    def deliver(self, worker: Worker, holdings: Holdings, host: Bytes, layout: Layout) -> bool:
-        """From the buffer of `holdings` to that host array. True where its bytes are there already, and the worker has done
-        all that came before.
+    def deliver(self, worker: StepWorker, holdings: Holdings, host: Bytes, layout: Layout) -> bool:
+        """From the buffer of `holdings` to that host array. True if the bytes have arrived, and the worker has done
+        everything that came before.
         """
         boxes, _ = self._boxes(layout)
         if worker.number == HOST:
@@ -483,7 +485,7 @@ class DownloadStep(Step):
         return done
 
     def begin(
-        self, worker: Worker, holdings: Holdings, layout: Layout
+        self, worker: StepWorker, holdings: Holdings, layout: Layout
     ) -> tuple[Callable[[Bytes, int], None], int]:
         """Begin to read consecutive bytes of the worker's memory (`Backend.begin_read`): what copies them to the host's array, and
         from which byte on.
@@ -524,16 +526,16 @@ class LaunchStep(Step):
         hidden = None if recipe.hidden is None else recipe.hidden(ndrange, item.chunk, shifts)
         chunk_size, first = _extent_of_chunk(ndrange, item.chunk)
         self.shape = LaunchShape(ndrange, item.chunk, chunk_size, ndrange.local_size, first, shifts, hidden)
-        # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument
-        # begins.
-        # Its shifts are those of the replicas that the plan counts on: with others it would touch what is not theirs.
+        # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument begins.
+        # The shifts are those of the replicas that the plan counts on: with others it would touch memory that is not
+        # its own.
         planned = {slot: (start, stop) for slot, start, stop in item.extents}
         self.bases = tuple(
             (arg, slot, -shift if hidden is None else 0, *planned[slot]) for arg, slot, shift in item.bases
         )
         self.homes = item.homes
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         backend = worker.backend
         kernel = self.kernel
         if kernel is None:
@@ -541,8 +543,11 @@ class LaunchStep(Step):
         backend.launch(kernel, self._arguments(worker, job), self.shape)
 
     def followed_by(self, item: plan_of.Launch, recipe: LaunchRecipe) -> LaunchStep:
-        """The step of that instruction of a launch of the same kernel: this one where that is the same, as scalars come
-        with a job; or the one before, since two buffers in turn are common."""
+        """The step for that instruction of another launch of the same kernel.
+
+        It is this one if they are the same, since scalars come with a job; or the one before, since programs that
+        alternate between two buffers are common.
+        """
         if self._performs(item, recipe):
             return self
         found, self._before = self._before, None
@@ -555,11 +560,11 @@ class LaunchStep(Step):
         mine = self.recipe
         return self.item == item and (mine is recipe or mine.ndrange == recipe.ndrange)
 
-    def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
-        """After `run`: what does it once more, as long as nothing changes; None where nothing does."""
+    def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
+        """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""
         return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
 
-    def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
+    def _arguments(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)
         holdings, number = job.holdings, worker.number
         for arg, slot, offset, start, stop in self.bases:
@@ -590,7 +595,7 @@ class CallStep(Step):
         self.result: Any = None
         self.error: Exception | None = None
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         try:
             self.result = self.function(worker.backend)
         except Exception as error:  # it is the caller's: `Executor.call` raises it there

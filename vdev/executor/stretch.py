@@ -3,8 +3,8 @@ after a failure.
 
 If a command is one step on memory that is already allocated, and its worker is idle and the only one concerned with
 its buffers, it waits for nothing, and nobody waits for it alone. The commands between two marks are one job, whatever
-they do and whichever queue they come from; the completion of each is only a position in its stretch until more is
-asked of it. To follow a failure, a stretch is turned into the separate jobs that its commands would have been.
+they do and whichever queue they come from; the completion of each is only a position in its stretch until somebody
+asks for more. To follow a failure, a stretch is turned into the separate jobs that its commands would have been.
 Decides when a command can be handed over in this way; if it cannot, nothing has happened, and it is submitted like
 any other.
 """
@@ -14,11 +14,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from vdev.errors import BackendError
 from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Completion
-from vdev.executor.job import Job
+from vdev.executor.job import Job, JobExecutor
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
 from vdev.process.ending import is_over
@@ -27,7 +27,6 @@ from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
-    from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.worker import Worker
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vdev.executor")
 
 
-#: a command as it was handed over, with what `Job` keeps of one: its plan, the holdings of its buffers, arguments, index
-#: space, places, and what it waits for
+#: a command that was handed over, with what a `Job` would keep of it: its plan, the holdings of its buffers, its
+#: arguments, index space and places, and what it waits for
 Entry: TypeAlias = tuple[
     "PreparedPlan",
     "Sequence[Holdings]",
@@ -51,7 +50,7 @@ Entry: TypeAlias = tuple[
 
 
 class Part(Completion):
-    """The completion of one command of a stretch, which is made when it is first looked at."""
+    """The completion of one command of a stretch; it becomes a full completion when it is first looked at."""
 
     __slots__ = ("index", "stretch")
 
@@ -66,7 +65,9 @@ class Part(Completion):
 
     @property
     def _is_done(self) -> bool:
-        """Whether it is known to have ended, and well: what failed would be a job of its own before it counts as complete."""
+        """Whether it is known to have ended well. A command that fails becomes a job of its own before it counts as
+        complete.
+        """
         stretch = self.stretch
         step = stretch.first + self.index
         return stretch.executor.all_workers[stretch.worker].completed >= step and stretch.parts is None
@@ -75,7 +76,7 @@ class Part(Completion):
     def status(self) -> int:
         if self._is_done:
             return COMPLETE
-        # Those of a stretch end together; one after another they cannot all be running.
+        # The commands of a stretch end together; since they run one after another, they cannot all be running.
         state = super().status
         return SUBMITTED if state == RUNNING and self.index else state
 
@@ -97,7 +98,7 @@ class Part(Completion):
         super().add_callback(function, state)
 
     def __getattr__(self, name: str) -> Any:
-        # Only a slot that has no value yet comes here, or what a completion does not have.
+        # Reached only for a slot that has no value yet, or a name that a completion does not have.
         self.stretch.look_at(self)
         return object.__getattribute__(self, name)
 
@@ -108,7 +109,7 @@ class Stretch(Job):
     __slots__ = ("_looked_at", "ends", "entries", "first", "is_open", "last", "mark", "parts", "worker")
 
     def __init__(
-        self, executor: Executor, number: int, worker: Worker, step: int, prepared: PreparedPlan
+        self, executor: JobExecutor, number: int, worker: Worker, step: int, prepared: PreparedPlan
     ) -> None:
         super().__init__(executor, number, prepared, (), Completion())
         self.launches = 0
@@ -121,7 +122,7 @@ class Stretch(Job):
         self.entries: list[Entry] = []
         #: of each, the operations handed over since the mark before when it was through
         self.ends: list[int] = []
-        #: its commands as jobs of their own, since a failure has been met; the stretch is none then
+        #: its commands as jobs of their own, after a failure; the stretch itself counts no longer
         self.parts: list[Job] | None = None
         self.is_open = True  #: whether more may be entered: it has not ended, nor met a failure
         #: by index: the completions that somebody has looked at
@@ -136,7 +137,7 @@ class Stretch(Job):
         return self.executor.worker(self.worker).completed >= self.first - 1
 
     def look_at(self, part: Part) -> None:
-        """Make a completion of it. Any thread, also one that has the executor's lock."""
+        """Make a full completion of `part`. Any thread may call this, also one that has the executor's lock."""
         index = part.index
         with self.executor.lock:
             if _is_made(part):
@@ -153,17 +154,19 @@ class Stretch(Job):
 
     @waits
     def wait_for(self, index: int) -> None:
-        """Return when that one of its commands, and those before it, are complete, or a failure has been met."""
+        """Return when the command with that index, and those before it, are complete, or when something has failed."""
         self.executor.worker(self.worker).wait_for(self.first + index)
 
     @waits
     def end(self) -> bool:
-        """Return when all of it is complete: true; false where a failure has been met. It is not settled: more may follow."""
+        """Wait until all of it is complete: True, or False if something has failed. It is not settled: more may
+        follow.
+        """
         self.executor.worker(self.worker).wait_for(self.first + self.launches - 1)
         return self.parts is None and not is_over()
 
     def one_by_one(self) -> Sequence[Job]:
-        """Its commands as jobs of their own, from now on. Under the executor's lock."""
+        """Turn its commands into jobs of their own. Under the executor's lock."""
         self.is_open = False
         self.parts = [self._alone(index, entry) for index, entry in enumerate(self.entries)]
         self.entries, self._looked_at = [], {}
@@ -184,7 +187,7 @@ class Stretch(Job):
         return list(zip(range(self.number, self.last + 1), self.ends, strict=True))
 
     def among(self, operations: Collection[int], start: int, end: int) -> Sequence[Job]:
-        """Its commands of which one of these operations is a part, once they stand one by one."""
+        """Those of its commands that one of these operations belongs to, once they are separate jobs."""
         if self.parts is None:
             return (self,)
         starts = (start, *self.ends)
@@ -195,14 +198,14 @@ class Stretch(Job):
         ]
 
     def settle(self) -> None:
-        """All of it has ended, and well: what fails does so one by one."""
+        """All of it has ended well: commands that fail are settled one by one."""
         self.is_open = False
         for completion in self._looked_at.values():
             completion.settle(COMPLETE)
         super().settle()
 
     def abandon(self, status: int) -> None:
-        """The process ends: nobody waits for any of it any longer."""
+        """The process is ending: nobody waits for any of it any longer."""
         self.is_open = False
         for completion in self._looked_at.values():
             completion.abandon(status)
@@ -217,8 +220,9 @@ class Stretch(Job):
 
 @waits
 def is_done_at_once(completion: Completion) -> bool:
-    """Wait for the commands of a stretch, whose completion this is: whether they are complete. False for any other one, and
-    where a failure has been met: then nobody has waited to the end.
+    """If `completion` is that of a command in a stretch, wait for the stretch: whether its commands are complete.
+
+    False for any other completion, and after a failure: then nothing has been waited for to the end.
     """
     progress = completion.progress
     return type(progress) is Stretch and progress.parts is None and progress.end()
@@ -236,7 +240,7 @@ def _is_made(part: Part) -> bool:
 
 
 def _take_over(job: Job, part: Part) -> None:
-    """Let the completion of `job` be `part`."""
+    """Make `part` the completion of `job`."""
     before = job.completion
     part.error, part.reason = before.error, before.reason
     if before.settled:
@@ -246,16 +250,32 @@ def _take_over(job: Job, part: Part) -> None:
         part.bind(job)
 
 
+class LineExecutor(JobExecutor, Protocol):
+    """The executor as a line sees it (`vdev.executor.executor.Executor`)."""
+
+    standing: object  #: another object whenever a command handed over as before would not come in its place
+    last_number: int  #: of the last command
+    unsettled: dict[int, Job]  #: by number: commands that have not ended
+    closed: bool  #: whether nothing is taken any more
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether any command that concerns a buffer ever has."""
+
+    def uses_host(self) -> bool:
+        """Whether anybody still has to do with the host's arrays."""
+
+
 class Line:
-    """The way to a worker for the threads that submit."""
+    """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
         "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "looked_at", "worker",
     )  # fmt: skip
 
-    def __init__(self, executor: Executor, worker: Worker, home: Worker, *, alone: bool) -> None:
-        """`home`: the one that works on host memory. `alone`: `worker` is the only other one, so that nobody else reads what it
-        has.
+    def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
+        """`home`: the worker for host memory. `alone`: `worker` is the only other one, so nobody else reads its
+        memory.
         """
         self._executor = executor
         self.worker = worker
@@ -275,11 +295,11 @@ class Line:
     def hand_over(
         self, entry: Entry, standing: object, host: tuple[Bytes, Layout] | None = None
     ) -> Part | None:
-        """Hand a command over; None where it has to be submitted: then nothing has happened.
+        """Hand a command over; None if it has to be submitted instead: then nothing has happened.
 
-        Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and all that it
-        waits for was handed to the worker before. `standing`: the executor's when that was looked at. `host`: what it writes to
-        the worker, which nobody still has to do with; it has been read when this returns. Under the session's lock.
+        Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
+        that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
+        what it writes to the worker, which nothing else uses; read when this returns. Under the session's lock.
         """
         worker, executor, home, visit = self.worker, self._executor, self._home, self._visit
         if worker.queue or not worker.turn.acquire(False):
@@ -314,8 +334,8 @@ class Line:
         return part
 
     def place(self, holdings: Holdings) -> bool:
-        """Memory of the worker's for a whole new buffer, whose work waits for nothing else; False where that takes a plan:
-        then nothing has happened. Under the session's lock.
+        """Give a whole new buffer its memory on the worker, since its work waits for nothing else; False if that
+        takes a plan: then nothing has happened. Under the session's lock.
         """
         worker, executor = self.worker, self._executor
         if worker.queue or not worker.turn.acquire(False):
@@ -338,8 +358,8 @@ class Line:
                 worker.wake()
 
     def throttle(self) -> None:
-        """Since there is a new mark: let go what is complete, whose memory is wanted again, and hold the caller back where the
-        device is far behind. Outside of all locks.
+        """There is a new mark: let go what is complete, since its memory is wanted again, and hold the caller back if
+        the device is far behind. Outside all locks.
         """
         self.looked_at = self.worker.marked
         if may_wait():
@@ -372,7 +392,9 @@ class Line:
             if worker.submitted == step:
                 worker.submitted = step - 1
             return None
-        except BaseException:  # an interrupt of the program's: it may have been handed over, so it counts
+        except (
+            BaseException
+        ):  # an interrupt of the program's: the command may have been handed over, so it counts
             self._enter(entry, number, step)
             raise
         finally:

@@ -1,7 +1,7 @@
-"""Launches of a whole NDRange on buffers that the worker has whole, as steps: one for all launches of a kernel.
+"""Launches of a whole NDRange on buffers that the worker holds whole: one step serves all launches of a kernel.
 
-Index space and offsets in buffers come with the command, so that the step and its plan stay the same, whatever
-changes from launch to launch.
+Index space and offsets in buffers come with the command, so the step and its plan stay the same, whatever changes
+from launch to launch.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.steps import LaunchRecipe, LaunchStep
 from vdev.translators.ranges.ndrange import whole_chunk
 
 if TYPE_CHECKING:
-    from vdev.executor.job import Job
-    from vdev.executor.worker import Worker
     from vdev.translators.ranges.ndrange import NDRange
 
 #: where a command's pointer arguments point: (argument, slot, bytes into the buffer)
@@ -38,10 +37,11 @@ class WholeLaunchStep(LaunchStep):
         #: the last launch's NDRange, places and shape: mostly those of the next
         self._last: tuple[NDRange | None, Places, LaunchShape] | None = None
         self._shapes: dict[Any, LaunchShape] = {}
-        #: the same by the identity of the NDRange, which façades keep: to hash one takes longer than the rest
+        #: the same, by the identity of the NDRange, which the façade keeps: hashing one takes longer than all the
+        #: rest
         self._known: dict[Any, tuple[NDRange, LaunchShape]] = {}
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         backend = worker.backend
         kernel = self.kernel
         if kernel is None:
@@ -51,10 +51,10 @@ class WholeLaunchStep(LaunchStep):
             last = self._last = (job.ndrange, job.places, self._shape_of(job))
         backend.launch(kernel, self._arguments(worker, job), last[2])
 
-    def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
+    def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
 
-    def _shape_of(self, job: Job) -> LaunchShape:
+    def _shape_of(self, job: StepJob) -> LaunchShape:
         """The native launch."""
         ndrange = job.ndrange
         assert ndrange is not None, "launches have one"
@@ -81,7 +81,7 @@ class WholeLaunchStep(LaunchStep):
             ndrange, chunk, ndrange.global_size, ndrange.local_size, ndrange.offset, shifts, hidden
         )
 
-    def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
+    def _arguments(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)
         holdings, number, shifted, at_home = job.holdings, worker.number, self._told, self.at_home
         for arg, slot, offset in job.places:

@@ -15,9 +15,9 @@ import gc
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from vdev.backends.base import Allocation, Backend, Marker
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
@@ -41,28 +41,27 @@ from vdev.process.interrupts import block, checkpoint, waits
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
-    from vdev.executor.executor import Executor
     from vdev.executor.job import Job
     from vdev.executor.prepare import Batch
     from vdev.executor.records import WorkRecords
     from vdev.executor.steps import Step
 
-#: bytes at most that the calling thread moves to the host itself where it has to wait for them: some 10 us
+#: the most bytes that the calling thread moves to the host itself if it has to wait for them: some 10 us
 SMALL_NBYTES = 64 << 10
 #: seconds to wait for an idle worker's turn
 TURN_TIMEOUT = 0.001
-#: seconds between two looks of an idle thread at how far the device is: at first, when nothing has come of it for a
-#: while, and where somebody wants to be called
+#: seconds between two looks of an idle thread at how far the device is: at first; when nothing has happened for a
+#: while; and when somebody wants to be called
 GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
-#: such looks at an idle device before the thread sleeps until it is woken
+#: looks at an idle device before the thread goes to sleep until it is woken
 LINGERING = 4
-#: where work is recorded: mean duration of operations from which each one's times are asked for
+#: where work is recorded: the mean duration of operations from which on the times of each are asked for
 TIMED_FROM_NS = 40_000
-#: times that memory is asked for, and seconds between the last of them
+#: how often memory is asked for, and seconds before the last attempts
 _ATTEMPTS, _LETTING_GO = 5, 0.01
-#: bytes kept for reuse that are in nobody's way
+#: bytes kept for reuse that do no harm
 _SPARE_NBYTES = 64 << 20
-#: where memory is poisoned: what it holds when it is new, and once it is free
+#: where memory is poisoned: what new memory holds, and freed memory
 NEW, FREED = b"\xcd", b"\xa5"
 #: a step that is never reached
 NEVER = 1 << 62
@@ -72,13 +71,40 @@ Waits = list[tuple[int, int, int]]
 Entry = tuple["Job", "Batch", int, "Waits | None"]
 
 
+class WorkerExecutor(Protocol):
+    """The executor as its workers see it (`vdev.executor.executor.Executor`)."""
+
+    no_steps: list[int]  #: bases of a job that waits for nothing
+    red_zones: bool  #: whether replicas get them
+    is_holding: bool  #: whether a fork is about to come, for which workers step aside
+
+    @property
+    def all_workers(self) -> Sequence[Worker]:
+        """By number; the one for host memory is the last."""
+
+    def worker(self, number: int) -> Worker:
+        """The worker of a number, which is -1 for host memory."""
+
+    def undone(self, number: int, step: Step) -> None:
+        """That worker did not perform a step, or not wholly, because its command failed."""
+
+    def step_failed(self, job: Job, step: Step, error: Exception) -> None:
+        """A step could not be handed over."""
+
+    def work_failed(self, mark: Mark, error: BackendError) -> None:
+        """Work behind `mark` failed on a device."""
+
+    def settle(self, jobs: Iterable[Job], worker: Worker) -> None:
+        """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
+
+
 class Worker:
     """One worker of an executor; `number` is HOST for the one that works on host memory."""
 
-    #: for tests: memory is overwritten when it is taken and when it is given back, so that use after that shows
+    #: for tests: memory is overwritten when it is taken and when it is given back, so that later use shows
     poisoned: ClassVar[bool] = False
 
-    def __init__(self, executor: Executor, number: int, open_backend: Callable[[], Backend]) -> None:
+    def __init__(self, executor: WorkerExecutor, number: int, open_backend: Callable[[], Backend]) -> None:
         self.executor = executor
         self.number = number
         self.backend: Backend
@@ -97,43 +123,44 @@ class Worker:
         self.wanted = NEVER  #: the first step for which somebody waits
         self.hurried = False
         self.stopping = False
-        #: the thread sleeps, or is about to: whoever adds work has to wake it
+        #: the thread sleeps, or is about to: whoever adds work must wake it
         self.asleep = False
-        #: it looks now and then at how far the device is, and after what others issue meanwhile
+        #: it looks now and then at how far the device is, and at what others issue meanwhile
         self.watching = False
         self.next_mark = Mark()  #: what the next marker will be behind
         self._mark_from_ns = 0  #: from when on that marker is due, by the host's clock
-        #: others may wait for single commands, and markers are cheap; set before there is work
+        #: others may wait for single commands, and markers are cheap; set before there is any work
         self.marks_by_age = False
         self._current: Job | None = None  #: the command being handed over
         #: the coherent step being handed over, its command, and its first operation since the last mark
         self._moving: tuple[Job, Step, int] | None = None
-        #: by other worker: the step of its that what is handed over now waits for anyway
+        #: by other worker: the step that whatever is handed over now waits for anyway
         self._ordered: dict[int, int] = {}
-        #: memory newly taken since the last mark; much of it makes one due, lest temporaries pile up behind the device
+        #: memory newly taken since the last mark; much of it makes one due, so that temporaries do not pile up behind
+        #: the device
         self.fresh_nbytes = 0
         #: where its work is recorded, if anybody wants to know; set before there is any
         self.records: WorkRecords | None = None
         self._plain_apart = False  #: plain batches are recorded like others
         self._handed = 0  #: operations before the last mark, where work is recorded
-        #: bytes that allocations were to add up to when the back end last refused one, and the most that they
+        #: what allocations would have added up to when the back end last refused one, and the most bytes that they
         #: ever did
         self.refused: tuple[int, int] | None = None
         self.lost_allocations = 0  #: memory that the back end refused to take back
         self._discarded: deque[Allocation] = deque()
-        self._lingers = False  #: memory was given back a moment ago, and more may be
-        #: the submitting thread may hand over transfers of host memory too: they do not keep it waiting
+        self._lingers = False  #: memory was given back a moment ago, and more may follow
+        #: the submitting thread may hand over transfers of host memory, too: they do not make it wait
         self.takes_transfers = False
         #: any thread may wait for it (`catch_up`)
         self._waits_for_all = False
         self._gate = threading.Lock()
         self._gate.acquire()
-        #: held by whoever works with the back end: the thread, but while it sleeps
+        #: held by whoever works with the back end: by the thread, except while it sleeps
         self.turn = threading.Lock()
-        #: the other thread that has the turn, 0 for none, and what `Backend.leave` gives it back
+        #: the other thread that has the turn, 0 for none, and what `Backend.leave` takes
         self.holder = 0
         self._outside: object = None
-        #: the thread is performing what was queued; it waits for the device meanwhile
+        #: the thread is performing queued work; it is waiting for the device in between
         self.busy = self.behind = False
         self.opened = threading.Event()
         name = "vdev-host" if number == HOST else f"vdev-worker-{number}"
@@ -143,29 +170,27 @@ class Worker:
     # from any thread ----------------------------------------------------------------------------
 
     def among_its_own(self) -> None:
-        """It is the only worker, or all have one company: what a thread hands over to it waits for another one on the device, if
-        at all.
+        """It is the only worker, or all are of one company: what a thread hands over to it waits for another one only
+        on the device.
         """
-        if self.failure is None and self.backend.any_thread_alone:
+        if self.backend.any_thread_alone:
             self.backend.any_thread = self.takes_transfers = True
 
     def allow_waits(self) -> None:
-        """Any thread may wait for it, where its back end can do that. After `among_its_own`."""
-        self._waits_for_all = (
-            self.failure is None and self.backend.any_thread and self.backend.can_wait_for_all
-        )
+        """Let any thread wait for it, if its back end can do that. Call it after `among_its_own`."""
+        self._waits_for_all = self.backend.any_thread and self.backend.can_wait_for_all
 
     def wake(self) -> None:
-        """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
-        self.asleep = False  # as good as awake: nobody else has to wake it, though it may not run yet
+        """Let the thread look around. Takes no lock that anybody keeps, so finalisers may call it."""
+        self.asleep = False  # as good as awake: nobody else has to wake it, even if it does not run yet
         try:
             self._gate.release()
         except RuntimeError:
             return  # somebody woke it already
 
     def take_turn(self) -> bool:
-        """Let the calling thread, and no other, work with the back end; False where the thread is at it."""
-        # An idle thread is through in some microseconds; one that waits for the device is not.
+        """Let the calling thread, and no other, work with the back end; False if the worker's thread is busy with it."""
+        # An idle thread gives way within microseconds; one that waits for the device does not.
         if not self.turn.acquire(timeout=TURN_TIMEOUT):
             return False
         self.holder = get_ident()
@@ -173,18 +198,18 @@ class Worker:
         return True
 
     def drain(self, seconds: float) -> bool:
-        """Give the thread time to perform what is queued; whether it is idle now."""
+        """Give the thread time to perform what is queued; whether it is idle afterwards."""
         if not self.turn.acquire(timeout=seconds):
             return False
         self.turn.release()
         return True
 
     def give_turn(self) -> None:
-        """End what `take_turn` began; what is queued and not performed is the thread's."""
+        """End what `take_turn` began; what is queued and has not been performed is left to the thread."""
         self.holder = 0
         self.backend.leave(self._outside)
         self.turn.release()
-        # A thread that sleeps without end would neither mark nor retire what has been issued here.
+        # Otherwise the thread would sleep on, and neither mark nor retire what has been issued here.
         if self.queue or not self.watching:
             self.wake()
 
@@ -221,7 +246,7 @@ class Worker:
                 self.abandon(entry)
 
     def abandon(self, entry: Entry) -> None:
-        """What an interrupt left undone of an entry has failed."""
+        """Fail what an interrupt left undone of an entry."""
         job, batch, first, _ = entry
         for step in batch.steps[max(self.issued - first, 0) :]:
             self.executor.undone(self.number, step)
@@ -232,9 +257,10 @@ class Worker:
         self.next_mark.ends.append(self.backend.pending())
 
     def discard(self, allocation: Allocation) -> None:
-        """Free memory that nothing uses any more, some time soon; safe in a finaliser on any thread."""
+        """Free memory that nothing uses any more, soon; safe in a finaliser on any thread."""
         self._discarded.append(allocation)
-        # A thread that looks around now and then finds it: programs drop many buffers, and each wakes nobody.
+        # A thread that looks around now and then will find it: programs drop many buffers, and each should not wake
+        # it.
         if self.asleep and not self.watching:
             self.wake()
 
@@ -268,13 +294,13 @@ class Worker:
             self.wanted = min(self.wanted, step)
         if self.asleep and self.marked < self.issued:
             self.wake()
-        # Whoever had the turn a moment ago may not have seen the waiter, and the thread may sleep for a while.
+        # Whoever had the turn a moment ago may have missed the waiter, and the thread may sleep for a while.
         while not block(waiter.gate.acquire, TURN_TIMEOUT if any_thread else -1):
             self._mark_here(step)
         return self._find_mark(step)
 
     def _mark_here(self, step: int) -> None:
-        """Put a marker behind what others have issued, if the thread itself does not work with the back end."""
+        """Put a marker behind what others have issued, unless the thread itself is working with the back end."""
         if self.asleep and self.turn.acquire(blocking=False):
             try:
                 if self.issued >= step:
@@ -298,7 +324,7 @@ class Worker:
 
     @waits
     def wait_for(self, step: int) -> None:
-        """Return when step number `step` is complete and what failed up to there is known."""
+        """Return when step number `step` is complete and every failure up to there is known."""
         if self.issued == step and self.completed < step and self.catch_up():
             return
         while self.completed < step:
@@ -308,22 +334,23 @@ class Worker:
 
     @waits
     def catch_up(self) -> bool:
-        """Wait for the device by the calling thread, where nothing is queued or being handed over; all that was is complete
-        then. False where a marker has to tell. Takes no lock while it waits, and makes no marker.
+        """Wait for the device on the calling thread, if nothing is queued or being handed over; afterwards everything
+        is complete.
+
+        False if only a marker can tell. Takes no lock while it waits, and makes no marker.
         """
         issued, backend = self.issued, self.backend
         if not self._waits_for_all or self.queue or self.busy or self.records is not None:
             return False
         if not may_wait() or not in_driver(backend.wait_for_all):
             return False
-        if self.marks:  # what failed behind them has to be known first
+        if self.marks:  # failures behind them must be known first
             self.poll()
         if not self.turn.acquire(False):
             return False
         try:
-            if (
-                self.issued != issued or self.queue or self.marks
-            ):  # others have handed something over meanwhile
+            # others have handed something over meanwhile
+            if self.issued != issued or self.queue or self.marks:
                 return False
             self.all_is_done()
         finally:
@@ -332,12 +359,12 @@ class Worker:
 
     @property
     def is_quiet_alone(self) -> bool:
-        """Whether it is one that `catch_up` works for, and nothing of its own is under way."""
+        """Whether `catch_up` works for it, and none of its own work is under way."""
         return self._waits_for_all and self.completed == self.issued
 
     def all_is_done(self) -> None:
-        """With the turn: the device has done what was handed over, and well. What waits for that is told; the commands are
-        settled when somebody looks, or behind the next marker.
+        """With the turn: the device has done everything it was given, and well. Those who wait for it are told; the
+        commands are settled when somebody looks, or behind the next marker.
         """
         with self.lock:
             self.completed = max(self.completed, self.issued)
@@ -345,7 +372,9 @@ class Worker:
         self.executor.settle((), self)
 
     def retire_oldest(self) -> None:
-        """Wait for the oldest mark, and settle what it covers and those behind it that are done as well."""
+        """Wait for the oldest mark; settle the commands that it covers, and those behind later marks that are done as
+        well.
+        """
         with self.lock:
             if not self.marks:
                 return
@@ -389,7 +418,7 @@ class Worker:
         return all(mark.marker.done() for mark in tuple(self.marks))
 
     def _step_aside(self) -> None:
-        """On the thread, between two commands: let a fork have the turn."""
+        """On the thread, between two commands: let a fork take the turn."""
         self.turn.release()
         try:
             while self.executor.is_holding:
@@ -403,9 +432,9 @@ class Worker:
         return self.executor.worker(number).backend
 
     def allocate(self, nbytes: int, *, sparse: bool = False) -> Allocation:
-        """Device memory; where there is none, once everything issued is done and what it kept alive is free.
+        """Device memory. If there is none, wait until everything issued is done and what it kept alive is freed.
 
-        `sparse`: as `Backend.allocate_sparse`.
+        `sparse`: as in `Backend.allocate_sparse`.
         """
         counters = self.backend.counters
         if sparse and self.backend.spare_nbytes > _SPARE_NBYTES:
@@ -417,7 +446,7 @@ class Worker:
             except BackendError as error:
                 if error.status == MEM_OBJECT_ALLOCATION_FAILURE and attempt + 1 < _ATTEMPTS:
                     self._relieve(collect=attempt == 1)
-                    # what kept memory alive may be with a thread that is just about to let it go
+                    # what kept memory alive may be held by a thread that is about to let it go
                     time.sleep(_LETTING_GO * max(attempt - 1, 0))
                     continue
                 if not sparse:
@@ -426,12 +455,15 @@ class Worker:
         self.fresh_nbytes += nbytes
         if self.poisoned and not sparse:
             self.backend.fill(allocation, 0, nbytes, NEW)
-        if self.records is not None:  # a step may give back what it took: its end does not show the most held
+        # a step may give back what it took: the amount at its end does not show the peak
+        if self.records is not None:
             self.records.held.append((time.perf_counter_ns(), self.number, counters.allocated_nbytes))
         return allocation
 
     def place(self, holdings: Holdings) -> bool:
-        """On a thread that has the turn: give a new buffer's `holdings` their memory here, where that is to be had at once."""
+        """On a thread that has the turn: give a new buffer's `holdings` their memory here, if that can be had at
+        once.
+        """
         if self.records is not None or self.poisoned or self.executor.red_zones:
             return False
         nbytes = holdings.nbytes
@@ -439,15 +471,17 @@ class Worker:
         if allocation is None:
             try:
                 allocation = self._allocate(nbytes, sparse=False)
-            except BackendError:  # a plan may make room for it, or wait for some
+            except BackendError:  # a plan can make room for it, or wait for some
                 return False
             self.fresh_nbytes += nbytes
         holdings.replicas[self.number] = Replica(allocation, 0, nbytes)
         return True
 
     def _given_back(self, nbytes: int) -> Allocation | None:
-        """Memory of so many bytes that nothing uses any more, for work behind all that has been handed over: a program's
-        arrays of one size come and go. The rest of what is discarded is freed; None where there was none.
+        """Memory of that size that nothing uses any more, for work behind everything that has been handed over: a
+        program's arrays of one size come and go.
+
+        The rest of what was discarded is freed; None if nothing fits.
         """
         discarded = self._discarded
         while discarded:
@@ -467,8 +501,8 @@ class Worker:
         return self.backend.allocate(nbytes)
 
     def free(self, allocation: Allocation) -> None:
-        """Give memory back behind all that has been handed over here; what others read of it has been ordered before
-        (`Holdings.before_write`).
+        """Give memory back behind everything that has been handed over here. What others read of it has been ordered
+        before (`Holdings.before_write`).
         """
         if self.poisoned and allocation.counted_nbytes:
             self.backend.fill(allocation, 0, allocation.nbytes, FREED)
@@ -481,18 +515,18 @@ class Worker:
         return self.allocate(stop - start, sparse=sparse)
 
     def _relieve(self, *, collect: bool) -> None:
-        """Wait for all that came before the command in hand, and give back what nothing uses any more.
+        """Wait for everything that came before the current command, and give back what nothing uses any more.
 
-        That counts as free (`Occupancy`), and other workers may not have come to it: what it uses here lives so long.
-        None of it waits for this command or a later one. `collect`: also buffers of the program's that are garbage in a
-        cycle, as PyOpenCL does before it gives up.
+        `Occupancy` counts that as free, and other workers may not have reached it yet: what it uses here lives until
+        then. None of it waits for this command or a later one. `collect`: also free the program's buffers that are
+        garbage in a reference cycle, as PyOpenCL does before it gives up.
         """
         self.mark()
         bases = self.executor.no_steps if self._current is None else self._current.bases
         for worker in self.executor.all_workers:
             step = worker.issued if worker is self else max(worker.issued, bases[worker.number])
             if worker is self or worker.marker_at(step, self) is not None:
-                # Also what is known to be complete: what it kept alive goes when it is settled.
+                # Also marks that are known to be complete: what they kept alive is freed when they are settled.
                 while worker.marks and worker.marks[0].step <= step:
                     worker.retire_oldest()
         if collect:
@@ -501,10 +535,10 @@ class Worker:
         self.backend.trim()
 
     def mark(self, *, anew: bool = False) -> Marker | None:
-        """Put a marker behind everything issued since the last, and let go those who wait for it.
+        """Put a marker behind everything issued since the last one, and release those who wait for it.
 
-        `anew`: also behind operations that are no steps. A read that its caller has waited for leaves such, and what a marker
-        measures would begin with them.
+        `anew`: also behind operations that belong to no step. A read that its caller has waited for leaves such
+        operations, and a measurement would otherwise begin with them.
         """
         marker = None
         if self.marked < self.issued or (anew and self.backend.pending()):
@@ -527,7 +561,7 @@ class Worker:
         return marker
 
     def serve(self) -> None:
-        """Let go those who wait for a marker behind what has been issued; all that is, has one."""
+        """Release those who wait for a marker behind what has been issued; everything issued has one."""
         if self.wanted > self.issued:
             return
         with self.lock:
@@ -588,14 +622,14 @@ class Worker:
                         step.run(self, job)
                     else:
                         self.executor.undone(self.number, step)
-                except Exception as error:  # it is the command's, and the thread has to go on
+                except Exception as error:  # it is the command's failure, and the thread must go on
                     self.executor.undone(self.number, step)
                     self.executor.step_failed(job, step, error)
             self.issued = first + len(batch.steps)
         self._finish(job)
 
     def _finish(self, job: Job) -> None:
-        """A command is through: enter it into the next mark, and make that where it is due."""
+        """A command has been handed over: enter it into the next mark, and put that mark if it is due."""
         following = self.next_mark
         if self.marks_by_age and not following.jobs:
             self._mark_from_ns = time.perf_counter_ns() + MARK_AFTER_NS
@@ -613,13 +647,13 @@ class Worker:
             self.mark()
 
     def _move(self, job: Job, step: Step) -> None:
-        """A coherent step: run it also for a command that failed, and remember which operations it was."""
+        """Run a coherent step, also for a command that failed, and remember which operations it consists of."""
         step.run(self, job)
         self._enter_move()
         self._moving = None
 
     def _enter_move(self) -> None:
-        """Enter the coherent step in hand into the next mark, as far as it has come."""
+        """Enter the current coherent step into the next mark, as far as it has got."""
         if self._moving is not None:
             job, step, start = self._moving
             self.next_mark.moves.append((job, step, start, self.backend.pending()))
@@ -632,16 +666,15 @@ class Worker:
         if completion.profiled or (
             self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self._mark_from_ns
         ):
-            # Its times begin with its own work, and who waits for what came before waits for that alone.
+            # Its times begin with its own work, and a wait for what came before is a wait for that alone.
             self.mark(anew=True)
         self._current = job
         return completion
 
     def _carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> Iterator[None]:
-        """With waits for other workers, markers in between, or times to be taken; one step each time."""
+        """Perform an entry one step at a time, with waits for others, markers in between, or times to be taken."""
         completion, records = job.completion, self.records
-        # Others that wait for what came before shall not wait for this command as well: neighbours that exchange
-        # edges would work one after the other.
+        # Who waits for what came before must not wait for this as well: neighbours would work one after the other.
         if batch.careful or waits:
             self.mark(anew=True)
         each = records is not None and self.number != HOST and not self.backend.times_operations
@@ -654,7 +687,7 @@ class Worker:
             try:
                 for worker, other in batch.waits[index]:
                     self._await(worker, job.bases[worker] + other + 1)
-                # Copies in a row wait together, so that a back end may make them one; what they wait for here are
+                # Copies in a row wait together, so that a back end can make them one. What they wait for here are
                 # earlier commands, which do not wait for this one.
                 while at < len(waits) and waits[at][0] <= batch.rows[index]:
                     self._await(waits[at][1], waits[at][2])
@@ -699,9 +732,9 @@ class Worker:
             records.held.append((ended, self.number, self.backend.counters.allocated_nbytes))
 
     def _await(self, number: int, step: int) -> None:
-        """Order what follows after a step of another worker, on the device where the back end can."""
+        """Order what follows after a step of another worker, on the device if the back end can."""
         if self._ordered.get(number, 0) >= step:
-            return  # everything handed over since waits for that step or a later one
+            return  # everything handed over since then waits for that step or a later one
         other = self.executor.worker(number)
         if other.completed >= step:
             return
@@ -711,12 +744,12 @@ class Worker:
             self._ordered[number] = step
 
     def _idle(self) -> bool:
-        """Nothing is queued: mark, sleep, and learn what is complete. True when the thread shall end."""
+        """Nothing is queued: mark, sleep, and find out what is complete. True when the thread should end."""
         self._lingers = self._free_discarded() or self._lingers
         self.mark()
         self.asleep = True
-        # Whoever adds work looks at `asleep` after adding, we look for work after setting it: one of the two
-        # sees the other.
+        # Whoever adds work looks at `asleep` after adding; we look for work after setting it: one of the two sees the
+        # other.
         if self.queue or self._discarded:
             self.asleep = False
             return False
@@ -730,12 +763,13 @@ class Worker:
         return False
 
     def _watch(self) -> None:
-        """Learn what is complete, until there is something to perform, or all is and nobody issues any more.
+        """Find out what is complete, until there is something to perform, or everything is complete and nobody issues
+        any more.
 
-        A program that launches and reads in turn has nothing in flight again and again: to wake the thread each time
-        costs more than its launch.
-        It looks now and then and never blocks on the device: what a program submits beside a long kernel, a transfer
-        for the next one, shall not wait for that kernel; and others may work with the back end meanwhile.
+        A program that launches and reads in turn repeatedly has nothing in flight: waking the thread each time would
+        cost more than its launch. The thread looks now and then and never blocks on the device: what a program
+        submits beside a long kernel, such as a transfer for the next one, must not wait for that kernel, and other
+        threads may work with the back end meanwhile.
         """
         issued, rounds = self.issued, LINGERING
         pause, longest = (HURRIED_PAUSE, GRACE) if self.hurried else (GRACE, LONGEST_PAUSE)
@@ -768,7 +802,7 @@ class Worker:
             self.hurried = False
 
     def _sleep(self) -> None:
-        """Until woken; others may work with the back end meanwhile."""
+        """Sleep until woken; others may work with the back end meanwhile."""
         self.turn.release()
         try:
             self._gate.acquire()
@@ -782,7 +816,7 @@ class Worker:
             return None
 
     def _free_discarded(self) -> bool:
-        """Whether there was any."""
+        """Free what has been discarded; whether there was anything."""
         if not self._discarded:
             return False
         while self._discarded:
@@ -796,7 +830,7 @@ class Worker:
         try:
             self.free(allocation)
         except BackendError:
-            self.lost_allocations += 1  # no command's failure: the memory stays taken
+            self.lost_allocations += 1  # no command's failure: the memory simply stays taken
 
     def _close(self) -> None:
         self._free_discarded()

@@ -26,7 +26,7 @@ from vdev.session.commands import LocalArg
 if TYPE_CHECKING:
     from vdev.translators.frontend.source import ArgInfo
 
-#: what a kernel keeps until it is launched; of a memory object a launch captures the `argument`
+#: what a kernel keeps until it is launched; a launch captures the `argument` of a memory object
 Kept = Memory | SVMArgument | bytes | LocalArg | None
 Converter = Callable[[Any], Kept]
 
@@ -34,7 +34,7 @@ _ROUTINE = "clSetKernelArg"
 _SVM_ROUTINE = "clSetKernelArgSVMPointer"
 _POINTER_NBYTES = 8
 _LocalMemory = native.LocalMemory
-#: what natively is the address of an object of the driver's
+#: objects that are given by the address of a driver's object natively
 _Object = MemoryObjectHolder | CommandQueue | Sampler
 
 
@@ -56,7 +56,9 @@ def converter_of(info: ArgInfo, context: Context) -> Converter:
 
 
 def refuser(reason: str) -> Converter:
-    """For images and samplers of a kernel that could not be translated: nothing can be passed, and why."""
+    """The converter for images and samplers of a kernel that could not be translated: it refuses everything, and says
+    why.
+    """
 
     def convert(value: Any) -> Kept:
         fail(_ROUTINE, status.INVALID_OPERATION, f"images need a program that can be translated: {reason}")
@@ -65,7 +67,7 @@ def refuser(reason: str) -> Converter:
 
 
 def _data_of(value: Any) -> bytes:
-    """The bytes of anything with a buffer that is not one of PyOpenCL's own objects."""
+    """The bytes of any object with a buffer that is not one of PyOpenCL's own."""
     if isinstance(value, SVMPointer):
         fail(_SVM_ROUTINE, status.INVALID_ARG_VALUE)
     try:
@@ -94,7 +96,7 @@ def _pointer_converter(context: Context) -> Converter:
 
 
 def _check_null(value: Any) -> None:
-    """That what is no memory object stands for a null pointer, as natively the bytes of one do."""
+    """Check that what is not a memory object stands for a null pointer, as its bytes would natively."""
     if isinstance(value, CommandQueue | Sampler):
         fail(_ROUTINE, status.INVALID_MEM_OBJECT)
     is_local = isinstance(value, _LocalMemory)
@@ -120,7 +122,8 @@ _IMAGE_TYPES: dict[str, int] = {
 
 
 def _image_converter(info: ArgInfo, context: Context) -> Converter:
-    kind = _IMAGE_TYPES.get(info.type_name)  # None: a name of the program's own, which allows any
+    # None: a name that the program has defined itself, which allows any
+    kind = _IMAGE_TYPES.get(info.type_name)
     # drivers let a kernel read and write any image
     refused = {"read_only": WRITE_ONLY, "write_only": READ_ONLY}.get(info.access_qualifier)
 
@@ -152,7 +155,7 @@ def _sampler_converter(context: Context) -> Converter:
 
 
 def _check_handle(value: Any) -> None:
-    """INVALID_ARG_SIZE where `value` is no object of OpenCL's and not as large as the handle of one."""
+    """INVALID_ARG_SIZE if `value` is neither an object of OpenCL's nor as large as the handle of one."""
     if value is None or isinstance(value, _Object):
         return
     nbytes = value.size if isinstance(value, _LocalMemory) else len(_data_of(value))
@@ -161,7 +164,7 @@ def _check_handle(value: Any) -> None:
 
 
 def _unknown_converter(context: Context) -> Converter:
-    """For kernels that keep no record of their arguments: what the program sets says what it is."""
+    """For kernels without a record of their arguments: the value that the program sets tells what the argument is."""
     pointer = _pointer_converter(context)
 
     def convert(value: Any) -> Kept:
@@ -185,7 +188,7 @@ def _value_converter(nbytes: int) -> Converter:
             if nbytes != _POINTER_NBYTES:
                 fail(_ROUTINE, status.INVALID_ARG_SIZE)
             return (0 if value is None else value.int_ptr).to_bytes(_POINTER_NBYTES, "little")
-        elif isinstance(value, SVMPointer):  # its address, which no check keeps from a number of that size
+        elif isinstance(value, SVMPointer):  # its address, which passes for a number of that size
             if nbytes != _POINTER_NBYTES:
                 fail(_SVM_ROUTINE, status.INVALID_ARG_SIZE)
             return value.svm_ptr.to_bytes(_POINTER_NBYTES, "little")
@@ -228,7 +231,7 @@ def _pack_float(value: Any) -> bytes:
 
 
 _FLOAT = struct.Struct("=f").pack
-#: by struct character, what makes of a number the bytes of its C type (`packer_of`)
+#: by struct character: the function that turns a number into the bytes of its C type (`packer_of`)
 PACKERS: dict[bytes, Callable[[Any], bytes]] = {
     b"c": _pack_byte,
     b"b": _pack_byte,
@@ -240,8 +243,8 @@ PACKERS: dict[bytes, Callable[[Any], bytes]] = {
 
 
 def packer_of(kind: bytes) -> Callable[[Any], bytes]:
-    """What makes of a number the bytes of the C type of that struct character; it raises struct.error or TypeError where
-    the number does not fit.
+    """The function that turns a number into the bytes of the C type of that struct character. It raises struct.error
+    or TypeError if the number does not fit.
     """
     packer = PACKERS.get(kind)
     if packer is None:
@@ -250,5 +253,5 @@ def packer_of(kind: bytes) -> Callable[[Any], bytes]:
 
 
 def refuse(value: Any) -> Kept:
-    """Converts nothing: the value was given as bytes already, and is not known here."""
+    """Converts nothing: the value was given as bytes, and its type is not known here."""
     raise TypeError("the argument was not converted")

@@ -1,9 +1,10 @@
-"""The calls that enqueue commands: one table of their names and of what they refuse, and the steps that all have in common.
+"""The calls that enqueue commands: one table of their names and of what they refuse, and the steps that all of them
+share.
 
-Every call goes through the same steps, whatever it moves: its arguments are converted; its queue, memory objects and wait
-list are checked; a command is made, submitted and, if the call is blocking, waited for. Only the arguments and the
-command differ; the modules with the functions make those. The order in which the arguments of a call are checked decides
-which error a program gets, so each function states it itself.
+Every call goes through the same steps, whatever it moves: its arguments are converted; its queue, memory objects and
+wait list are checked; a command is made, submitted and, if the call is blocking, waited for. Only the arguments and
+the command differ; the modules with the functions make those. The order in which the arguments of a call are checked
+decides which error a program gets, so each function states it itself.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ _NO_READING, _NO_WRITING = HOST_WRITE_ONLY | HOST_NO_ACCESS, HOST_READ_ONLY | HO
 class Call:
     """A row of the table, and the steps that calls share."""
 
-    function: str  #: as the native module names it, in errors of types
-    routine: str  #: as OpenCL names it, in errors of values
+    function: str  #: its name in the native module, for errors of types
+    routine: str  #: its name in OpenCL, for errors of values
     kind: int  #: CL_COMMAND_ of its event
-    writes_host: bool = False  #: of transfers with host memory: which way they go
-    refused: int = 0  #: flags of memory objects that the host may not use so
+    writes_host: bool = False  #: of transfers with host memory: whether the bytes go there
+    refused: int = 0  #: flags of memory objects with which the host must not use them so
 
     def fail(self, code: int, text: str = "") -> NoReturn:
         """Raise the error of this call with status `code`."""
         fail(self.routine, code, text)
 
     def check_queue(self, queue: Any) -> None:
-        """TypeError where that is none."""
+        """TypeError unless `queue` is a command queue."""
         check_type(self.function, queue, CommandQueue)
 
     def check_blocking(self, is_blocking: Any) -> None:
@@ -80,7 +81,7 @@ class Call:
         for holder in holders:
             memory = holder._vdev_state
             if memory is None or memory.references <= 0:
-                live_memory(holder, self.routine)  # which says so
+                live_memory(holder, self.routine)  # it raises the error
             live.append(memory)
         context = queue._vdev_state.context
         for memory in live:
@@ -95,17 +96,19 @@ class Call:
         return parse_wait_list(wait_for, state_of(queue).context, self.routine)
 
     def check_plain(self, memory: Memory) -> None:
-        """Drivers let images be filled and copied to as buffers, not read, written or copied from."""
+        """INVALID_VALUE for images: drivers let them be filled and copied to like buffers, but not read, written or
+        copied from.
+        """
         if memory.type != BUFFER_TYPE:
             self.fail(status.INVALID_VALUE)
 
     def check_span(self, memory: Memory, offset: int, nbytes: int) -> None:
-        """INVALID_VALUE where `nbytes` bytes from `offset` on are not all the object's."""
+        """INVALID_VALUE unless the object has `nbytes` bytes from `offset` on."""
         if offset + nbytes > memory.nbytes:
             self.fail(status.INVALID_VALUE)
 
     def check_host_use(self, memory: Memory) -> None:
-        """INVALID_OPERATION where the host may not read, or not write, the object."""
+        """INVALID_OPERATION if the host must not read, or not write, the object."""
         if memory.flags & self.refused:
             self.fail(status.INVALID_OPERATION)
 
@@ -117,7 +120,7 @@ class Call:
     def submit_and_wait(
         self, queue: CommandQueue, command: Command, after: Sequence[Completion], is_blocking: Any
     ) -> Event:
-        """Enqueue the command, and wait for it where that is wanted."""
+        """Enqueue the command, and wait for it if the call is blocking."""
         event = self.submit(queue, command, after)
         if is_blocking:
             self.wait(state_of(event), after)
@@ -133,7 +136,9 @@ class Call:
         after: Sequence[Completion],
         is_blocking: bool,
     ) -> Event:
-        """Enqueue a transfer between a memory object, laid out so, and `host`, the memory of the program's `hostbuf`.
+        """Enqueue a transfer between part of a memory object, given by its layout, and `host`, the memory of the
+        program's `hostbuf`.
+
         Without a layout there is nothing to move.
         """
         memory, layout = target
@@ -161,12 +166,14 @@ class Call:
 
     @waits
     def wait(self, completion: Completion, after: Sequence[Completion], ward: Ward | None = None) -> None:
-        """End of a blocking call: wait, and fail with the command's status. `ward` keeps the host's memory meanwhile."""
+        """The end of a blocking call: wait, and raise the command's failure. `ward` keeps the host's memory
+        meanwhile.
+        """
         try:
             code = completion.wait()
         except (
             BaseException
-        ):  # an interrupt: the memory stays until the transfer is done, and nobody waits for that
+        ):  # an interrupt: the memory is kept until the transfer is done, and nobody waits for that
             if ward is not None:
                 ward.let_go(completion)
             raise
@@ -186,8 +193,10 @@ class Call:
 
 
 def map_of(buffer: Any, start: int, nbytes: int, flags: int, *, keeps: bool = False) -> Map:
-    """The mapping of `nbytes` bytes of a session's buffer. What the host gives up by WRITE_INVALIDATE_REGION is not
-    copied to it, unless the mapping `keeps` it: between the rows of a box there are bytes that were not given up.
+    """The mapping of `nbytes` bytes of a session's buffer.
+
+    What the host gives up by WRITE_INVALIDATE_REGION is not copied to it, unless the mapping `keeps` it: between the
+    rows of a box there are bytes that were not given up.
     """
     discards = flags & (_flags.READ | _flags.WRITE_INVALIDATE_REGION) == _flags.WRITE_INVALIDATE_REGION
     return Map(buffer, start, nbytes, read=keeps or not discards, write=bool(flags & _WRITING))

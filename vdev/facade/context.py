@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, status
 from vdev.facade.errors import native as native_cl
@@ -15,7 +15,6 @@ from vdev.translators.values import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vdev.facade.queue import CommandQueue
     from vdev.session.session import Session
 
 _TYPE_DEFAULT, _TYPE_KNOWN = 1, 0x1F
@@ -49,15 +48,16 @@ def _device_of_type(dev_type: Any) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class ContextState:
-    """The session that a context's commands go to, its device, and what that answers to queries, by their names."""
+    """The session that a context's commands go to, its device, and the device's answers to queries, by their names."""
 
     session: Session
     device: Device
     limits: Mapping[str, Any]
+    queue_class: ClassVar[type]  #: `CommandQueue`, which is in a module above
 
     @property
     def is_lost(self) -> bool:
-        """Whether the context is the parent's, and this process a forked child."""
+        """Whether this process is a forked child, and the context its parent's."""
         return isinstance(self.session, LostSession)
 
 
@@ -100,12 +100,10 @@ class Context(Handle):
             return [*self._properties, (0, None)] if self._properties else []
         fail("Context.get_info", status.INVALID_VALUE)
 
-    def set_default_device_command_queue(self, device: Device, queue: CommandQueue, /) -> None:
+    def set_default_device_command_queue(self, device: Device, queue: Any, /) -> None:
         """The device has no queues of its own (clSetDefaultDeviceCommandQueue, INVALID_COMMAND_QUEUE for a
         host queue).
         """
-        from vdev.facade.queue import CommandQueue  # queues import contexts
-
         check_type("set_default_device_command_queue", device, Device)
-        check_type("set_default_device_command_queue", queue, CommandQueue)
+        check_type("set_default_device_command_queue", queue, ContextState.queue_class)
         fail("clSetDefaultDeviceCommandQueue", status.INVALID_COMMAND_QUEUE)

@@ -1,8 +1,8 @@
 """What the one device says about itself, derived from what its workers say.
 
-A table has one rule per query of `clGetDeviceInfo`: the sum of the workers' values, the smallest of them, what they all
-have in common, or an answer of the virtual device's own. Queries of vendor extensions have no rule: they fail as on a
-device without the extension.
+A table has one rule for each query of `clGetDeviceInfo`: the sum of the workers' values, the smallest of them, what
+they all have in common, or an answer of the virtual device's own. Queries of vendor extensions have no rule: they
+fail as on a device without the extension.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vdev.session.capabilities import common_extensions, intermediate_languages,
 
 PLATFORM_NAME = "vdev"
 VENDOR = "vdev"
-#: claimed by platform and device; what OpenCL 3.0 makes optional is reported query by query
+#: claimed by platform and device; each feature that OpenCL 3.0 makes optional has a query of its own
 CL_VERSION = (3, 0)
 
 _TYPE_CPU, _TYPE_GPU = native.device_type.CPU, native.device_type.GPU
@@ -59,7 +59,7 @@ def _elementwise_min(values: Values) -> list[int]:
     return [min(column) for column in zip(*values, strict=True)]
 
 
-#: query: (rule over the workers' values, value where a worker's back end does not say)
+#: by query: (rule over the workers' values, value if a worker's back end has none)
 _RULES: Mapping[str, tuple[Rule, Any]] = {
     "MAX_WORK_ITEM_DIMENSIONS": (min, 3),
     **{
@@ -97,7 +97,7 @@ _RULES: Mapping[str, tuple[Rule, Any]] = {
     "ATOMIC_FENCE_CAPABILITIES": (_all_bits, 0),
 }
 
-#: what the virtual device answers whatever its workers are. A reason stands where the answer is "none".
+#: the virtual device's answers, whatever its workers are. A reason is given if the answer is "none".
 _OWN: Mapping[str, Any] = {
     "VENDOR_ID": 0,
     "PROFILE": "FULL_PROFILE",
@@ -107,7 +107,7 @@ _OWN: Mapping[str, Any] = {
     "QUEUE_PROPERTIES": 3,
     "QUEUE_ON_HOST_PROPERTIES": 3,
     "PROFILING_TIMER_RESOLUTION": 1,
-    "HOST_UNIFIED_MEMORY": 0,  # workers have memories of their own, whatever they are
+    "HOST_UNIFIED_MEMORY": 0,  # workers have their own memory, whatever they are
     "BUILT_IN_KERNELS": "",
     "BUILT_IN_KERNELS_WITH_VERSION": [],
     "REFERENCE_COUNT": 1,
@@ -121,8 +121,8 @@ _OWN: Mapping[str, Any] = {
     # what 3.0 asks of devices without all features of OpenCL C 2.0
     "OPENCL_C_VERSION": f"OpenCL C 1.2 {PLATFORM_NAME}",
     "NUMERIC_VERSION": version_number(*CL_VERSION),
-    # images are the virtual device's own, and plain memory for its workers; more arguments than the least that the
-    # specification allows would not fit beside each other
+    # images are the virtual device's own, and plain memory for its workers. More image arguments than the minimum in
+    # the specification would not fit beside other arguments.
     "IMAGE_SUPPORT": 1,
     "MAX_READ_IMAGE_ARGS": 128,
     "MAX_WRITE_IMAGE_ARGS": 64,
@@ -147,9 +147,9 @@ _OWN: Mapping[str, Any] = {
     "QUEUE_ON_DEVICE_MAX_SIZE": 0,
     "MAX_ON_DEVICE_QUEUES": 0,
     "MAX_ON_DEVICE_EVENTS": 0,
-    # program-scope variables would be one per worker
+    # each worker would have its own program-scope variables
     "GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE": 0,
-    # sub-groups are the workers' own affair
+    # only the workers' compilers know about sub-groups
     "MAX_NUM_SUB_GROUPS": 0,
     "SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS": 0,
 }
@@ -160,7 +160,7 @@ _LARGEST_PIXEL = 16
 
 
 def device_name(workers: Sequence[Any]) -> str:
-    """An honest name that says what the device is made of, such as "vdev: 4 x AMD EPYC"."""
+    """A name that says what the device is made of, such as "vdev: 4 x AMD EPYC"."""
     counts: dict[str, int] = {}
     for worker in workers:
         name = worker.name.strip()
@@ -169,7 +169,7 @@ def device_name(workers: Sequence[Any]) -> str:
 
 
 def device_values(workers: Sequence[Any]) -> dict[str, Any]:
-    """Answers to every query that has one but PLATFORM, by the query's name in `pyopencl.device_info`."""
+    """The answer to every query that has one, except PLATFORM, by the query's name in `pyopencl.device_info`."""
     values: dict[str, Any] = dict(_OWN)
     for query, (rule, default) in _RULES.items():
         number = getattr(native.device_info, query)
@@ -209,12 +209,14 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
 
 
 def _compute_units(workers: Sequence[Any]) -> int:
-    """Programs size their work by it: those of a device that several workers share count once."""
+    """Programs size their work by this number: the units of a device that several workers share count once."""
     return sum({worker.device_key: worker.compute_units for worker in workers}.values())
 
 
 def _driver_version(workers: Sequence[Any]) -> str:
-    """Our version, the binaries' format and the drivers': PyOpenCL keys its cache of binaries by it."""
+    """Our version, the version of the binaries' format, and the drivers' versions: PyOpenCL keys its cache of
+    binaries by them.
+    """
     from vdev.session.programs import BINARY_TAG  # loads sympy and libclang: not before a session has
 
     binaries = BINARY_TAG.decode().split()[-1]

@@ -36,7 +36,7 @@ _PROFILING = {
 
 
 class Event(Handle):
-    """A command's completion, which is its state. Made by the enqueue functions only."""
+    """An event; its state is the command's completion. Only the enqueue functions make one."""
 
     __slots__ = ("__weakref__", "_command_type", "_context", "_handle", "_queue", "_vdev_state")
 
@@ -61,7 +61,7 @@ class Event(Handle):
     def _vdev_of_command(
         queue: CommandQueue, context: Context, command_type: int, completion: Completion
     ) -> Event:
-        """What `make_event` gives, with fewer calls: each launch makes one."""
+        """The same as `make_event` with fewer calls: every launch makes one."""
         event: Event = _new_event(Event)
         event._handle = 0
         event._queue = queue
@@ -104,8 +104,9 @@ class Event(Handle):
             _fail_wait(self._context)
 
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
-        """Call `arg1` with the status once the command has reached that state, in another thread, as
-        natively; with the negative status of a command that failed before (specification 5.11).
+        """Call `arg1` with the status once the command has reached that state, in another thread, as natively.
+
+        If the command fails before, `arg1` gets its negative status (specification 5.11).
         """
         state = as_int("set_callback", arg0, -(2**31), 2**31 - 1)
         if arg1 is None:
@@ -120,8 +121,8 @@ context_of: Callable[[Event], Context] = attrgetter("_context")
 
 
 def _notify(callback: Callable[[int], object], reached: int) -> None:
-    """Start a thread for a program's callback: it may wait for other events, and this one belongs to a
-    worker.
+    """Start a thread for a program's callback: the callback may wait for other events, and this thread must go on
+    with its own work.
     """
 
     def call() -> None:
@@ -137,13 +138,13 @@ def _notify(callback: Callable[[int], object], reached: int) -> None:
 
 
 class Ward:
-    """What keeps the program's object, whose memory a transfer uses, for as long as the transfer may use it."""
+    """Keeps the program's object whose memory a transfer uses for as long as the transfer may use it."""
 
     __slots__ = ("in_use", "kept")
 
     def __init__(self, kept: Any, *, in_use: bool = True) -> None:
-        self.kept = kept  #: None once nobody waits for the transfer any longer
-        #: False where the transfer has done with the memory, though it may not have ended
+        self.kept = kept  #: None once nobody waits for the transfer
+        #: False once the transfer no longer needs the memory, even if it has not ended
         self.in_use = in_use
 
     def release(self) -> None:
@@ -157,11 +158,11 @@ class Ward:
 
 
 class NannyEvent(Event):
-    """Event of a transfer to or from host memory: holds the program's object and waits for the transfer when
-    dropped.
+    """The event of a transfer to or from host memory: it holds the program's object, and waits for the transfer when
+    it is dropped.
     """
 
-    # no __slots__: natively it takes attributes
+    # without __slots__: natively programs can set attributes
     _ward: Ward
 
     @staticmethod
@@ -177,7 +178,7 @@ class NannyEvent(Event):
         return self._ward.kept
 
     def _vdev_disown(self) -> None:
-        """Leave the memory to the program, as a C program's is."""
+        """Leave the memory to the program, as natively in C."""
         self._ward.release()
 
     @waits
@@ -192,14 +193,14 @@ class NannyEvent(Event):
             return
         if may_wait():
             _warn_of_failure(self._vdev_state.wait())
-        else:  # nobody can tell when a collection comes: it is enough that the memory stays until the end
+        else:  # a collection can come at any moment: it is enough to keep the memory until the transfer ends
             self._ward.let_go(self._vdev_state)
 
 
 class UserEvent(Event):
     """An event whose status the program sets."""
 
-    # no __slots__: natively it takes attributes
+    # without __slots__: natively programs can set attributes
     _vdev_state: UserCompletion
 
     def __init__(self, context: Context) -> None:
@@ -217,7 +218,7 @@ class UserEvent(Event):
 
 
 def warn_cleanup(routine: str, code: int) -> None:
-    """What the native module says where it cannot raise."""
+    """The warning that the native module gives where it cannot raise."""
     print(
         "PyOpenCL WARNING: a clean-up operation failed (dead context maybe?)\n"
         f"{routine} failed with code {code}",
@@ -229,7 +230,7 @@ _new_event = object.__new__
 
 
 def _let_go(ward: object, ended: int) -> None:
-    """The end of a transfer whose event is gone; `ward` was kept until now."""
+    """The transfer has ended after its event was dropped; `ward` was kept until now."""
     _warn_of_failure(ended)
 
 
@@ -266,7 +267,7 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
 
 @waits
 def wait_for_events(arg: Sequence[Event], /) -> None:
-    """Wait for all; any failed one makes it fail (clWaitForEvents)."""
+    """Wait for all of them; fails if any has failed (clWaitForEvents)."""
     if arg is None:
         fail_type("wait_for_events", arg)
     if len(arg) == 0:
@@ -280,7 +281,7 @@ def wait_for_events(arg: Sequence[Event], /) -> None:
 
 
 def _fail_wait(context: Context) -> NoReturn:
-    if state_of(context).is_lost:  # it has ended for that reason
+    if state_of(context).is_lost:  # it has ended because that one failed
         raise LostSession.failure()
     fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
 

@@ -1,11 +1,12 @@
 """The façade's objects that a program holds, their states and their integer handles.
 
-An object that a program holds has PyOpenCL's attributes and no others that the program could see or clash with. What the
-façade keeps for it is its *state*, an object of a class with public, documented attributes, and `state_of` is the only way
-from the object to its state; the attribute that it uses has a name that programs' own subclasses do not use. An integer
-handle takes the place of the address of the driver's object. It is valid within the process as long as the object exists.
-If the library for programs in other languages exists (`vdev.icd`), it is the address of a handle that C code can use like
-a driver's; otherwise it refers to no memory.
+An object that a program holds has PyOpenCL's attributes and no others that the program could see or clash with. What
+the façade keeps for it is its *state*, an object of a class with public, documented attributes. `state_of` is the
+only way from the object to its state; it uses an attribute whose name does not occur in programs' own subclasses.
+
+An integer handle takes the place of the address of the driver's object. It is valid within the process as long as the
+object exists. If the library for programs in other languages exists (`vdev.icd`), it is the address of a handle that
+C code can use like a driver's; otherwise it refers to no memory.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ _addresses: Addresses | None = None
 
 
 class Addresses(Protocol):
-    """What gives objects handles that C code can use."""
+    """Gives objects handles that C code can use."""
 
     def address_of(self, item: Any) -> int:
-        """The handle, made if there is none yet; `item._handle` keeps it."""
+        """The handle, made at the first request; `item._handle` keeps it."""
 
     def item_at(self, address: int, kind: type) -> Any:
         """The object of that class with that handle, or None."""
 
     def take_back(self, address: int) -> bool:
-        """Take over a reference of C code's; whether it had one."""
+        """Take over a reference that C code had; whether it had one."""
 
 
 def use_addresses(opener: Callable[[], Addresses | None]) -> None:
-    """From the first handle on, ask what `opener` gives for handles, if it gives anything."""
+    """From the first handle on, use what `opener` returns for handles, unless that is None."""
     global _open_addresses, _addresses
     _open_addresses, _addresses = opener, None
 
 
 def addresses() -> Addresses | None:
-    """What gives handles for C code; None where handles are numbers."""
+    """The source of handles for C code; None if handles are plain numbers."""
     global _open_addresses, _addresses
     if _open_addresses is not None:
         with _lock:
@@ -60,7 +61,7 @@ def addresses() -> Addresses | None:
 
 
 def item_of(handle: int, kind: type) -> Any:
-    """The object with that handle where it is of that class, else None."""
+    """The object with that handle if it is of that class, else None."""
     item = _live.get(handle)
     real = addresses() if item is None else None
     if real is not None:
@@ -69,7 +70,7 @@ def item_of(handle: int, kind: type) -> Any:
 
 
 def take_back(handle: int) -> bool:
-    """Take over a reference that C code has; whether it had one."""
+    """Take over a reference that C code had; whether it had one."""
     real = addresses()
     return real is not None and real.take_back(handle)
 
@@ -77,26 +78,26 @@ def take_back(handle: int) -> bool:
 if TYPE_CHECKING:
 
     class Stateful(Protocol[State]):
-        """What has a state."""
+        """An object that has a state."""
 
         _vdev_state: State
 
     def state_of(item: Stateful[State]) -> State:
-        """What the façade keeps for an object that a program holds; AttributeError where it keeps nothing."""
+        """What the façade keeps for an object that a program holds; AttributeError if that is nothing."""
 
 else:
-    state_of = attrgetter("_vdev_state")  # on the way of every launch: faster than a function
+    state_of = attrgetter("_vdev_state")  # used in every launch: faster than a function
 
 
 class Numbered:
-    """What has a handle."""
+    """An object that has a handle."""
 
     __slots__ = ()
 
-    _handle: Any  #: 0 until somebody asks, then a number, or what holds the handle of C code
+    _handle: Any  #: 0 until somebody asks; then a number, or the object that holds C code's handle
 
     def _vdev_handle(self) -> int:
-        """The handle, made when somebody asks for it."""
+        """The handle, made at the first request."""
         if not self._handle:
             with _lock:
                 if not self._handle and addresses() is None:
@@ -116,7 +117,7 @@ class Handle(Numbered):
 
     __slots__ = ()
 
-    _retain: ClassVar[str]  #: routine that natively refuses a bad handle
+    _retain: ClassVar[str]  #: the routine that refuses a bad handle natively
     _invalid: ClassVar[int]  #: and its status code
 
     @property

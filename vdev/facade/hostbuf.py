@@ -1,7 +1,7 @@
-"""Host memory given by the program: anything with Python's buffer protocol, seen as bytes.
+"""Host memory given by the program: any object with Python's buffer protocol, seen as bytes.
 
-Decides which objects are accepted and with which exception the others are refused: the ones that
-`PyObject_GetBuffer` raises for the native module. It never copies.
+Decides which objects are accepted, and which exception the others get: the one that `PyObject_GetBuffer` raises for
+the native module. It never copies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _array_bytes(array: npt.NDArray[Any], writable: bool) -> Bytes:
         raise ValueError("buffer source array is read-only")
     if array.nbytes == 0:
         return np.empty(0, np.uint8)
-    # "A" keeps the order in memory: of a contiguous array, C or Fortran, no copy is made
+    # "A" keeps the order in memory: a contiguous array, C or Fortran, is not copied
     plain = array if type(array) is np.ndarray else array.view(np.ndarray)
     flat: Bytes = plain.reshape(-1, order="A").view(np.uint8)
     return flat
@@ -59,11 +59,11 @@ def value_bytes(source: Any) -> bytes:
 
 
 def export_array(owner: Any, interface: dict[str, Any]) -> Any:
-    """An array over memory that `owner` keeps alive: `owner` is its `.base`, as where the native module makes
-    arrays.
+    """An array over memory that `owner` keeps alive: `owner` is its `.base`, as with arrays that the native module
+    makes.
 
     Before Python 3.12 a class written in Python has no buffer protocol, so NumPy is asked through the array
-    interface, which `owner` has only meanwhile: natively these objects are no arrays themselves.
+    interface. `owner` has it only for that moment: natively these objects are not arrays themselves.
     """
     with _export_lock:
         owner.__array_interface__ = interface

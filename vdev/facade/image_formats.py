@@ -1,8 +1,8 @@
 """Formats of images: which exist, how many bytes a pixel has, and how a colour is encoded as a pixel.
 
 Kernels compute on images as plain memory, so the formats are the virtual device's own, whatever its workers support:
-those of Intel's CPU engine, which has more than others. `translators/include/images.cl` handles the pixels that kernels
-access; here colours are encoded for fills (specification 8.3).
+those of Intel's CPU engine, which has more than others. `translators/include/images.cl` handles the pixels that
+kernels access; this module encodes colours for fills (specification 8.3).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from vdev.facade.errors import native
 _orders, _types = native.channel_order, native.channel_type
 _kinds = native.mem_object_type
 
-#: channel orders that not every PyOpenCL has names for (CL/cl.h)
+#: channel orders that not every version of PyOpenCL has names for (CL/cl.h)
 _ARGB, DEPTH, _SRGBA, _SBGRA = 0x10B7, 0x10BD, 0x10C1, 0x10C2
 
-#: kernels are told a row's pitch in 32 bits
+#: kernels get a row's pitch in 32 bits
 MAX_ROW_NBYTES = 2**32 - 1
 _NORMALIZED = (_types.UNORM_INT8, _types.UNORM_INT16, _types.SNORM_INT8, _types.SNORM_INT16)
 _INTEGERS = (
@@ -33,7 +33,7 @@ _BYTES = (
 )  # fmt: skip
 _ALL = (*_NORMALIZED, *_INTEGERS, *_FLOATS)
 
-#: channel order: (types that it is had with, places of the components in a pixel)
+#: by channel order: (the types that it goes with, places of the components in a pixel)
 _ORDERS: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {
     _orders.RGBA: (_ALL, (0, 1, 2, 3)),
     _orders.BGRA: (_BYTES, (2, 1, 0, 3)),
@@ -68,7 +68,7 @@ _DTYPES: dict[int, Any] = {
 def formats(kind: int, *, only_read: bool) -> list[tuple[int, int]]:
     """(order, type) of every format for images of that CL_MEM_OBJECT_ type.
 
-    sRGB is only read by kernels, depth is for images with two dimensions.
+    Kernels only read sRGB; depth is for images with two dimensions.
     """
     return [
         (order, data_type)
@@ -80,7 +80,7 @@ def formats(kind: int, *, only_read: bool) -> list[tuple[int, int]]:
 
 
 def is_format(order: int, data_type: int) -> bool:
-    """Whether these are a channel order and a channel type at all, whatever device has them."""
+    """Whether these are a channel order and a channel type at all, on any device."""
     return 0x10B0 <= order <= 0x10C3 and 0x10D0 <= data_type <= 0x10E0
 
 
@@ -93,7 +93,7 @@ def pixel_nbytes(order: int, data_type: int) -> int:
 
 
 def encode(order: int, data_type: int, color: npt.NDArray[Any]) -> bytes:
-    """A pixel of four components: float32 numbers, of integer types int32 or uint32 numbers."""
+    """A pixel of four components: numbers of type float32, or int32 or uint32 for integer formats."""
     components: npt.NDArray[Any] = color[list(_ORDERS[order][1])]
     kind = np.dtype(_DTYPES[data_type])
     with np.errstate(over="ignore", invalid="ignore"):

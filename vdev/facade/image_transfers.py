@@ -1,7 +1,7 @@
 """Transfers of images: read, write, copy, fill and map (specification 5.3.3 to 5.3.6).
 
-Decides whether a call is valid before anything is submitted, and which bytes of the image's buffer a box of pixels is.
-A box without pixels is not an error, as natively: nothing is done.
+Decides whether a call is valid before anything is submitted, and which bytes of the image's buffer a box of pixels
+covers. A box without pixels is not an error, as natively: nothing is done.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _start(memory: ImageMemory, origin: Triple) -> int:
 
 
 def _layout(shape: Triple, start: int, pitches: Pitches, host_pitches: Pitches) -> Layout:
-    """A box, as few rows as can be: those that follow each other on both sides are one."""
+    """A box in as few rows as possible: rows that follow each other on both sides become one."""
     slices, rows, nbytes = shape
     if rows > 1 and pitches[1] == host_pitches[1] == nbytes:
         rows, nbytes = 1, rows * nbytes
@@ -97,7 +97,7 @@ def _move_pixels(
     wait_for: WaitList,
     is_blocking: Any,
 ) -> Event:
-    """Between a box of pixels and host memory. `box`: origin, region, row and slice pitch of the host's."""
+    """Move a box of pixels to or from host memory. `box`: origin, region, and the host's row and slice pitch."""
     call.check_blocking(is_blocking)
     call.check_queue(queue)
     check_type(call.function, mem, Image)
@@ -115,7 +115,7 @@ def _move_pixels(
         shape = (region[2], region[1], region[0] * memory.element_nbytes)
         pitches = _host_pitches(call, memory, region, given)
         if (shape[0] - 1) * pitches[0] + (shape[1] - 1) * pitches[1] + shape[2] > host.size:
-            # beyond the host memory a driver cannot check, and would corrupt it
+            # a driver cannot check beyond the host memory, and would corrupt it
             call.fail(status.INVALID_VALUE)
         layout = _layout(shape, _start(memory, origin), memory.pitches, pitches)
     after = call.after(queue, wait_for)
@@ -155,7 +155,7 @@ def _enqueue_write_image(
 
 
 def _copy(source: tuple[Any, int, Pitches], target: tuple[Any, int, Pitches], shape: Triple) -> CopyBuffer:
-    """A copy of a box; each side is its memory, the box's first byte and its pitches."""
+    """Copy a box; each side is given by its memory, the box's first byte and its pitches."""
     layout = _layout(shape, source[1], source[2], target[2])
     return CopyBuffer(
         source[0].buffer, target[0].buffer, layout.shape, source[1], layout.buffer_pitches, target[1],
@@ -202,7 +202,7 @@ def _copy_with_buffer(
     box: tuple[Any, Any, Any],
     wait_for: WaitList,
 ) -> Event:
-    """Between an image's box and consecutive bytes of a buffer. `box`: origin, region, offset."""
+    """Copy between an image's box and consecutive bytes of a buffer. `box`: origin, region, offset."""
     call.check_queue(queue)
     after = call.after(queue, wait_for)
     origin, region = _triples(call, box[0], box[1])
@@ -267,7 +267,7 @@ def enqueue_fill_image(
     memory = _image(call, queue, mem)
     _check_box(call, memory, start, box)
     if components_of.size < (4 if memory.order == DEPTH else 16):
-        call.fail(status.INVALID_VALUE)  # natively read beyond its end
+        call.fail(status.INVALID_VALUE)  # natively it is read beyond its end
     command: Command = NOTHING
     if 0 not in box:
         values = np.zeros(4, color_dtype(memory.data_type))
@@ -278,7 +278,7 @@ def enqueue_fill_image(
 
 
 def _image(call: Call, queue: CommandQueue, holder: Any) -> ImageMemory:
-    """The memory object where it is an image."""
+    """The memory object, if it is an image."""
     (memory,) = call.memories(queue, holder)
     if not isinstance(memory, ImageMemory):
         call.fail(status.INVALID_MEM_OBJECT)
@@ -286,7 +286,7 @@ def _image(call: Call, queue: CommandQueue, holder: Any) -> ImageMemory:
 
 
 def _filling(memory: ImageMemory, pixel: bytes, origin: Triple, box: Triple) -> Fill | Write:
-    """Consecutive pixels are filled where they are; a box with gaps is written."""
+    """Consecutive pixels are filled in place; a box with gaps is written."""
     row = box[0] * memory.element_nbytes
     layout = _layout((box[2], box[1], row), _start(memory, origin), memory.pitches, (row * box[1], row))
     if layout.is_contiguous:
@@ -309,7 +309,7 @@ def enqueue_map_image(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> tuple[Any, Event, int, int]:
-    """An array that begins at the box's first pixel, the event, and the row and slice pitch of what is mapped."""
+    """An array that begins at the box's first pixel, the event, and the row and slice pitch of the mapping."""
     call = MAP_IMAGE
     call.check_queue(queue)
     bits = as_int(call.function, flags)
@@ -336,7 +336,7 @@ def enqueue_map_image(
 
 
 def mapping(memory: ImageMemory, flags: int, origin: Triple, box: Triple) -> Map:
-    """The bytes from the box's first to its last: what lies between its rows must be there after the mapping."""
+    """The bytes from the box's first to its last: what lies between its rows must still be there after the mapping."""
     row = box[0] * memory.element_nbytes
     layout = _layout((box[2], box[1], row), _start(memory, origin), memory.pitches, (row * box[1], row))
     plane, step = memory.pitches

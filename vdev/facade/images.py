@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vdev.session.session import VirtualBuffer
 
 _kinds = native.mem_object_type
-#: types of images and how many numbers place a pixel in them, layers included
+#: by type of image: how many numbers name a pixel, layers included
 AXES = {
     _kinds.IMAGE1D: 1,
     _kinds.IMAGE1D_BUFFER: 1,
@@ -51,7 +51,7 @@ _FROM_BUFFER = (_kinds.IMAGE1D_BUFFER, _kinds.IMAGE2D)
 
 
 class Written:
-    """What of a descriptor can only be written."""
+    """The fields of a descriptor that can be written but not read."""
 
     __slots__ = ("buffer", "pitches", "shape")
 
@@ -106,8 +106,8 @@ class ImageDescriptor:
 
 
 class ImageMemory(Memory):
-    """An image's memory object. `shape` is width, height and depth in pixels, of what the image lacks 1; layers are
-    its depth. Pitches are in bytes.
+    """An image's memory object. `shape` is width, height and depth in pixels, 1 for each that the image lacks; layers
+    count as depth. Pitches are in bytes.
     """
 
     __slots__ = ("data_type", "element_nbytes", "order", "pack", "row_pitch", "shape", "slice_pitch", "type")
@@ -121,7 +121,7 @@ class ImageMemory(Memory):
         parent: Memory | None = None,
         hostbuf: Any = None,
     ) -> None:
-        """`memory`: the session's buffer, the first pixel's byte in it and the number of bytes."""
+        """`memory`: the session's buffer, the offset of the first pixel, and the number of bytes."""
         self.type = layout.type
         self.order, self.data_type = layout.order, layout.data_type
         self.element_nbytes = layout.element_nbytes
@@ -131,7 +131,7 @@ class ImageMemory(Memory):
 
     @property
     def extent(self) -> tuple[int, int, int]:
-        """Pixels along the axes of an origin and a region: layers come after the last dimension."""
+        """The number of pixels along each axis of an origin and a region; layers come after the last dimension."""
         width, height, depth = self.shape
         return (width, depth, 1) if self.type == _kinds.IMAGE1D_ARRAY else (width, height, depth)
 
@@ -143,7 +143,7 @@ class ImageMemory(Memory):
         return self.slice_pitch, self.row_pitch
 
     def descriptor(self) -> bytes:
-        """What kernels get in addition to the memory."""
+        """What kernels get besides the memory."""
         count = channel_count(self.order)
         return pack_descriptor(
             self.shape,
@@ -223,7 +223,7 @@ class Image(MemoryObject):
 
     @staticmethod
     def _custom_init(h: Image, context: Context, flags: int, format: Any, *args: Any, **kwargs: Any) -> None:
-        """clCreateImage: (descriptor, hostbuf). The native overload for devices below OpenCL 1.2 is not needed."""
+        """clCreateImage: (descriptor, hostbuf). The native overload for devices older than OpenCL 1.2 is not needed."""
         check_type("_custom_init", h, Image)
         check_type("_custom_init", context, Context)
         bits = as_int("_custom_init", flags)
@@ -235,7 +235,7 @@ class Image(MemoryObject):
 
     @property
     def image(self) -> Image:
-        """The group of attributes that images had in older PyOpenCL; its tests still ask for it."""
+        """The group of attributes that images had in older versions of PyOpenCL, whose tests still use it."""
         return self
 
     def get_image_info(self, arg: int, /) -> Any:
@@ -255,7 +255,7 @@ def _create(context: Context, flags: int, format: Any, desc: ImageDescriptor, ho
     if hostbuf is not None:
         host = as_bytes(hostbuf, writable=bool(flags & USE_HOST_PTR and flags & (READ_WRITE | WRITE_ONLY)))
     check_flags("clCreateImage", flags)
-    if flags & native.mem_flags.KERNEL_READ_AND_WRITE:  # only a question about formats
+    if flags & native.mem_flags.KERNEL_READ_AND_WRITE:  # it only asks about formats
         _refuse(status.INVALID_VALUE)
     order, data_type = format.channel_order, format.channel_data_type
     if not is_format(order, data_type):
@@ -280,7 +280,7 @@ def _create(context: Context, flags: int, format: Any, desc: ImageDescriptor, ho
 
 
 def _own(context: Context, flags: int, layout: Layout, host: Bytes | None, hostbuf: Any) -> ImageMemory:
-    """An image with memory of its own, or the program's."""
+    """An image with its own memory, or the program's."""
     if layout.nbytes > state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:
         _refuse(status.INVALID_IMAGE_SIZE)
     flags = flags or READ_WRITE
@@ -290,7 +290,7 @@ def _own(context: Context, flags: int, layout: Layout, host: Bytes | None, hostb
         return ImageMemory(context, flags, (buffer, 0, layout.nbytes), layout)
     if host.size < layout.least_nbytes:
         fail("Image", status.INVALID_VALUE, "buffer too small")
-    host = host[: layout.nbytes]  # what lies behind the last row's last pixel need not be there
+    host = host[: layout.nbytes]  # nothing needs to follow the last row's last pixel
     if flags & COPY_HOST_PTR:
         bring_home(session, host)
         buffer = session.create_filled(host.size, host)
@@ -311,7 +311,7 @@ def _from_buffer(context: Context, flags: int, layout: Layout, source: MemoryObj
         and layout.row_pitch % 64
         and layout.row_pitch // layout.element_nbytes % 32
     ):
-        _refuse(status.INVALID_IMAGE_DESCRIPTOR)  # CL_DEVICE_IMAGE_PITCH_ALIGNMENT of CPUs, and of GPUs
+        _refuse(status.INVALID_IMAGE_DESCRIPTOR)  # CL_DEVICE_IMAGE_PITCH_ALIGNMENT of CPUs and of GPUs
     if flags & (USE_HOST_PTR | ALLOC_HOST_PTR | COPY_HOST_PTR):
         _refuse(status.INVALID_VALUE)
     every = READ_ONLY | WRITE_ONLY | READ_WRITE
@@ -358,7 +358,7 @@ _QUERIES: dict[int, Any] = {
 
 
 def has_slices(memory: ImageMemory) -> bool:
-    """Whether a slice pitch means something for the image."""
+    """Whether the image has slices, so that a slice pitch means something."""
     return memory.type == _kinds.IMAGE3D or memory.type in _ARRAYS
 
 
@@ -385,7 +385,7 @@ _MODES = (
     _addressing.NONE, _addressing.CLAMP_TO_EDGE, _addressing.CLAMP, _addressing.REPEAT,
     _addressing.MIRRORED_REPEAT,
 )  # fmt: skip
-#: properties of a sampler: values that are allowed, and the default (clCreateSamplerWithProperties)
+#: properties of a sampler: the values allowed, and the default (clCreateSamplerWithProperties)
 _SAMPLER: dict[int, tuple[tuple[int, ...], int]] = {
     _properties.NORMALIZED_COORDS: ((0, 1), 1),
     _properties.ADDRESSING_MODE: (_MODES, _addressing.CLAMP),
@@ -395,7 +395,7 @@ _SAMPLER: dict[int, tuple[tuple[int, ...], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class SamplerState:
-    """A sampler's context, its properties as the program gave them, those it has, and what a kernel gets."""
+    """A sampler's context, its properties as the program gave them, those in effect, and what a kernel gets."""
 
     context: Context
     given: Sequence[int]
@@ -440,7 +440,7 @@ class Sampler(Handle):
 
 
 def _sampler_state(context: Context, properties: list[int]) -> SamplerState:
-    """Of a list of properties and their values in turn, which ends with a zero or where it ends."""
+    """From a list of properties and their values in turn, which may end with a zero."""
     given: dict[int, int] = {}
     numbers = iter(properties)
     for name in numbers:

@@ -50,12 +50,12 @@ class _Unset:
 
 UNSET = _Unset()
 
-#: kept arguments whose memory a launch captures
+#: kept arguments of which a launch captures the memory
 _OBJECTS = frozenset((Memory, SVMArgument))
 
 
 class KernelState:
-    """A kernel and the values of its arguments: what a launch captures, and what it remembers of the last one."""
+    """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
 
     __slots__ = (
         "allows_partial_groups", "args", "context", "converters", "converting", "has_local", "images", "is_ready", "kernel",
@@ -70,26 +70,26 @@ class KernelState:
         infos = kernel.declared.args
         self.args: list[Kept | _Unset] = [UNSET] * len(infos)
         self.converters: list[Converter] = [self._converter(info) for info in infos]
-        #: by argument: what has made of its value what is kept, and does so of others of the type
+        #: by argument: the function that converted its value, which also converts others of the type
         self.converting: list[Callable[[Any], Kept]] = [refuse] * len(infos)
-        #: arguments that may be buffers
+        #: arguments that can be buffers
         self.pointers = frozenset(
             index for index, info in enumerate(infos) if info.kind in ("global", "constant")
         )
-        self.images = kernel.images  #: arguments whose descriptors a launch takes besides
+        self.images = kernel.images  #: arguments whose descriptors a launch passes as well
         #: by argument: bytes of a value
         self.nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
         self.is_ready = not infos  #: whether every argument has been set
         self.has_local = any(info.kind == "local" for info in infos)
-        #: arguments that may be local memory
+        #: arguments that can be local memory
         self.locals = tuple(index for index, info in enumerate(infos) if info.kind in ("local", "unknown"))
-        self.known_to_fit = -1  #: bytes of local arguments that launches have been found to have room for
+        self.known_to_fit = -1  #: bytes of local arguments that are known to fit
         self.allows_partial_groups = _allows_partial_groups(made_of)
-        #: index spaces of earlier launches that were found valid, by the sizes as the program gave them
+        #: index spaces of earlier launches that were found valid, by the sizes that the program gave
         self.ndranges: dict[Any, NDRange | None] = {}
-        #: takes the next call, if it is like the last one: not any longer once an argument is set otherwise
+        #: takes the next call if it is like the last one; None once an argument has been set in another way
         self.repeat: Repeat | None = None
-        #: what makes the last launch again: not any longer once an argument has changed
+        #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
 
     def _converter(self, info: ArgInfo) -> Converter:
@@ -102,7 +102,7 @@ class KernelState:
         self.repeat = self.repetition = None
 
     def capture(self, routine: str) -> tuple[Argument, ...]:
-        """The arguments as they are now; INVALID_KERNEL_ARGS where one was never set, or released since."""
+        """The arguments as they are now; INVALID_KERNEL_ARGS if one has never been set, or has been released since."""
         if not self.is_ready:
             if UNSET in self.args:
                 fail(routine, status.INVALID_KERNEL_ARGS)
@@ -111,7 +111,7 @@ class KernelState:
             if self.images:
                 return self._capture_images()
             return tuple([arg.argument if type(arg) in _OBJECTS else arg for arg in self.args])  # type: ignore[misc, union-attr]
-        except AttributeError:  # a memory object without its argument: the last reference is gone
+        except AttributeError:  # a memory object without its argument: its last reference is gone
             fail(routine, status.INVALID_KERNEL_ARGS)
 
     def _capture_images(self) -> tuple[Argument, ...]:
@@ -226,7 +226,7 @@ class Kernel(Handle):
                 converter = converting[index] = converters[index]
                 memory = value._vdev_state if type(value) is Buffer and index in pointers else None
                 if memory is not None and memory.references > 0 and memory.context is context:
-                    args[index] = memory  # what the converter would give
+                    args[index] = memory  # what the converter would return
                 else:
                     args[index] = converter(value)
         except Exception as error:
@@ -374,6 +374,9 @@ class Kernel(Handle):
         fail("clGetKernelSubGroupInfo", status.INVALID_OPERATION)
 
     # }}}
+
+
+ProgramState.kernel_class = Kernel
 
 
 def _allows_partial_groups(program: ProgramState) -> bool:

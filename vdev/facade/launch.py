@@ -1,8 +1,8 @@
 """Launches: `enqueue_nd_range_kernel`.
 
-Decides whether an index space is valid (specification 5.10) and which work-group size stands for "you
-choose". Everything is checked before anything is submitted. An index space found valid once is remembered
-with the kernel; numbers of another type that equal the remembered ones then pass as well.
+Decides whether an index space is valid (specification 5.10), and which work-group size is used when the program gives
+none. Everything is checked before anything is submitted. An index space once found valid is remembered with the
+kernel; numbers of another type that equal the remembered ones then pass as well.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ two of the sources (C99 6.2.2). It never decides whether the joined text is vali
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ class LinkFailure(Exception):
 class Declaration:
     """One top-level declaration of a source.
 
-    `private`: names it declares that no other source can mean, `public` the others; `uses`: where its text has
+    `private`: names that it declares and no other source can mean, `public` the others; `uses`: where its text has
     private names of its source, in ascending order.
     """
 
@@ -79,7 +78,9 @@ def compile_object(
     source: str, options: Sequence[str], headers: Mapping[str, str], workers: Sequence[Any]
 ) -> CompiledObject:
     """Parse `source` with `headers` (name: text) in reach of its includes; LinkFailure where that fails."""
-    # these load sympy and libclang: only programs that compile separately pay
+    import tempfile  # most programs link nothing
+
+    # loads sympy and libclang: only programs that compile separately pay for that
     from vdev.session.programs import common_target, without_preprocessor_options
     from vdev.translators.frontend.options import quote_option
     from vdev.translators.frontend.source import CompileError, parse_program
@@ -131,7 +132,7 @@ class _Names:
         self._data = None if text.isascii() else text.encode()
         #: where function bodies end, as positions after the brace
         self.function_ends: set[int] = set()
-        #: (position, name, whether private)
+        #: (position, name, whether it is private)
         self.declared: list[tuple[int, str, bool]] = []
         #: (position, private name)
         self.uses: list[tuple[int, str]] = []
@@ -147,11 +148,11 @@ class _Names:
                 self._look_for_uses(cursor, private)
 
     def _position(self, offset: int) -> int:
-        """clang counts bytes."""
+        """The character at that position: clang counts bytes."""
         return offset if self._data is None else len(self._data[:offset].decode())
 
     def _named_at(self, cursor: Any, name: str) -> int | None:
-        """Where `name` stands for `cursor`; None where the text has something else there."""
+        """Where the text has `name` for `cursor`; None if it has something else there."""
         if not name or cursor.location.file is None:
             return None
         at = self._position(cursor.location.offset)
@@ -185,7 +186,7 @@ _REFERENCES = ("DECL_REF_EXPR", "TYPE_REF")
 
 
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.]+|\S""")
-#: what may hold brackets that are not the program's structure: directives, strings, characters
+#: what may contain brackets that are not part of the program's structure: directives, strings, characters
 _OPAQUE = re.compile(
     r"""^[ \t]*\#(?:[^\n\\]|\\.)*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.MULTILINE | re.DOTALL
 )
@@ -227,8 +228,8 @@ def link_objects(objects: Sequence[CompiledObject]) -> CompiledObject:
 def _told_apart(
     item: CompiledObject, seen: Mapping[str, Declaration], others: Sequence[Declaration], number: int
 ) -> Sequence[Declaration]:
-    """The declarations of `item` with other names for what is private to it and means something else in
-    `seen`, or has the name of what others share.
+    """The declarations of `item`, with new names for private things whose names mean something else in `seen` or are
+    shared by other sources.
     """
     taken = {name for other in others for name in other.public}
     taken |= {name for other in seen.values() for name in other.private}
@@ -249,7 +250,7 @@ def _told_apart(
 
 
 def _fresh(names: Collection[str], others: Sequence[Declaration], number: int) -> Iterator[str]:
-    """A name for each of `names`, sorted, that nobody has."""
+    """An unused name for each of `names`, which are sorted."""
     used = {name for other in others for name in (*other.private, *other.public)}
     for name in sorted(names):
         new = f"{name}__{number}"

@@ -1,7 +1,7 @@
 """Mapping buffers into host memory (specification 5.4.2).
 
-A mapping is a view of the buffer's home: two mappings, or a mapping and the program's own USE_HOST_PTR
-memory, are one memory, as natively. What must move first is decided below.
+A mapping is a view of the buffer's home: two mappings, or a mapping and the program's own USE_HOST_PTR memory, are
+the same memory, as natively. What must move first is decided by the layers below.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vdev.session.commands import Map, Unmap
 
 
 class MemoryMap:
-    """A mapping, the `.base` of the array that the program works with. Ends when released or dropped."""
+    """A mapping, the `.base` of the array that the program works with. It ends when it is released or dropped."""
 
     _valid = False
 
@@ -83,8 +83,8 @@ def map_home(
     after: Sequence[Any],
     is_blocking: bool,
 ) -> tuple[Any, Event]:
-    """Map what `command` says: the array with that shape, type and strides over the object's home from the mapping's
-    first byte on, and the mapping's event.
+    """Map what `command` says: the array with that shape, type and strides over the object's home, beginning at the
+    mapping's first byte; and the mapping's event.
     """
     if is_blocking and not after:
         state_of(queue).session.moves.calm(command.nbytes)
@@ -108,7 +108,7 @@ def enqueue_map_buffer(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> tuple[Any, Event]:
-    """An array over `offset` bytes and on of the buffer, and the mapping's event."""
+    """An array over the buffer's bytes from `offset` on, and the mapping's event."""
     call = MAP_BUFFER
     bits, start = as_int(call.function, flags), as_int(call.function, offset)
     call.check_blocking(is_blocking)
@@ -132,7 +132,7 @@ def enqueue_map_buffer(
 
 
 def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, nbytes: int) -> None:
-    """An array with the program's strides must stay inside the buffer."""
+    """Check that an array with the program's strides stays inside the buffer."""
     if len(strides) != len(shape):
         raise ValueError("strides, if given, must be the same length as shape")
     if 0 in shape:

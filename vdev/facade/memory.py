@@ -39,7 +39,7 @@ _HOST_ACCESS = HOST_WRITE_ONLY | HOST_READ_ONLY | HOST_NO_ACCESS
 _HOST_POINTER = USE_HOST_PTR | ALLOC_HOST_PTR | COPY_HOST_PTR
 _KNOWN_FLAGS = _ACCESS | _HOST_ACCESS | _HOST_POINTER | _mem.KERNEL_READ_AND_WRITE
 
-_MOST = 2**64 - 1  #: flags and bytes that the native module takes
+_MOST = 2**64 - 1  #: the largest number that the native module takes for flags and sizes
 
 BUFFER_TYPE = native.mem_object_type.BUFFER
 
@@ -48,9 +48,7 @@ _lock = threading.RLock()
 
 
 class Memory(Numbered):
-    """A buffer or a part of one. `argument` is what a launch captures; `references` counts wrappers and sub-
-    buffers.
-    """
+    """A buffer or a part of one. `argument` is what a launch captures; `references` counts wrappers and sub-buffers."""
 
     __slots__ = (
         "__weakref__",
@@ -102,8 +100,10 @@ class Memory(Numbered):
             self.references += 1
 
     def release(self) -> None:
-        """Drop one reference. With the last one go the session's buffer and the argument: commands on their
-        way hold the buffer themselves, kernels do not.
+        """Drop one reference.
+
+        With the last one go the session's buffer and the argument: commands under way hold the buffer themselves,
+        kernels do not.
         """
         with _lock:
             self.references -= 1
@@ -190,7 +190,7 @@ class MemoryObject(MemoryObjectHolder):
         self._vdev_state.release()
 
     def _vdev_give_up(self) -> Memory:
-        """The memory object; the reference is the caller's from now on."""
+        """The memory object; from now on the reference is the caller's."""
         self._valid = False
         return self._vdev_state
 
@@ -289,12 +289,12 @@ def _count(flags: int, group: int) -> int:
     return bin(flags & group).count("1")
 
 
-#: flags that go together, as far as programs have used them
+#: combinations of flags that programs have used and that are valid
 _fitting: set[int] = set()
 
 
 def check_flags(routine: str, flags: int) -> None:
-    """Flags that do not go together (table "List of supported memory flag values")."""
+    """INVALID_VALUE for flags that do not go together (table "List of supported memory flag values")."""
     if flags in _fitting:
         return
     if flags & ~_KNOWN_FLAGS or _count(flags, _ACCESS) > 1 or _count(flags, _HOST_ACCESS) > 1:
@@ -319,13 +319,13 @@ def create_memory(
     context: Context, flags: int, nbytes: int, host: Bytes | None = None, hostbuf: Any = None
 ) -> Memory:
     """A new memory object, filled from `host` if the flags say so."""
-    flags = flags or READ_WRITE  # reported so; other flags without any of access stay as they are
+    flags = flags or READ_WRITE  # reported so; without an access flag, other flags stay as they are
     session = state_of(context).session
     if host is None:
         return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes)
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
-        # the program's memory is the buffer's home: both are seen as one
+        # the program's memory is the buffer's home: the program sees both as one
         place = shared_place(host) or (session.create_buffer(nbytes, host), 0)
         return Memory(context, flags, *place, nbytes, hostbuf=hostbuf)
     bring_home(session, host)

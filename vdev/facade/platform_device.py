@@ -61,7 +61,7 @@ class PlatformState:
         return self.session
 
     def devices_of_type(self, device_type: int) -> list[Device]:
-        """The device where it is of one of those types."""
+        """The device, if it is of one of those types."""
         is_wanted = device_type & (state_of(self.device).values["TYPE"] | _TYPE_DEFAULT)
         return [self.device] if is_wanted else []
 
@@ -137,13 +137,14 @@ _DEVICE_QUERIES = _names(native.device_info)
 
 
 def _copied(value: Any) -> Any:
-    """Natively every query makes a new list."""
+    """A new list for every query, as natively."""
     return list(value) if isinstance(value, list) else value
 
 
 def get_platform() -> Platform:
-    """The platform; starts the session where it has not been. Raises what the session raises where no worker
-    can be had.
+    """The platform; starts the session if it has not been started.
+
+    Raises what the session raises if there are no workers.
     """
     with _lock:
         return _make_platform()
@@ -166,8 +167,8 @@ def _open_session() -> Session:
     try:
         return get_session()
     except NoWorkers as error:
-        # Natively there is no platform then, and PyOpenCL says what to install, without the text of ours. Where the
-        # switch names what is not there, another status lets that through.
+        # Natively there is then no platform, and PyOpenCL says what to install, without our message. If the switch
+        # names workers that do not exist, another status lets our message through.
         named = bool(os.environ.get(switches.WORKERS.name))
         if not named:
             _say_once(str(error))
@@ -176,7 +177,7 @@ def _open_session() -> Session:
 
 
 def _lost() -> Exception:
-    """The error of everything that uses a context in a forked child of the process that has made it."""
+    """The error that every use of a context gives in a forked child of the process that made it."""
     text = "the context belongs to the parent process; a forked child has to create its own"
     return make_error("fork", status.INVALID_CONTEXT, text)
 

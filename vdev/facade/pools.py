@@ -1,7 +1,7 @@
 """Allocators and memory pools, which the native module has in C++.
 
-A pool keeps blocks that were given back in bins of similar size and hands them out again. The bins, the
-counters and what happens when memory runs out follow the native pool; blocks are `memory.Memory` objects.
+A pool keeps blocks that were given back in bins of similar size and hands them out again. The bins, the counters and
+the behaviour when memory runs out follow the native pool; blocks are `memory.Memory` objects.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from vdev.facade.queue import CommandQueue
 class Source(Protocol):
     """Where a pool gets its blocks."""
 
-    is_deferred: bool  #: whether memory that cannot be had shows later
+    is_deferred: bool  #: whether missing memory is only noticed later
 
     def allocate(self, nbytes: int) -> Any:
-        """A new block; None for nothing."""
+        """A new block; None for zero bytes."""
 
 
 class BufferSource:
@@ -80,7 +80,7 @@ class AllocatorBase:
 
 
 class DeferredAllocator(AllocatorBase):
-    """Allocates from a context; memory that cannot be had shows later."""
+    """Allocates from a context; missing memory is only noticed later."""
 
     def __init__(self, queue: Context, mem_flags: int = READ_WRITE) -> None:
         check_type("__init__", queue, Context)
@@ -96,7 +96,7 @@ class ImmediateAllocator(AllocatorBase):
 
 
 class _TestSource:
-    """Blocks that are nothing, for tests of the pool's arithmetic."""
+    """Blocks without memory, for tests of the pool's arithmetic."""
 
     is_deferred = False
 
@@ -105,7 +105,9 @@ class _TestSource:
 
 
 class Blocks:
-    """The blocks of a pool: bins, counters and the hand-out; one lock, since programs share pools between threads."""
+    """The blocks of a pool: bins, counters and handing out. It has one lock, since programs share pools between
+    threads.
+    """
 
     def __init__(self, source: Source, leading_bits: int) -> None:
         self._source = source
@@ -113,7 +115,9 @@ class Blocks:
         self._bins: dict[int, list[Any]] = {}
         self.held = self.active = 0  #: blocks
         self.managed_nbytes = self.active_nbytes = 0
-        self.trace = 0  #: whether it says what it does, once for each time that somebody asked for that
+        self.trace = (
+            0  #: how often tracing has been asked for: the pool says what it does while that is not 0
+        )
         self._is_holding = True
         self._lock = threading.RLock()
 
@@ -131,7 +135,7 @@ class Blocks:
         return (head + 1 << shift) - 1 if shift >= 0 else head >> -shift
 
     def take(self, nbytes: int) -> Any:
-        """A block for `nbytes` bytes; MemoryError when the pool has given back all it held and there still is
+        """A block for `nbytes` bytes; MemoryError if the pool has given back all that it held and there still is
         none.
         """
         with self._lock:
@@ -196,7 +200,7 @@ class Blocks:
                 _release(block)
 
     def _free_one(self) -> bool:
-        """Give back one held block, of the largest there are."""
+        """Give back one held block, one of the largest."""
         for number in sorted(self._bins, reverse=True):
             if self._bins[number]:
                 self._drop(number)
@@ -225,7 +229,7 @@ class Blocks:
             print(f"[pool] {text}")
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # with the pool's last block: those in use keep it
+        # with the pool's last block: blocks in use keep it alive
         if is_ending():
             return
         for blocks in self._bins.values():
@@ -295,7 +299,7 @@ def _release(block: Any) -> None:
 class PooledBuffer(MemoryObjectHolder):
     """A block of a pool, given back when released or dropped."""
 
-    _vdev_state: Any = None  #: the block while there is one
+    _vdev_state: Any = None  #: the block, as long as there is one
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("pyopencl._cl.PooledBuffer: no constructor defined!")
@@ -350,5 +354,5 @@ class _TestMemoryPool(_Pool):
     def allocate(self, arg: int, /) -> None:
         nbytes = as_int("allocate", arg)
         block = self._vdev_state.take(nbytes)
-        # natively the block's wrapper is never made, so that it stays in use
+        # natively the block's wrapper is never made, so the block stays in use
         return block  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ A program object follows the states of the specification; compiling is the sessi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from weakref import WeakSet
 
 from vdev.facade.context import Context
@@ -17,7 +17,6 @@ from vdev.facade.hostbuf import as_bytes
 from vdev.facade.platform_device import Device
 
 if TYPE_CHECKING:
-    from vdev.facade.kernel import Kernel
     from vdev.facade.linking import CompiledObject
     from vdev.session.programs import SessionProgram
 
@@ -30,17 +29,18 @@ _OUTDATED = ("-cl-strict-aliasing",)
 
 
 def option_words(options: bytes) -> list[str]:
-    """A build's options as words, quoted where that is needed, less hints of OpenCL 1.0 that later compilers refuse."""
+    """A build's options as words, quoted if necessary, without hints of OpenCL 1.0 that later compilers refuse."""
+    # loaded together with the other users of the translators
     from vdev.translators.frontend.options import (
         quote_option,
         split_options,
-    )  # with the other users of translators
+    )
 
     return [quote_option(word) for word in split_options(options.decode()) if word not in _OUTDATED]
 
 
 def check_devices(devices: Iterable[Device] | None) -> None:
-    """A list of devices to build for: there is only one."""
+    """Check a list of devices to build for: there is only one device."""
     if devices is None:
         return
     for device in devices:
@@ -51,18 +51,22 @@ def check_devices(devices: Iterable[Device] | None) -> None:
 class ProgramState:
     """A program in one of the states of the specification: what it is made from, and the result of its build."""
 
+    kernel_class: ClassVar[Any]  #: `Kernel`, which is in a module above
+
     def __init__(self, context: Context) -> None:
         self.context = context
         self.source = _UNKNOWN_SOURCE
         self.kind = native.program_kind.UNKNOWN
         self.built: SessionProgram | None = None  #: the executable
-        self.compiled: CompiledObject | None = None  #: what compile and link -create-library make
-        self.loaded: tuple[str | bytes, tuple[str, ...]] | None = None  #: source and options out of a binary
+        self.compiled: CompiledObject | None = None  #: the results of compile and of link -create-library
+        self.loaded: tuple[str | bytes, tuple[str, ...]] | None = (
+            None  #: source and options taken from a binary
+        )
         self.binary = b""  #: that binary
-        self.il: bytes | None = None  #: the program where it is in an intermediate language
+        self.il: bytes | None = None  #: the program, if it is in an intermediate language
         self.status, self.binary_type = _NONE, _TYPE_NONE
         self.options, self.log = "", ""
-        self.kernels: WeakSet[Kernel] = WeakSet()
+        self.kernels: WeakSet[Handle] = WeakSet()  #: those that have been made and still exist
 
     def load(self, binary: bytes) -> None:
         """Take the program out of a binary."""
@@ -88,14 +92,14 @@ class ProgramState:
         self.status, self.binary_type = _SUCCESS, binary_type
 
     def fail_build(self, routine: str, code: int, log: str) -> NoReturn:
-        """It failed, with that in its log."""
+        """The build failed, with this log."""
         self.built, self.compiled = None, None
         self.log = log
         self.status, self.binary_type = _ERROR, _TYPE_NONE
         fail(routine, code)
 
     def executable(self, routine: str, code: int = status.INVALID_PROGRAM_EXECUTABLE) -> SessionProgram:
-        """What was built; the error `code` where nothing was."""
+        """The executable; the error `code` if nothing has been built."""
         if self.built is None:
             fail(routine, code)
         return self.built
@@ -105,7 +109,7 @@ class ProgramState:
         return list(self.executable("clGetProgramInfo").kernels)
 
     def binaries(self) -> list[bytes]:
-        """One, for the only device; empty if there is none."""
+        """One for the only device; empty if there is none."""
         return [self.binary if self.built is None else self.built.binary]
 
 
@@ -149,8 +153,8 @@ class _Program(Handle):
     # {{{ build
 
     def _build(self, options: bytes = b"", devices: Sequence[Device] | None = None) -> None:
-        """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE and clang's messages in the log where the
-        source is wrong.
+        """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE, and clang's messages in the log, if the source is
+        wrong.
         """
         from vdev.errors import BuildError
 
@@ -182,7 +186,7 @@ class _Program(Handle):
         headers: Iterable[tuple[str, _Program]] = (),
     ) -> None:
         """clCompileProgram: check the source and keep it, preprocessed, for a link."""
-        from vdev.facade.linking import LinkFailure, compile_object  # few programs do
+        from vdev.facade.linking import LinkFailure, compile_object  # few programs need it
 
         routine = "clCompileProgram"
         check_type("compile", options, bytes)
@@ -215,7 +219,7 @@ class _Program(Handle):
     ) -> _Program:
         """clLinkProgram: an executable, or a library with `-create-library`, of compiled programs."""
         from vdev.errors import BuildError
-        from vdev.facade.linking import link_objects  # few programs do
+        from vdev.facade.linking import link_objects  # few programs need it
 
         routine = "clLinkProgram"
         check_type("link", context, Context)
@@ -245,7 +249,7 @@ class _Program(Handle):
         return linked
 
     def set_specialization_constant(self, spec_id: int, buffer: Any) -> None:
-        """Only programs of an intermediate language have them, and the device takes none."""
+        """Only programs in an intermediate language have such constants, and the device takes none."""
         as_int("set_specialization_constant", spec_id, 0, 2**32 - 1)
         as_bytes(buffer)
         fail("clSetProgramSpecializationConstant", status.INVALID_PROGRAM)
@@ -278,11 +282,9 @@ class _Program(Handle):
             return 0
         fail("Program.get_build_info", status.INVALID_VALUE)
 
-    def all_kernels(self) -> list[Kernel]:
-        from vdev.facade.kernel import Kernel  # kernels import programs
-
+    def all_kernels(self) -> list[Any]:
         built = self._vdev_state.executable("clCreateKernelsInProgram")
-        return [Kernel(self, name) for name in built.kernels]
+        return [ProgramState.kernel_class(self, name) for name in built.kernels]
 
     # }}}
 

@@ -1,6 +1,6 @@
 """Command queues: order of commands, flush and finish.
 
-A queue knows its properties and the session's record of its order; what runs when is decided below.
+A queue knows its properties and the session's record of its order; the layers below decide what runs when.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.errors import NoRoom
-from vdev.facade.context import Context
+from vdev.facade.context import Context, ContextState
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.platform_device import Device
@@ -83,20 +83,22 @@ class QueueState:
 
     @waits
     def read_at_once(self, command: Read, after: Sequence[Completion]) -> int | None:
-        """The status of a blocking read that is done at once; None where it has to be submitted."""
+        """The status of a blocking read that could be done immediately; None if it has to be submitted."""
         if self.is_finalized or is_in_use():
             return None
         return self.session.read_at_once(command, self.order, after)
 
     def write_at_once(self, command: Write, after: Sequence[Completion]) -> Completion | None:
-        """A write that has read the program's memory when this returns; None where it has to be submitted."""
+        """The completion of a write that has read the program's memory when this returns; None if it has to be
+        submitted.
+        """
         if self.is_finalized or is_in_use():
             return None
         return self.session.write_at_once(command, after, self.order)
 
 
 def _warn_used_after_exit() -> None:
-    """The warning, at the line that called the façade."""
+    """Warn at the line that called the façade."""
     import pyopencl  # imports this module
 
     depth, frame = 2, sys._getframe(1)
@@ -163,3 +165,6 @@ class CommandQueue(Handle):
     def finish(self) -> None:
         if not self._vdev_state.is_finalized:
             self._vdev_state.session.finish(self._vdev_state.order)
+
+
+ContextState.queue_class = CommandQueue

@@ -7,8 +7,8 @@ whose content can change (a structure, an array) are never taken as unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,17 +17,27 @@ from vdev.facade.handles import state_of
 from vdev.facade.memory import Memory, MemoryObjectHolder
 
 if TYPE_CHECKING:
-    from vdev.facade.kernel import KernelState
+    from vdev.facade.context import Context
     from vdev.session.commands import Argument
 
 _numbers = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)}
-#: what stays as it is
+#: types whose objects never change
 _FIXED = frozenset({bool, int, float, complex, bytes, type(None), native.LocalMemory, *_numbers})
-#: of these, what another one of the type is converted as well
+#: of these, the types of which another object is converted in the same way
 _CONVERTED = frozenset({int, float, bytes, native.LocalMemory, *_numbers})
 
-#: arguments of a call ahead of the kernel's own: queue, and global and local size
+#: arguments of a call before the kernel's own: queue, global and local size
 _AHEAD = 3
+
+
+class CalledKernel(Protocol):
+    """A kernel as its calls see it (`vdev.facade.kernel.KernelState`)."""
+
+    context: Context
+    args: list[Any]  #: the values of its arguments
+    #: by argument: the function that turns its value into what is kept
+    converting: list[Callable[[Any], Any]]
+    repetition: Any  #: repeats the last launch
 
 
 class Repeat:
@@ -35,22 +45,23 @@ class Repeat:
 
     __slots__ = ("_captured", "_count", "_kinds", "_values")
 
-    def __init__(self, kernel: KernelState, args: Sequence[Any]) -> None:
+    def __init__(self, kernel: CalledKernel, args: Sequence[Any]) -> None:
         given = args[_AHEAD:]
-        #: by argument: what was given for it, and the type of what may be given instead. Of a buffer the memory object is
-        #: kept and not the wrapper, whose end may be its end.
+        #: by argument: what was given for it, and the type that may be given instead. Of a buffer the memory object
+        #: is kept and not the wrapper, since dropping the wrapper may release it.
         self._values = [state_of(arg) if isinstance(arg, MemoryObjectHolder) else arg for arg in given]
         self._kinds = [
             type(arg) if type(arg) in _CONVERTED or isinstance(arg, MemoryObjectHolder) else None
             for arg in given
         ]
-        #: the arguments as a launch captures them; what keeps memory alive is left out
+        #: the arguments as a launch captures them, without what keeps memory alive
         self._captured: list[Any] = [None if type(kept) is Memory else kept for kept in kernel.args]
         self._count = len(args)
 
-    def takes(self, kernel: KernelState, args: Sequence[Any]) -> tuple[Argument, ...] | None:
-        """Set the kernel's arguments to those of another call: what a launch captures of them. None where the usual way has
-        to, which says what is wrong with them.
+    def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> tuple[Argument, ...] | None:
+        """Set the kernel's arguments to those of another call; what a launch captures of them.
+
+        None if the usual way has to do it, which reports what is wrong with them.
         """
         if len(args) != self._count:
             return None
@@ -77,8 +88,8 @@ class Repeat:
             captured[at] = arg
         return tuple(captured)
 
-    def _replaced(self, kernel: KernelState, at: int, memory: Any) -> Argument:
-        """What a launch captures of another buffer; None where it must not stand there."""
+    def _replaced(self, kernel: CalledKernel, at: int, memory: Any) -> Argument:
+        """What a launch captures of another buffer; None if it must not take the first one's place."""
         if not _is_usable(memory, kernel):
             return None
         self._values[at] = kernel.args[at] = memory
@@ -86,8 +97,8 @@ class Repeat:
         found: Argument = getattr(memory, "argument", None)
         return found
 
-    def _converted(self, kernel: KernelState, at: int, value: Any) -> Argument:
-        """What a launch captures of another value; None where it is none for that argument."""
+    def _converted(self, kernel: CalledKernel, at: int, value: Any) -> Argument:
+        """What a launch captures of another value; None if the argument cannot have that value."""
         try:
             arg: Any = kernel.converting[at](value)
         except Exception:
@@ -99,13 +110,15 @@ class Repeat:
         return arg  # type: ignore[no-any-return]
 
 
-def _is_usable(memory: Any, kernel: KernelState) -> bool:
-    """Whether it may stand where a buffer of the kernel's context has stood."""
+def _is_usable(memory: Any, kernel: CalledKernel) -> bool:
+    """Whether it can take the place of a buffer of the kernel's context."""
     return type(memory) is Memory and memory.references > 0 and memory.context is kernel.context
 
 
-def repeat_of(kernel: KernelState, args: Sequence[Any]) -> Repeat | None:
-    """What takes calls like one with these arguments, which has just set the kernel's; None where that cannot be."""
+def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:
+    """Takes later calls like the one with these arguments, which has just set the kernel's; None if that is not
+    possible.
+    """
     if len(args) != len(kernel.args) + _AHEAD:
         return None
     for arg in args[_AHEAD:]:

@@ -1,7 +1,7 @@
 """The stand-in module itself: fills `pyopencl._cl`.
 
-Decides which names come from where: constants, error classes and plain records are the native module's own,
-everything that has to do with a device is the façade's.
+Decides which names come from where: constants, error classes and plain records are the native module's own;
+everything that concerns a device is the façade's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vdev.facade.errors import native
 from vdev.process import interrupts
 from vdev.process.inside import part_of_calls
 
-#: what the stand-in takes from the native module besides its constants: no object of a device is among it
+#: what the stand-in takes from the native module besides its constants: nothing that belongs to a device
 _FROM_NATIVE = (
     "Error",
     "MemoryError",
@@ -66,7 +66,7 @@ _MODULES = (
 )
 
 
-#: where PyOpenCL, pickles and caches look for the contract's classes
+#: where PyOpenCL, pickles and caches look for the classes of the contract
 NATIVE_MODULE = "pyopencl._cl"
 
 
@@ -76,7 +76,7 @@ def have_gl() -> bool:
 
 
 def populate(module: ModuleType) -> None:
-    """Give `module`, which takes the place of `pyopencl._cl`, every name that PyOpenCL's Python layer and programs
+    """Give `module`, which takes the place of `pyopencl._cl`, every name that programs and PyOpenCL's Python layer
     look for there.
     """
     interrupts.install()

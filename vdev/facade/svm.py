@@ -77,8 +77,8 @@ class SVMPointer:
 
     def __init__(self, address: int, nbytes: int, state: Any) -> None:
         self._address = address  #: 0 for NULL
-        self._nbytes = nbytes  #: from there, which the object stands for
-        self._vdev_state = state  #: what owns the memory
+        self._nbytes = nbytes  #: what the object stands for, from there on
+        self._vdev_state = state  #: the owner of the memory
 
     @property
     def svm_ptr(self) -> int:
@@ -102,14 +102,16 @@ class SVMPointer:
 
 
 class SVM(SVMPointer):
-    """Tags host memory, whose bytes are its state, as shared virtual memory, which it is where it lies in an allocation."""
+    """Tags host memory as shared virtual memory. It really is shared if it lies in an allocation. Its bytes are its
+    state.
+    """
 
     _vdev_state: Bytes
 
     def __init__(self, arg: Any, /) -> None:
         memory = as_bytes(arg, writable=True)
         self._mem = arg
-        # of nothing there are no bytes, but there may be an address
+        # an empty array has no bytes, but may have an address
         whole = arg if isinstance(arg, np.ndarray) and not memory.size else memory
         super().__init__(whole.ctypes.data, memory.size, memory)
 
@@ -123,13 +125,13 @@ class SVM(SVMPointer):
 
 
 def refuse_out_of_order(queue: CommandQueue, routine: str) -> None:
-    """Memory is not freed in the order of a queue that has none."""
+    """Refuse to free memory in the order of a queue that has none."""
     if state_of(queue).properties & OUT_OF_ORDER:
         fail(routine, status.INVALID_VALUE, _OUT_OF_ORDER)
 
 
 def join_queues(before: CommandQueue | None, queue: CommandQueue) -> None:
-    """What is enqueued in `queue` from now on comes after all that is in `before`."""
+    """What is enqueued in `queue` from now on comes after everything that is in `before`."""
     if before is not None and before is not queue:
         done = state_of(before).submit(NOTHING, ())
         state_of(queue).submit(NOTHING, (done,))
@@ -146,7 +148,7 @@ class Owned:
 
     @property
     def address(self) -> int:
-        """0 where there is none."""
+        """0 without an allocation."""
         return 0 if self.allocation is None else self.allocation.start
 
 
@@ -157,7 +159,7 @@ class SVMAllocation(SVMPointer):
     the memory until they are done.
     """
 
-    _vdev_state = Owned(None, None)  #: until the constructor is through
+    _vdev_state = Owned(None, None)  #: until the constructor has finished
 
     def __init__(
         self, context: Context, size: int, alignment: int, flags: int, queue: CommandQueue | None = None
@@ -289,10 +291,10 @@ def kernel_argument(pointer: SVMPointer) -> SVMArgument | None:
 def reached_by_address(
     context: Context, kernel: SessionKernel, args: Sequence[Argument], routine: str
 ) -> tuple[VirtualBuffer, ...]:
-    """The buffers that a launch of `kernel` must find at the addresses that the program knows: none for kernels
-    to which addresses are no numbers, else all shared virtual memory, since anything may point to it.
+    """The buffers that a launch of `kernel` must find at the addresses that the program knows.
 
-    INVALID_OPERATION where no worker shares the host's memory: there the addresses mean nothing.
+    None for kernels that do not use addresses as numbers; for others all shared virtual memory, since anything may
+    point to it. INVALID_OPERATION if no worker shares the host's memory: there the addresses mean nothing.
     """
     reason = kernel.addresses
     if reason is None:
@@ -311,7 +313,7 @@ def reached_by_address(
 
 
 def _place(call: Call, pointer: SVMPointer, nbytes: int) -> tuple[Allocation, int] | None:
-    """Allocation and offset of `nbytes` bytes; None where they are plain host memory."""
+    """Allocation and offset of `nbytes` bytes; None if they are plain host memory."""
     address = pointer.svm_ptr
     if not address:
         call.fail(status.INVALID_VALUE)
@@ -327,7 +329,7 @@ def _place(call: Call, pointer: SVMPointer, nbytes: int) -> tuple[Allocation, in
 
 
 def _shared_place(call: Call, pointer: SVMPointer, nbytes: int) -> tuple[Allocation, int]:
-    """The same where host memory will not do: there is no fine-grain system SVM."""
+    """The same if plain host memory will not do: there is no fine-grain system SVM."""
     place = _place(call, pointer, nbytes)
     if place is None:
         call.fail(status.INVALID_VALUE)
@@ -389,7 +391,7 @@ def _copy_command(call: Call, queue: CommandQueue, dst: SVMPointer, src: SVMPoin
         return Write(target[0].buffer, Layout.contiguous(target[1], nbytes), _host_bytes(src, nbytes))
     if source is not None:
         return Read(source[0].buffer, Layout.contiguous(source[1], nbytes), _host_bytes(dst, nbytes))
-    # between two places of the host: a buffer whose home is the one, read to the other
+    # between two places on the host: a buffer whose home is the one, read to the other
     buffer = state_of(queue).session.create_buffer(nbytes, _host_bytes(src, nbytes))
     return Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
 
@@ -402,7 +404,7 @@ def _host_bytes(pointer: SVMPointer, nbytes: int) -> Bytes:
 def _enqueue_svm_memfill(
     queue: CommandQueue, dst: SVMPointer, pattern: Any, byte_count: Any = None, wait_for: WaitList = None
 ) -> Event:
-    """Fill all that `dst` stands for: the native module checks `byte_count` and then takes `dst`'s size."""
+    """Fill everything that `dst` stands for: the native module checks `byte_count` and then uses the size of `dst`."""
     call = SVM_MEMFILL
     _check_pointers(call, queue, dst)
     if pattern is None:
@@ -435,7 +437,7 @@ def _enqueue_svm_map(
     wait_for: WaitList = None,
     size: Any = None,
 ) -> Event:
-    """Map all that `svm` stands for: the native module checks `size` and then takes `svm`'s."""
+    """Map everything that `svm` stands for: the native module checks `size` and then uses that of `svm`."""
     call = SVM_MAP
     _check_pointers(call, queue, svm)
     blocking = as_int(call.function, is_blocking, 0, 2**32 - 1)
@@ -445,17 +447,19 @@ def _enqueue_svm_map(
     allocation, offset = _shared_place(call, svm, nbytes)
     command = map_of(allocation.buffer, offset, nbytes, bits)
     event = call.submit_and_wait(queue, command if nbytes else NOTHING, after, blocking)
-    # last: a mapping that the program hears nothing of, since the wait failed or was interrupted, nobody ends
+    # last: if the wait fails or is interrupted, the program never hears of the mapping, and nobody would end it
     allocation.map(svm.svm_ptr, nbytes, command.write)
     return event
 
 
 def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList = None) -> Event | None:
-    """End one mapping at that address. Of several nobody can tell which: as long as one of them was for
-    writing, what the host wrote counts each time.
+    """End one mapping at that address.
+
+    If there are several, nobody can tell which: as long as one of them was for writing, what the host wrote counts
+    each time.
     """
     _check_pointers(SVM_UNMAP, queue, svm)
-    if not may_wait():  # a mapping's finaliser in a collection, which may run anywhere and inside any lock
+    if not may_wait():  # a mapping's finaliser in a collection, which may run anywhere, even inside a lock
         call_soon(partial(_end_mapping, queue, svm))
         return None
     return _unmap(queue, svm, wait_for)
@@ -488,7 +492,7 @@ def _unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList) -> Event:
 def _enqueue_svm_migrate_mem(
     queue: CommandQueue, svms: Any, flags: int | None = None, wait_for: WaitList = None
 ) -> Event:
-    """A hint where memory will be needed (specification 5.6.1, clEnqueueSVMMigrateMem)."""
+    """A hint about where memory will be needed (specification 5.6.1, clEnqueueSVMMigrateMem)."""
     call = SVM_MIGRATE
     call.check_queue(queue)
     if not hasattr(svms, "__len__") or flags is None:

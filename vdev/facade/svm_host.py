@@ -1,8 +1,8 @@
 """Transfers whose host memory lies in shared virtual memory.
 
-Between its mappings that memory is the device's, and its newest bytes may be on any worker. A program that
-hands it to a transfer as host memory all the same works on a device whose memory the host shares, and so it
-does here: such a transfer is submitted as if the program had mapped the bytes around it. Decides nothing else.
+Between its mappings that memory is the device's, and its newest bytes may be on any worker. A program that still
+passes it to a transfer as host memory works on a device that shares the host's memory, so it must work here: such a
+transfer is submitted as if the program had mapped the bytes for it. Decides nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def submit_with_host(
     queue: CommandQueue, command: Command, host: Bytes, after: Sequence[Completion], *, writes: bool
 ) -> Completion:
-    """Submit a transfer from `host`, or to it where it `writes` there."""
+    """Submit a transfer from `host`, or to it if it `writes` there."""
     line = state_of(queue)
     mapping = _mapping(host, write=writes) if is_in_use() else None
     if mapping is None:
@@ -41,7 +41,9 @@ def bring_home(session: Session, host: Bytes) -> None:
 
 
 def shared_place(host: Bytes) -> tuple[VirtualBuffer, int] | None:
-    """The buffer in whose home the bytes of `host` lie, and where; None where they are no shared virtual memory."""
+    """The buffer whose home contains the bytes of `host`, and their offset; None if they are not shared virtual
+    memory.
+    """
     address, nbytes = host.ctypes.data, host.size
     found = find(address) if nbytes else None
     if found is None or address + nbytes > found.start + found.nbytes:
@@ -50,6 +52,6 @@ def shared_place(host: Bytes) -> tuple[VirtualBuffer, int] | None:
 
 
 def _mapping(host: Bytes, *, write: bool) -> Map | None:
-    """The mapping of `host`; None where it is no shared virtual memory."""
+    """The mapping of `host`; None if it is not shared virtual memory."""
     place = shared_place(host)
     return None if place is None else Map(*place, host.size, read=True, write=write)

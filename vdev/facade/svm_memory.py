@@ -23,16 +23,16 @@ from vdev.session.commands import BufferArg
 if TYPE_CHECKING:
     from vdev.session.session import Session, VirtualBuffer
 
-#: bytes: that of the largest OpenCL type, long16, which alignment 0 stands for and which none may exceed
+#: bytes: the size of the largest OpenCL type, long16; alignment 0 stands for it, and none may exceed it
 MOST_ALIGNMENT = 128
 _mem = native.mem_flags
 _ACCESS = (0, _mem.READ_WRITE, _mem.WRITE_ONLY, _mem.READ_ONLY)
-#: Atomics between host and device while a kernel runs (CL_MEM_SVM_ATOMICS) there are none.
+#: There are no atomics between host and device while a kernel runs (CL_MEM_SVM_ATOMICS).
 _FINE_GRAIN = native.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
 
 
 class Mapping:
-    """All that is mapped at one address: how often, how far, and whether the host may write there."""
+    """Everything mapped at one address: how often, how many bytes, and whether the host may write there."""
 
     __slots__ = ("count", "nbytes", "write")
 
@@ -44,7 +44,7 @@ class Mapping:
 class Allocation:
     """`nbytes` bytes of shared virtual memory at address `start`, for the workers of one session.
 
-    Once it is freed it has no `buffer` any longer: commands on their way hold the buffer themselves.
+    Once it is freed it no longer has a `buffer`: commands under way hold the buffer themselves.
     """
 
     __slots__ = ("buffer", "mappings", "nbytes", "session", "start")
@@ -56,7 +56,7 @@ class Allocation:
         self.buffer = buffer
         self.start = start
         self.nbytes = nbytes
-        #: active mappings by the address given for them
+        #: active mappings, by the address that was given for them
         self.mappings: dict[int, Mapping] = {}
 
     def map(self, address: int, nbytes: int, write: bool) -> None:
@@ -68,7 +68,7 @@ class Allocation:
             mapping.write = mapping.write or write
 
     def unmap(self, address: int) -> Mapping | None:
-        """Take back one mapping at `address`: what is or was mapped there; None where nothing is."""
+        """Take back one mapping at `address`: what is or was mapped there; None if nothing is."""
         with _lock:
             mapping = self.mappings.get(address)
             if mapping is not None:
@@ -85,7 +85,7 @@ class Allocation:
 
 
 class SVMArgument:
-    """A pointer into an allocation as a kernel keeps it: like the address alone it keeps no memory alive."""
+    """A pointer into an allocation as a kernel keeps it: like a plain address, it keeps no memory alive."""
 
     __slots__ = ("_argument", "_buffer", "allocation", "offset")
 
@@ -95,9 +95,9 @@ class SVMArgument:
 
     @property
     def argument(self) -> BufferArg:
-        """What a launch captures; AttributeError where the allocation has been freed.
+        """What a launch captures; AttributeError if the allocation has been freed.
 
-        All of the allocation is the kernel's, also what lies before the pointer.
+        The kernel may use all of the allocation, including what lies before the pointer.
         """
         allocation = self.allocation
         return BufferArg(allocation.buffer, self.offset, allocation.nbytes - self.offset, self.offset)
@@ -106,13 +106,13 @@ class SVMArgument:
 _lock = threading.RLock()
 _starts: list[int] = []
 _by_start: dict[int, Allocation] = {}
-#: freed and still in the table. They leave it under the lock, before anything else is looked up or entered:
-#: their addresses may belong to others by then.
+#: freed and still in the table. They leave it, under the lock, before anything else is looked up or entered: their
+#: addresses may have been given to others by then.
 _freed: deque[Allocation] = deque()
 
 
 def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Allocation | None:
-    """What clSVMAlloc gives; None where it gives NULL."""
+    """The result of clSVMAlloc; None stands for NULL."""
     if not 0 < nbytes <= state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:
         return None
     if alignment > MOST_ALIGNMENT or alignment & (alignment - 1) or flags & ~_FINE_GRAIN not in _ACCESS:
@@ -124,7 +124,7 @@ def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Alloc
         return None
     first = -raw.ctypes.data % MOST_ALIGNMENT
     home = raw[first : first + nbytes]
-    # Valid at home from the start: a program that fills fresh memory before it maps it is understood.
+    # Valid at home from the start: a program may fill fresh memory before it maps it.
     session = state_of(context).session
     buffer = session.create_buffer(nbytes, home, fine=bool(flags & _FINE_GRAIN))
     allocation = Allocation(session, buffer, home.ctypes.data, nbytes)
@@ -136,7 +136,7 @@ def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Alloc
 
 
 def find(address: int) -> Allocation | None:
-    """The live allocation with that address in it, or right at its end."""
+    """The live allocation that contains that address, or ends there."""
     with _lock:
         if _freed:
             _forget_freed()

@@ -1,7 +1,7 @@
 """Pools of shared virtual memory, which the native module has in C++.
 
-The bins, the counters and what happens when memory runs out are those of every pool. Decides in which queue's
-order a block may be used again: a block comes back with the queue it was bound to.
+The bins, the counters and the behaviour when memory runs out are those of every pool. Decides in which queue's order
+a block may be used again: a block comes back with the queue that it was bound to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Block:
     __slots__ = ("allocation", "queue")
 
     def __init__(self, allocation: Allocation | None, queue: CommandQueue | None) -> None:
-        self.allocation = allocation  #: None where there was no memory: NULL, as natively
+        self.allocation = allocation  #: None if there was no memory: NULL, as natively
         self.queue = queue
 
     def bind(self, queue: CommandQueue) -> None:
@@ -58,7 +58,7 @@ class _Source:
 class PooledSVM(SVMPointer):
     """A block of a pool of shared virtual memory, given back when released or dropped."""
 
-    _vdev_state: _Block | None = None  #: while there is one
+    _vdev_state: _Block | None = None  #: as long as there is one
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("pyopencl._cl.PooledSVM: no constructor defined!")
@@ -122,7 +122,7 @@ class SVMPool(_Pool):
         return pooled
 
     def _hand_out(self, block: _Block) -> None:
-        """A block that was in use is bound to the allocator's queue; without one all has to be done."""
+        """Bind a used block to the allocator's queue; without a queue, everything must be done first."""
         queue = self._allocator.queue
         if queue is not None:
             block.bind(queue)

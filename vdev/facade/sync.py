@@ -41,7 +41,7 @@ def _enqueue_barrier(queue: CommandQueue) -> None:
 
 
 def _enqueue_wait_for_events(queue: CommandQueue, wait_for: Iterable[Event] | None = None) -> None:
-    """What follows in the queue waits for the events (OpenCL 1.1): a barrier with a wait list."""
+    """What follows in the queue waits for the events (OpenCL 1.1): like a barrier with a wait list."""
     WAIT_FOR_EVENTS.check_queue(queue)
     if wait_for is None:
         raise TypeError("object of type 'NoneType' has no len()")

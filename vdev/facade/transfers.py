@@ -1,7 +1,7 @@
 """Transfers of buffers: read, write, copy and fill, plain and rectangular, and migration.
 
-Decides whether a call is valid (specification 5.2.2 to 5.2.4) before anything is submitted. How the bytes
-travel is decided below.
+Decides whether a call is valid (specification 5.2.2 to 5.2.4) before anything is submitted. The layers below decide
+how the bytes travel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
 from vdev.translators.ranges.rectangles import Layout, box_region
 
-#: bytes that a pattern may have (clEnqueueFillBuffer)
+#: numbers of bytes that a pattern may have (clEnqueueFillBuffer)
 PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -42,7 +42,7 @@ PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 def _move_span(
     call: Call, queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, wait_for: WaitList, is_blocking: Any
 ) -> Event:
-    """Between consecutive bytes of a buffer and all of the host memory."""
+    """Move consecutive bytes of a buffer to or from all of the host memory."""
     memory = (
         _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
     )
@@ -66,8 +66,8 @@ def _move_span(
 
 
 def _usual(call: Call, queue: Any, mem: Any, hostbuf: Any, offset: Any) -> Memory | None:
-    """The memory object of a transfer about which nothing is unusual, and which needs no further checks: between a buffer and
-    a plain array. None where each argument is to be looked at.
+    """The memory object of an ordinary transfer, between a buffer and a plain array, that needs no further checks.
+    None if each argument has to be looked at.
     """
     if not (
         type(queue) is CommandQueue
@@ -142,7 +142,9 @@ def _enqueue_copy_buffer(
 
 
 def submit_copy(call: Call, queue: CommandQueue, command: CopyBuffer | None, after: Sequence[Any]) -> Event:
-    """Enqueue a copy between two boxes; MEM_COPY_OVERLAP where they are one buffer's and share a byte. None: of nothing."""
+    """Enqueue a copy between two boxes, or of nothing for None; MEM_COPY_OVERLAP if they are in one buffer and share
+    a byte.
+    """
     if command is not None and command.source is command.target and _overlap(command):
         call.fail(status.MEM_COPY_OVERLAP)
     return call.submit(queue, NOTHING if command is None else command, after)
@@ -180,7 +182,7 @@ def _enqueue_fill_buffer(
 
 
 def components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, ...]:
-    """A tuple of sizes, filled up with the default's tail (the native module's COPY_PY macros)."""
+    """A tuple of sizes, filled up from the default (the native module's COPY_PY macros)."""
     try:
         count = len(values)
     except TypeError:
@@ -219,7 +221,7 @@ def _move_box(
     wait_for: WaitList,
     is_blocking: Any,
 ) -> Event:
-    """Between a box of a buffer and one of the host memory. `box`: the two origins, the region, and pitches."""
+    """Move a box of a buffer to or from one of the host memory. `box`: the two origins, the region, and pitches."""
     call.check_queue(queue)
     call.check_blocking(is_blocking)
     after = call.after(queue, wait_for)
@@ -234,7 +236,7 @@ def _move_box(
     start, pitches, end = _box(call, buffer_origin, region, buffer_pitches)
     host_start, host_steps, host_end = _box(call, host_origin, region, host_pitches)
     if end > memory.nbytes or host_end > host.size:
-        # beyond the host memory a driver cannot check, and would corrupt it
+        # a driver cannot check beyond the host memory, and would corrupt it
         call.fail(status.INVALID_VALUE)
     call.check_host_use(memory)
     shape = (region[2], region[1], region[0])
@@ -317,7 +319,7 @@ def _enqueue_copy_buffer_rect(
 def enqueue_migrate_mem_objects(
     queue: CommandQueue, mem_objects: Iterable[MemoryObject], flags: int = 0, wait_for: WaitList = None
 ) -> Event:
-    """A hint where memory will be needed (specification 5.5.4)."""
+    """A hint about where memory will be needed (specification 5.5.4)."""
     call = MIGRATE
     call.check_queue(queue)
     bits = as_int(call.function, flags)

@@ -28,8 +28,8 @@ class AcceptedError(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What is accepted. `text` without spaces around it; `file` by the end of its path, empty for any. `number`: of the
-    entry's first line.
+    """What is accepted. `text` without surrounding spaces; `file` matches the end of a path, empty for any; `number`:
+    the number of the entry's first line.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Entry:
     number: int = 0
 
     def covers(self, finding: Finding) -> bool:
-        """Either side of a race may be the one that is named."""
+        """Whether it matches the finding. Of a race, either side may be the one that the entry names."""
         if (self.kind, self.kernel) != (finding.kind, finding.kernel):
             return False
         return any(self._is_at(place) for place in (finding.place, finding.other) if place is not None)
@@ -64,18 +64,18 @@ class Entry:
 
 
 class Accepted:
-    """The entries of a file, and which of them matched a finding. A file that does not exist has none."""
+    """The entries of a file, and which of them have matched a finding. A file that does not exist has none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.entries = list(_entries(path, path.read_text("utf-8"))) if path.exists() else []
         self.used: set[int] = set()  #: entries, by their first lines
         self.takes = False  #: whether findings without an entry get one
-        #: what was accepted without an entry
+        #: findings that were accepted without an entry
         self.taken: list[Entry] = []
 
     def left(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Findings that no entry covers; none where they get entries."""
+        """The findings that no entry covers; none if new entries are written for them."""
         found = [finding for finding in findings if not self._covered(finding)]
         if not self.takes:
             return found
@@ -85,7 +85,7 @@ class Accepted:
         return []
 
     def summary(self) -> list[str]:
-        """A line for each entry that ought to be looked at."""
+        """A line for each entry that somebody should look at."""
         unused = [entry for entry in self.entries if entry.number not in self.used]
         lines = [
             f"{self.path}:{entry.number}: not found this time: {entry.kind} in kernel {entry.kernel}"
@@ -95,7 +95,7 @@ class Accepted:
         return lines + [f"{self.path}:{entry.number}: accepted without a reason" for entry in bare]
 
     def told(self) -> dict[str, Any]:
-        """What another process has to know (`hear`), as JSON has it."""
+        """What another process has to know (`hear`), in a form for JSON."""
         return {"used": sorted(self.used), "taken": [asdict(entry) for entry in self.taken]}
 
     def hear(self, told: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ class Accepted:
         self.taken += [entry for fields in told["taken"] if (entry := Entry(**fields)) not in self.taken]
 
     def write(self) -> int:
-        """Append the new findings to the file. Returns how many entries that makes."""
+        """Append the new findings to the file. Returns the number of new entries."""
         if self.taken:
             known = self.path.read_text("utf-8").rstrip("\n") + "\n\n" if self.path.exists() else _HEAD + "\n"
             self.path.write_text(known + "\n".join(map(str, self.taken)), "utf-8")
@@ -163,5 +163,5 @@ def _entry(path: Path, number: int, values: dict[str, str]) -> Entry:
 
 
 def _flat(text: str) -> str:
-    """A line without spaces around it, and single ones within."""
+    """A line without surrounding spaces, and with single spaces inside."""
     return " ".join(text.split())

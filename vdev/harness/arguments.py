@@ -30,7 +30,7 @@ _SCALARS = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "half": "f2", "float": "f4", "double": "f8",
 }  # fmt: skip
-#: struct's characters for them
+#: the characters of `struct` for them
 _CODES = {
     "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e", "f4": "f", "f8": "d",
     "b1": "?",
@@ -45,13 +45,13 @@ class ArgumentError(TypeError):
     """An argument that does not fit the kernel's signature."""
 
 
-#: For pytest: where an argument is refused, the user's line is shown, and none of this module's.
+#: For pytest: a refused argument shows the user's line, and no line of this module.
 __tracebackhide__ = operator.methodcaller("errisinstance", ArgumentError)
 
 
 @dataclass(frozen=True)
 class Empty:
-    """An uninitialised buffer; returned as an array. `descriptor`: for an image, what kernels get in addition to it."""
+    """An uninitialised buffer; returned as an array. `descriptor`: for an image, what kernels get besides the memory."""
 
     shape: tuple[int, ...]
     dtype: Dtype
@@ -60,13 +60,13 @@ class Empty:
 
 @dataclass(frozen=True)
 class Given:
-    """A buffer with an array's content. `whole`: the array, as it was given. `descriptor`: of an image."""
+    """A buffer with an array's content. `whole`: the array as it was given. `descriptor`: as in `Empty`."""
 
     whole: Array
     descriptor: bytes = b""
 
 
-#: What an argument has become: a buffer, the bytes of a value, local memory, or a null pointer.
+#: What an argument becomes: a buffer, the bytes of a value, local memory, or a null pointer.
 Ready = Given | Empty | bytes | LocalBytes | None
 
 
@@ -88,8 +88,10 @@ def local(count: int, dtype: npt.DTypeLike = np.uint8) -> LocalBytes:
 def prepare(
     kernel: str, infos: Sequence[ArgInfo], types: Mapping[int, Dtype], args: Sequence[Any]
 ) -> list[Ready]:
-    """Every argument as a launch takes it. `types`: by number, what pointers point to and what values are (see
-    `translators.frontend.layout`). Raises ArgumentError.
+    """Every argument in the form that a launch takes.
+
+    `types`: by number, what pointers point to and what values are (see `translators.frontend.layout`). Raises
+    ArgumentError.
     """
     if len(args) != len(infos):
         names = ", ".join(f"{info.type_name} {info.name}" for info in infos)
@@ -186,7 +188,7 @@ class _Parameter:
 
     @property
     def plain(self) -> Dtype:
-        """The element's type; of a vector of three its components', which leave room for a fourth."""
+        """The element's type; for a vector of three, its components', with room for a fourth."""
         assert self.element is not None
         kinds = {kind for _, kind in _leaves(self.element)}
         return kinds.pop() if self.element.names == _OF_THREE else self.element
@@ -217,7 +219,7 @@ class _Parameter:
             return True
         if dtype.kind == "c":  # as a pair of numbers
             return self.info.nbytes == dtype.itemsize and np.dtype(f"f{dtype.itemsize // 2}") == self.element
-        if self.element.names is None and dtype.names is not None:  # a vector as PyOpenCL's types have it
+        if self.element.names is None and dtype.names is not None:  # a vector in PyOpenCL's types
             return dtype.itemsize == self.info.nbytes and {t for _, t in _leaves(dtype)} == {self.element}
         return (
             self.element.names is not None
@@ -248,7 +250,7 @@ class _Parameter:
         return arg.tobytes()
 
     def _alike(self, arg: np.void | Array) -> bool:
-        """Whether a structure has the parameter's scalars at their bytes."""
+        """Whether a structure has the parameter's scalars at the same bytes."""
         return self.element is None or (arg.size == 1 and _without_padding(arg.dtype, self.element))
 
     def _scalar(self, code: str, arg: Any) -> bytes:
@@ -284,7 +286,7 @@ class _Parameter:
 
 
 def _packed(dtype: Dtype, arg: Any) -> bytes | None:
-    """The bytes of a number of this type; None where it is none, or none that the type can hold."""
+    """The bytes of a number of this type; None if it is not a number that the type can hold."""
     if isinstance(arg, np.generic | np.ndarray):
         return arg.tobytes() if arg.dtype == dtype and arg.size == 1 else None
     if not isinstance(arg, int | float) or (isinstance(arg, float) and dtype.kind != "f"):
@@ -314,7 +316,9 @@ def _leaves(dtype: Dtype, byte: int = 0) -> list[tuple[int, Dtype]]:
 
 
 def _without_padding(dtype: Dtype, element: Dtype) -> bool:
-    """Whether two structures have the same scalars at the same bytes; one may name what is padding in the other."""
+    """Whether two structures have the same scalars at the same bytes. One of them may name fields that are padding in
+    the other.
+    """
     mine, other = set(_leaves(dtype)), set(_leaves(element))
     return other <= mine
 

@@ -36,9 +36,11 @@ ran: deque[Call] = deque(maxlen=1)
 
 @dataclass(frozen=True)
 class Way:
-    """How kernels run. `workers`: as in VDEV_WORKERS, or 'native'. `order`: of work-groups ('forward', 'backward',
-    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`, `ignore`: kinds of findings that
-    fail a call in addition to the default ones, and kinds that do not. `engine`: a part of a device's name.
+    """How kernels run.
+
+    `workers`: as in VDEV_WORKERS, or 'native'. `order`: of work-groups ('forward', 'backward', 'shuffled:7'), None
+    for the engine's own. `check`: whether accesses are checked. `report`, `ignore`: kinds of findings that fail a
+    call in addition to the default ones, and kinds that do not. `engine`: a part of a device's name.
     """
 
     workers: str = "cpu:1"
@@ -51,7 +53,7 @@ class Way:
 
 
 class CalledProgram(Protocol):
-    """What a call has to know of its kernel's program."""
+    """What a call needs to know about its kernel's program."""
 
     source: str
     options: tuple[str, ...]
@@ -61,7 +63,7 @@ class CalledProgram(Protocol):
 
 
 class CalledKernel(Protocol):
-    """What a call has to know of its kernel."""
+    """What a call needs to know about its kernel."""
 
     name: str
 
@@ -73,7 +75,9 @@ class CalledKernel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A kernel and all that it is called with. `args`: by the parameters' names, in order. `call["n"]` is one of them."""
+    """A kernel and everything that it is called with. `args`: by the parameters' names, in order; `call["n"]` is one
+    of them.
+    """
 
     kernel: CalledKernel
     args: Mapping[str, Any]
@@ -85,7 +89,7 @@ class Call:
         return self.args[name]
 
     def run(self) -> Outputs:
-        """Like calling the kernel itself. Errors show a script that repeats the call."""
+        """Do what calling the kernel does. Errors show a script that repeats the call."""
         __tracebackhide__ = True
         ran.append(self)
         try:
@@ -94,7 +98,7 @@ class Call:
             raise FindingsError(error.findings, self.script()) from None
 
     def script(self, then: str = "") -> str:
-        """Python that makes the call again with nothing but vdev and NumPy. `then`: a line for its end, about
+        """Python code that makes the call again with nothing but vdev and NumPy. `then`: a line for its end, about
         `outputs`.
         """
         program = self.kernel.program
@@ -119,7 +123,7 @@ class Call:
         return [(name, size) for name, size in sizes if size is not None]
 
     def _settings(self) -> list[tuple[str, Any]]:
-        """What the program was made with beside its text and options, where it is not the default."""
+        """The program's settings, besides its text and options, that are not the default."""
         way = self.kernel.program.way
         found: list[tuple[str, Any]] = [("workers", way.workers)] if way.workers != "cpu:1" else []
         found += [("order", way.order)] if way.order is not None else []
@@ -141,7 +145,7 @@ class Call:
 
 
 def written(value: Any) -> str:
-    """An argument as Python has it, bit for bit."""
+    """An argument as a Python expression, exact to the bit."""
     match value:
         case Empty():
             return f"empty({value.shape}, {dtype_text(value.dtype)})"
@@ -164,7 +168,7 @@ def written(value: Any) -> str:
 
 
 def _imports(code: str) -> list[str]:
-    """What the code needs."""
+    """The imports that the code needs."""
     names = [name for name in _OURS if f"{name}(" in code]
     return [
         *(["import base64", "import zlib", ""] if "zlib." in code else []),
@@ -176,7 +180,7 @@ def _imports(code: str) -> list[str]:
 
 
 def _text(source: str) -> str:
-    """A program's text, line by line where quotes allow it."""
+    """A program's text, line by line if quotes allow that."""
     plain = all(char.isprintable() or char in "\n\t" for char in source)
     return f"r'''{source}'''" if plain and "'''" not in source and source[-1:] not in "'\\" else repr(source)
 
@@ -190,14 +194,14 @@ def _array(array: Array) -> str:
 
 
 def _literal(array: Array) -> str:
-    """Nested lists; floats with as many digits as their type needs."""
+    """Nested lists; floats have as many digits as their type needs."""
     if array.ndim:
         return f"[{', '.join(_literal(part) for part in array)}]"
     return str(array[()]) if array.dtype.kind == "f" else repr(array.tolist())
 
 
 def _is_same(text: str, array: Array) -> bool:
-    """Whether the text gives these bits: padding and the bits of a NaN are not written."""
+    """Whether the text gives the same bits: padding and the bits of a NaN are not written."""
     made = eval(text, {"np": np, "inf": np.inf, "nan": np.nan})
     return bool(made.shape == array.shape and made.tobytes() == array.tobytes())
 
@@ -211,14 +215,14 @@ def _packed(array: Array) -> str:
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """A type as Python has it."""
+    """A type as a Python expression."""
     if dtype.names is None and dtype.isbuiltin == 1 and dtype != np.bool_:
         return f"np.{dtype.name}"
     return f"np.dtype({_described(dtype)!r})"
 
 
 def _described(dtype: np.dtype[Any]) -> Any:
-    """A type as what np.dtype makes it from."""
+    """A type as the argument of np.dtype that makes it."""
     if dtype.subdtype is not None:
         return _described(dtype.subdtype[0]), dtype.subdtype[1]
     if dtype.names is None or dtype.fields is None:

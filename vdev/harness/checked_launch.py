@@ -1,7 +1,7 @@
 """One checked launch on a worker: uploads memory, shadow memory and log, runs the kernel, and downloads them again.
 
-Decides how the hidden arguments are filled in and what the launch returns: contents, what was written, findings. A launch
-that cannot be checked is refused with the reason.
+Decides how the hidden arguments are filled in and what the launch returns: contents, what was written, findings. A
+launch that cannot be checked is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from vdev.harness.memories import (
 from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
 from vdev.harness.small import FLEETING, SmallLaunches, may_be_fleeting
-from vdev.session.program_cache import KeptProgram
+from vdev.session.program_cache import CachedProgram
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root
 from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
@@ -54,12 +54,12 @@ __all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Po
 
 logger = logging.getLogger("vdev.harness")
 
-_PIECE_NBYTES = 1 << 25  #: of shadow looked at together
-#: Of shadow for a granule of global memory, with marks of work-items and without.
+_PIECE_NBYTES = 1 << 25  #: of shadow, looked at in one go
+#: Of shadow for each granule of global memory, with marks of work-items and without.
 _WIDE_CELL_NBYTES, _NARROW_CELL_NBYTES = 16, 8
 _NARROW = "races between work-items of a group on global memory are not checked: the shadow would take too much memory"
 _LOCAL_CELL_NBYTES = 24
-#: Shadow of local memory behind the log, at most: every work-group has its own.
+#: The most shadow of local memory behind the log: every work-group has its own.
 _MOST_FAR_NBYTES = 1 << 29
 
 
@@ -69,7 +69,9 @@ class NotCheckable(Exception):
 
 @dataclass
 class Checked:
-    """What a checked launch showed. `notes`: (line, what was not checked and why). `writers`: of each place asked for."""
+    """What a checked launch showed. `notes`: (line, what was not checked and why). `writers`: of each place that was
+    asked about.
+    """
 
     findings: list[Finding]
     notes: list[tuple[int, str]] = field(default_factory=list)
@@ -77,8 +79,10 @@ class Checked:
 
 
 class CheckedSource:
-    """A program made checkable, built on first use. `parsed`: the program without images, or what makes it where it is needed
-    and may raise Untranslatable; `source`: the user's text; `kept`: where the checkable forms are kept. Raises NotCheckable.
+    """A program made checkable, built on first use.
+
+    `parsed`: the program without images, or a function that makes it when needed and may raise Untranslatable;
+    `source`: the user's text; `kept`: where the checkable forms are kept. Raises NotCheckable.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class CheckedSource:
         *,
         kinds: frozenset[str] = frozenset(),
         tracked: bool = False,
-        kept: KeptProgram | None = None,
+        kept: CachedProgram | None = None,
     ) -> None:
         self._parse: Callable[[], ParsedProgram] = (
             (lambda: parsed) if isinstance(parsed, ParsedProgram) else parsed
@@ -129,12 +133,14 @@ class CheckedSource:
             self._build(backend, self._native())
 
     def expect_many(self, name: str) -> None:
-        """Small launches of a kernel are made in optimised forms from the first one on, as they are once there were many."""
+        """Run small launches of a kernel in optimised forms from the first one on, as happens after many of them
+        anyway.
+        """
         self._small.stop(name)
 
     def _may_be_fleeting(self, backend: Backend) -> bool:
-        """Whether the program can do without its compiler's optimiser. Intel's engine crashes where such work-items wait for
-        each other in loops that some leave.
+        """Whether the program can do without its compiler's optimiser. Intel's engine crashes when work-items in
+        unoptimised code wait for each other in loops that some of them leave.
         """
         try:
             return may_be_fleeting(backend) and not self._forms.waits
@@ -167,16 +173,17 @@ class CheckedSource:
         ndrange: NDRange,
         places: Sequence[tuple[int, int, int]] = (),
     ) -> Checked:
-        """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits. `places`, of a
-        tracked program: (argument, first byte, bytes) of those whose last writers are asked for.
+        """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits.
+
+        `places`, of a tracked program: the (argument, first byte, bytes) whose last writers are wanted.
         """
         if not places and self.passes(backend, name, args, ndrange):
             return Checked([])
         return self.precisely(backend, name, args, ndrange, places)
 
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
-        """The first half of `launch`: whether the launch has been made and shows that there is nothing to find. Else memories
-        that are kept are as they were.
+        """The first half of `launch`: whether the launch has been made and has no findings. If not, memories that are
+        kept are as before.
         """
         if self._small.takes(name, args, ndrange) and self._may_be_fleeting(backend):
             found = self._passes_fleetingly(backend, name, args, ndrange)
@@ -187,7 +194,7 @@ class CheckedSource:
     def _passes_fleetingly(
         self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange
     ) -> bool | None:
-        """The same by the precise form, which its compiler leaves as it is. None: the launch has not been made."""
+        """The same with the precise form, compiled without optimisation. None: the launch has not been made."""
         try:
             program = self._native(fleeting=True)
             self._build(backend, program)
@@ -237,7 +244,7 @@ class CheckedSource:
 
     @staticmethod
     def _fit(run: _Run, args: Sequence[Argument]) -> None:
-        """Do with less shadow where memory is short. Raises NotCheckable."""
+        """Use less shadow if memory is short. Raises NotCheckable."""
         limit = memory_limit(args)
         if run.nbytes > limit:
             run.narrow = True
@@ -259,7 +266,7 @@ class CheckedSource:
         *,
         only_clean: bool = False,
     ) -> Checked:
-        """What the launch shows. `only_clean`: memories get what it leaves only where it shows nothing."""
+        """What the launch shows. `only_clean`: memories receive its results only if it has no findings."""
         try:
             run.upload(backend)
             log = run.launch(backend, native, ndrange)
@@ -294,7 +301,7 @@ def _megabytes(nbytes: int) -> str:
 
 
 def _first_error(log: str) -> str:
-    """The first line of a compiler's log that tells of an error."""
+    """The first line of a compiler's log that reports an error."""
     lines = log.strip().splitlines()
     return next((line.strip() for line in lines if "error" in line), lines[0] if lines else "no reason given")
 
@@ -306,13 +313,13 @@ class _Run:
         self, program: CheckedProgram, kernel: CheckedKernel, args: Sequence[Argument], table: Bytes
     ) -> None:
         self._program = program
-        self._table = table  #: of places whose writers are asked for
+        self._table = table  #: of the places whose writers are wanted
         self._kernel = kernel
         self._args = args
         self._memories = memories_of(args)
         self._granule = granule = program.granule
         sizes = [-(-memory.nbytes // granule) for memory in self._memories]
-        #: by memory, and the end: granules before it
+        #: by memory, and at the end: the number of granules before it
         self._starts = [0, *(int(n) for n in np.cumsum(sizes))]
         self._kept: list[Bytes] = []  # until the worker has taken them
         self._natives: list[Allocation] = []
@@ -331,7 +338,7 @@ class _Run:
 
     @property
     def nbytes(self) -> int:
-        """Of copies, of shadow memory and of what it begins with, and of what is looked at here at once."""
+        """Bytes of copies, of shadow memory and its initial content, and of what is looked at here in one go."""
         copies, cells = sum(memory.nbytes for memory in self._memories), self._starts[-1]
         looked_at = min(self._cell_nbytes * cells, _PIECE_NBYTES)
         return copies + (self._cell_nbytes + 2) * cells + looked_at + self._far_nbytes
@@ -392,7 +399,7 @@ class _Run:
         return allocation
 
     def _numbers(self) -> list[int]:
-        """What the kernel is told of its roots."""
+        """What the kernel is told about its roots."""
         sizes, cells = [], []
         for root in self._kernel.roots:
             nbytes = size_of(root, self._args)
@@ -450,7 +457,9 @@ class _Run:
         return self._natives[slot] if not arg.offset else (self._natives[slot], arg.offset)
 
     def needs_far(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> bool:
-        """Whether local memory has no room for its own shadow. Raises NotCheckable where there is no other room."""
+        """Whether there is no room in local memory for its own shadow. Raises NotCheckable if there is no room
+        elsewhere either.
+        """
         scratch = LocalBytes(2 * self._program.scratch_nbytes)
         needed, room = local_room(backend, program, self._kernel.name, self._args, scratch)
         if needed + self._local_cells * _LOCAL_CELL_NBYTES <= room:

@@ -1,4 +1,5 @@
-"""The process in which `vdev-check` runs a program: all is as the program expects, except that its launches are checked.
+"""The process in which `vdev-check` runs a program: everything is as the program expects, except that its launches
+are checked.
 
 Decides nothing; it writes findings to a file, as soon as they are found and when the process ends.
 """
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _counting(folder: Path, process: int) -> Counting:
-    """Whoever counts; the data are left when the process ends."""
+    """What counts coverage; the data are saved when the process ends."""
     counting = start(Path.cwd())
 
     def leave() -> None:
@@ -64,16 +65,16 @@ def _run(program: list[str]) -> None:
         sys.argv = ["-c", *program[2:]]
         exec(compile(program[1], "<string>", "exec"), {"__name__": "__main__"})
     else:
-        if os.path.isfile(option):  # a folder or an archive is put on the path by runpy itself
+        if os.path.isfile(option):  # runpy itself puts a folder or an archive on the path
             sys.path.insert(0, os.path.dirname(os.path.realpath(option)))
         sys.argv = program
         runpy.run_path(option, run_name="__main__")
 
 
 def _write(path: Path, watch: Watch, process: int, *, whole: bool = False) -> None:
-    """`whole`: nothing comes any more."""
+    """Write the report. `whole`: nothing more will follow."""
     if os.getpid() != process:
-        return  # a forked child's launches are its own
+        return  # the launches of a forked child are its own
     report: dict[str, Any] = {
         "findings": [asdict(finding) for finding in watch.findings],
         "checked": watch.nchecked,

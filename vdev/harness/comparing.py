@@ -24,7 +24,7 @@ _UNSIGNED = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 @dataclass(frozen=True)
 class _How:
-    """A comparison: in words, and as it is called."""
+    """A comparison: in words, and as a call."""
 
     wanted: str
     function: str
@@ -35,7 +35,7 @@ _EQUAL = _How("equal", "assert_equal")
 
 
 class DifferenceError(AssertionError):
-    """Arrays that differ. `script`: one that shows it again, where a random call has left the result."""
+    """Arrays that differ. `script`: shows it again, if a random call has left the result."""
 
     def __init__(self, text: str, script: str = "") -> None:
         super().__init__(with_script(text, script))
@@ -77,8 +77,8 @@ def assert_allclose(
 
 
 def ulps(one: Array, other: Array) -> Array:
-    """How many floating-point numbers of their type lie from each element to the other's; the most there are where
-    either is no finite number and they are not the same (float16, float32, float64).
+    """How many floating-point numbers of their type lie between each element and the other's; the largest number if
+    either is not finite and they differ (float16, float32, float64).
 
     >>> ulps(np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2)))
     array([1], dtype=uint64)
@@ -90,7 +90,7 @@ def ulps(one: Array, other: Array) -> Array:
 
 
 def _ordered(values: Array) -> Array:
-    """Floating-point numbers as unsigned integers in the same order, one apart where they are neighbours."""
+    """Floating-point numbers as unsigned integers in the same order, one apart for neighbours."""
     size = values.dtype.itemsize
     bits = np.ascontiguousarray(values).view(_UNSIGNED[size]).astype(np.uint64)
     sign = np.uint64(1 << (8 * size - 1))
@@ -138,7 +138,7 @@ def _report(one: Array, other: Array, wrong: Array, how: _How) -> None:
 
 
 def _writers(result: Array, places: Sequence[tuple[int, ...]]) -> list[str]:
-    """Who wrote each of these elements, where a kernel's call has left the array."""
+    """Which work-items wrote these elements, if a kernel's call has left the array."""
     found = origins.find(result)
     if found is None:
         return [""] * len(places)
@@ -148,7 +148,7 @@ def _writers(result: Array, places: Sequence[tuple[int, ...]]) -> list[str]:
 
 
 def _script(result: Array, expected: Array, how: _How) -> str:
-    """The failing call and this comparison again, where the call was a random one."""
+    """The failing call and this comparison as a script, if the call was a random one."""
     found = origins.find(result)
     return "" if found is None else found[1].script(result, expected, how.function, how.settings)
 
@@ -161,5 +161,5 @@ def _in_ulps(one: Any, other: Any) -> str:
 
 
 def _value(element: Any) -> str:
-    """Without its type, which the array has."""
+    """Without its type, which the array states."""
     return str(element) if isinstance(element, np.number | np.bool_) else repr(element)

@@ -11,12 +11,12 @@ from vdev.errors import CudaMissing, NoWorkers
 from vdev.process.switches import parse_workers
 from vdev.start.engines import register_engines
 
-#: What `workers` says for the device itself, without vdev's own work on the kernel.
+#: The value of `workers` for the device itself, on which the kernel runs as written.
 NATIVE = "native"
 
 
 class NoEngine(NoWorkers):
-    """No device has such a name; the text has those that there are."""
+    """No device has such a name; the text lists those that exist."""
 
 
 def workers_on(engine: str, workers: str) -> str:
@@ -40,7 +40,7 @@ def workers_on(engine: str, workers: str) -> str:
 
 
 def devices() -> dict[str, tuple[str, str, str]]:
-    """By what VDEV_WORKERS calls it: platform, name and version of each device. GPUs through CUDA come first."""
+    """Platform, name and version of each device, by its name in VDEV_WORKERS. GPUs through CUDA come first."""
     register_engines()
     found = {f"cuda:{number}": ("CUDA", name, "") for number, name in enumerate(_gpus())}
     for number, group in enumerate(native_devices()):

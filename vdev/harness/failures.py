@@ -13,7 +13,7 @@ from vdev.harness.formats import as_text
 
 
 class FindingsError(AssertionError):
-    """A run of a kernel showed mistakes: `findings`, which the error's text lists. `script`: one that reproduces them."""
+    """A run of a kernel showed mistakes: `findings`, which the error's text lists. `script`: reproduces them."""
 
     def __init__(self, findings: Sequence[Finding], script: str = "") -> None:
         super().__init__(with_script(f"{_headline(findings)}\n\n{as_text(findings)}", script))
@@ -22,14 +22,14 @@ class FindingsError(AssertionError):
 
 
 def with_script(text: str, script: str) -> str:
-    """A failure's text, and the script that shows it again unless the plugin shows that in a section of its own."""
+    """A failure's text, with the script that shows it again, unless the plugin shows that in a section of its own."""
     if not script or sections.scripts_have_sections:
         return text
     return f"{text}\n\n# --- a script that shows it again\n{script}# --- end of the script"
 
 
 def _headline(findings: Sequence[Finding]) -> str:
-    """All of them in a line, as summaries of tests show it."""
+    """All of them in one line, for summaries of tests."""
     names = list(
         dict.fromkeys(f"{each.kind} in kernel {each.kernel}, line {each.place.line}" for each in findings)
     )

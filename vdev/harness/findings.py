@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from vdev.translators.values import dataclass
 
-#: By kind: what to do about it, in a line.
+#: By kind: what to do about it, in one line.
 REMEDIES = {
     "out-of-bounds": "compare the index with the number of elements, or launch fewer work-items",
     "null-pointer": "give the argument a buffer, or test it before it is used",
@@ -30,14 +30,14 @@ REMEDIES = {
     "shift-too-wide": "only the lowest bits of the amount count (OpenCL C 6.3.j): mask it if that is intended",
 }
 KINDS = tuple(REMEDIES)
-#: Where what was used is no memory, but a variable of one work-item's.
+#: The remedy if a work-item's own variable was used, rather than memory.
 _UNWRITTEN_PRIVATE = "give it a value on every path that leads here"
-#: Kinds that are told of only where they are asked for.
+#: Kinds that are reported only if they are asked for.
 OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", "order-dependent"})
 
 
 def hidden_kinds(report: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
-    """Kinds that are not reported, if these are switched on and off. Raises ValueError for unknown kinds."""
+    """The kinds that are not reported when these are switched on and off. Raises ValueError for unknown kinds."""
     unknown = [kind for kind in (*report, *ignore) if kind not in KINDS]
     if unknown:
         raise ValueError(f"unknown kind of finding {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
@@ -69,9 +69,11 @@ class Who:
 
 @dataclass(frozen=True)
 class Finding:
-    """One mistake. `kernel` is the kernel launched, `argument` the variable accessed. `offset` in bytes from the start of
-    its memory, of `nbytes` bytes where that is known. `other`: the other side of a race. `count`: how often it happened
-    in the launch that showed it first.
+    """One mistake.
+
+    `kernel` is the kernel launched, `argument` the variable accessed. `offset` is in bytes from the start of its
+    memory, which has `nbytes` bytes if that is known. `other`: the other side of a race. `count`: how often it
+    happened in the launch that showed it first.
     """
 
     kind: str
@@ -95,7 +97,7 @@ class Finding:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for two findings of one mistake, whichever launch showed it."""
+        """Equal for two findings of the same mistake, whichever launches showed them."""
         other = None if self.other is None else (self.other.file, self.other.line, self.other.column)
         here = (self.place.file, self.place.line, self.place.column)
         return self.kind, self.kernel, self.argument, frozenset({here, other})

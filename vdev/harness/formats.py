@@ -12,7 +12,7 @@ from typing import Any
 
 from vdev.harness.findings import REMEDIES, Finding, Place, Who
 
-#: What a program that was given as text is called.
+#: The name for a program that was given as text.
 NO_FILE = "<kernel>"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from vdev.session.program_cache import KeptProgram
+from vdev.session.program_cache import CachedProgram
 from vdev.translators.dialects.checked import (
     ON_REQUEST,
     CheckedProgram,
@@ -26,7 +26,9 @@ __all__ = ["Forms"]
 
 
 class Forms:
-    """Of one program. `parse` makes it, and may raise Untranslatable. `kinds`: those of findings that are looked for; `tracked`:
+    """The forms of one program.
+
+    `parse` parses it, and may raise Untranslatable. `kinds`: the kinds of findings that are looked for; `tracked`:
     see `translate_checked`. `kept`: where forms are kept.
     """
 
@@ -36,7 +38,7 @@ class Forms:
         kinds: frozenset[str] = frozenset(),
         *,
         tracked: bool = False,
-        kept: KeptProgram | None = None,
+        kept: CachedProgram | None = None,
     ) -> None:
         self._parse, self._kept = parse, kept
         self._kinds = kinds & ON_REQUEST
@@ -49,14 +51,14 @@ class Forms:
 
     @property
     def fast(self) -> CheckedProgram | None:
-        """The form that says whether there may be something to find; None: kinds are looked for that it does not look for.
+        """The form that only says whether there may be findings; None if it does not look for all the kinds wanted.
         Raises Untranslatable.
         """
         return None if self._kinds else _raised(self._fast)
 
     @property
     def skipped(self) -> tuple[tuple[int, str], ...]:
-        """What is not checked and why, by line, as whichever form there is says. Raises Untranslatable."""
+        """What is not checked and why, by line, from whichever form exists. Raises Untranslatable."""
         made = (vars(self).get("_precise"), vars(self).get("_fast"))
         found = next((form for form in made if isinstance(form, CheckedProgram)), None)
         return (self.precise if found is None else found).skipped

@@ -26,8 +26,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Memory:
-    """A buffer: its content, and which of its bytes were written. `again`: makes the content once more, for a launch
-    after which it is not needed; it then takes no memory here while a worker has it.
+    """A buffer: its content, and which of its bytes have been written.
+
+    `again`: makes the content once more, for a launch that does not need it afterwards; the content then takes no
+    memory here while a worker has it.
     """
 
     def __init__(self, content: Bytes, written: Mask, again: Callable[[], Bytes] | None = None) -> None:
@@ -44,7 +46,7 @@ class Memory:
         return self._content
 
     def load(self) -> None:
-        """Have the content here."""
+        """Make sure that the content is here."""
         _ = self.content
 
     @property
@@ -54,22 +56,22 @@ class Memory:
 
     @property
     def is_written(self) -> bool:
-        """Whether all of it is."""
+        """Whether all of it has been written."""
         return self.written.strides == (0,) or bool(self.written.all())
 
     def taken(self) -> None:
-        """A worker has the content."""
+        """A worker has taken the content."""
         if self._again is not None:
             self._content = None
 
     def mark(self, granules: Mask, granule: int) -> None:
-        """What of it has been written since: for so many bytes each, whether they are."""
+        """Update which bytes have been written: by granule of that many bytes, whether it has been."""
         if self.written.strides != (0,) and granules.any():
             self.written |= np.repeat(granules, granule)[: self.nbytes]
 
 
 def whole(nbytes: int) -> Mask:
-    """Everything is written: a mask that takes no memory and cannot be changed."""
+    """Everything has been written: a mask that takes no memory and cannot be changed."""
     return np.broadcast_to(np.True_, nbytes)
 
 
@@ -109,7 +111,7 @@ def memory_limit(args: Sequence[Argument]) -> int:
 
 
 def limit_for(nbytes: int) -> int:
-    """The same, for buffers of so many bytes."""
+    """The same for buffers of that many bytes."""
     given = switches.check_memory()
     if given is not None:
         return given
@@ -120,7 +122,7 @@ def limit_for(nbytes: int) -> int:
 def local_room(
     backend: Backend, program: BackendProgram, kernel: str, args: Sequence[Argument], hidden: LocalBytes
 ) -> tuple[int, int]:
-    """Bytes of local memory that a work-group would need, and those that there are."""
+    """Bytes of local memory that a work-group would need, and bytes that there are."""
     own = backend.build(program).kernels[kernel].local_memory_nbytes
     given = sum(arg.nbytes for arg in args if isinstance(arg, LocalBytes))
     room = max(backend.info.local_memory_nbytes, backend.info.most_local_nbytes)
@@ -151,7 +153,7 @@ def launched(ready: Sequence[Ready], memories: Sequence[Memory | None]) -> list[
 
 
 def is_output(info: ArgInfo) -> bool:
-    """Whether a kernel may leave something in a parameter's memory that somebody wants."""
+    """Whether a kernel may leave something in a parameter's memory that the caller wants."""
     if info.kind == "image":
         return info.access_qualifier != "read_only"
     return info.kind == "global" and not info.pointee_const

@@ -1,7 +1,7 @@
 """Finds results that depend on which work-group runs first, or on how the index space is cut into groups.
 
-Decides which other orders and cuts are tried, and which part of their results is compared: every byte that a kernel may
-write. Two results that differ are a finding; equal ones prove nothing.
+Decides which other orders and cuts are tried, and which part of their results is compared: every byte that a kernel
+may write. Two results that differ are a finding; equal ones prove nothing.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ def compare_orders(
     *,
     cuts: bool,
 ) -> list[Finding]:
-    """Findings of a launch, run in several orders; `cuts`: with smaller work-groups as well, where the caller named none.
-
-    The memories stay as they are. ValueError for a kernel whose groups cannot be run one by one.
+    """Findings of a launch, run in several orders; `cuts`: with smaller work-groups as well, if the caller named no
+    size. The memories stay as they are. ValueError for a kernel whose groups cannot be run one by one.
     """
     first = _results(session, kernel, args, ndrange, _FIRST)
     found = []
@@ -83,7 +82,7 @@ def _differences(
     how: str,
 ) -> list[Finding]:
     names: dict[int, str] = {}
-    for info, arg in zip(kernel.declared.args, args, strict=False):  # behind them, what images are
+    for info, arg in zip(kernel.declared.args, args, strict=False):  # behind them, the descriptors of images
         if isinstance(arg, Pointer):
             names.setdefault(id(arg.memory), info.name)
     found = []

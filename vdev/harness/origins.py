@@ -1,6 +1,6 @@
 """Where arrays come from: which call of a kernel returned them.
 
-Decides nothing; it remembers as long as the arrays exist, at the cost of a dictionary entry for each.
+Decides nothing; it remembers a call as long as its arrays exist, at the cost of a dictionary entry for each.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ class Origin(Protocol):
     """The call that left an array."""
 
     def writers(self, content: Array, places: Sequence[tuple[int, int]]) -> list[str]:
-        """Who wrote each place (first byte, bytes) of the memory last, as a text; empty where that is not known."""
+        """Which work-item last wrote each place (first byte, bytes) of the memory, as text; empty if that is not
+        known.
+        """
 
     def script(self, result: Array, expected: Array, function: str, settings: Mapping[str, float]) -> str:
-        """A script that repeats the call and compares a part of its results; empty if none is wanted."""
+        """A script that repeats the call and compares a part of its results; empty if there is no need."""
 
 
 _known: dict[int, tuple[weakref.ref[Array], Origin]] = {}
 
 
 def remember(memory: Array, origin: Origin) -> None:
-    """`memory` owns its bytes: arrays that are made of it are found by it."""
+    """`memory` owns its bytes: arrays made from it are found through it."""
     key = id(memory)
     _known[key] = (weakref.ref(memory, lambda _: _known.pop(key, None)), origin)
 
 
 def find(array: Array) -> tuple[Array, Origin] | None:
-    """The memory that an array shows a part of, and the call that left it."""
+    """The memory that an array shows a part of, and the call that left it there."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         entry = _known.get(id(owner))

@@ -1,4 +1,4 @@
-"""What a call of a kernel gives back."""
+"""What a call of a kernel returns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Array = npt.NDArray[Any]
 
 
 class Outputs(Sequence[Array]):
-    """What a kernel left in its buffers: an array for each pointer to memory that is not const and each image that it may write,
-    in order and by name.
+    """What a kernel left in its buffers: an array for each pointer to memory that is not const and each image that it
+    may write, in order and by name.
 
-    `findings`: those of kinds that are off, and accepted ones. `one_worker`: reasons why the call would not be split over several
-    workers; empty if it would be. `notes`: (line, what was not checked and why).
+    `findings`: those of kinds that are switched off, and accepted ones. `one_worker`: reasons why the call would not
+    be split over several workers; empty if it would be. `notes`: (line, what was not checked and why).
     """
 
     def __init__(

@@ -25,20 +25,20 @@ ORDERS = {
     "ARGB": (0x10B7, 4), "INTENSITY": (0x10B8, 1), "LUMINANCE": (0x10B9, 1), "DEPTH": (0x10BD, 1),
     "sRGBA": (0x10C1, 4), "sBGRA": (0x10C2, 4),
 }  # fmt: skip
-#: What an array has that says nothing of its order, by its channels.
+#: By number of channels: the order of an array that says nothing about it.
 _PLAIN = {1: "R", 2: "RG", 4: "RGBA"}
 _TYPES = {
     "i1": 0x10D7, "i2": 0x10D8, "i4": 0x10D9, "u1": 0x10DA, "u2": 0x10DB, "u4": 0x10DC, "f2": 0x10DD, "f4": 0x10DE,
 }  # fmt: skip
 _NORMALIZED = {"i1": 0x10D0, "i2": 0x10D1, "u1": 0x10D2, "u2": 0x10D3}
-#: Types of orders that have not all of them (specification 5.3.1.1): normalised or not.
+#: By order: its types, if it does not allow all of them (specification 5.3.1.1), normalised or not.
 _FEWER: dict[str, tuple[set[str], set[str]]] = {
     "BGRA": ({"i1", "u1"}, {"i1", "u1"}), "ARGB": ({"i1", "u1"}, {"i1", "u1"}),
     "INTENSITY": (set(_NORMALIZED), {"f2", "f4"}), "LUMINANCE": (set(_NORMALIZED), {"f2", "f4"}),
     "DEPTH": ({"u2"}, {"f4"}), "sRGBA": ({"u1"}, set()), "sBGRA": ({"u1"}, set()),
 }  # fmt: skip
 READ_ALONE = ("sRGBA", "sBGRA")
-#: By type: axes that are sampled, and whether there are layers before them.
+#: By type: the number of axes that are sampled, and whether layers come before them.
 AXES = {
     "image1d_t": (1, False), "image1d_buffer_t": (1, False), "image1d_array_t": (1, True), "image2d_t": (2, False),
     "image2d_array_t": (2, True), "image2d_depth_t": (2, False), "image2d_array_depth_t": (2, True), "image3d_t": (3, False),
@@ -105,7 +105,7 @@ def is_depth(type_name: str) -> bool:
 
 
 def shapes_of(type_name: str) -> str:
-    """The axes of arrays for a type of images, for people."""
+    """The axes of the arrays for a type of image, in words."""
     dims, layered = AXES[type_name]
     names = [*(["layers"] if layered else []), *("depth", "height", "width")[3 - dims :]]
     return f"({', '.join(names)}{',' if len(names) == 1 else ''}) or ({', '.join([*names, 'channels'])})"

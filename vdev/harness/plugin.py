@@ -47,7 +47,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class _Way:
-    """How one test's programs run, and which one the fixture `kernels` is made of."""
+    """How one test's programs run, and which one the fixture `kernels` is made from."""
 
     folder: Path  #: where .cl files are looked for
     source: str | Path | None
@@ -63,7 +63,7 @@ class _Way:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options for every test that uses the fixtures; markers win."""
+    """Options for every test that uses the fixtures; markers take precedence."""
     group = parser.getgroup("opencl", "OpenCL kernels (vdev)")
     for option, (default, text) in _LISTS.items():
         group.addoption(option, default=default, metavar="LIST", help=text)
@@ -88,7 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _add_coverage(parser: pytest.Parser) -> None:
-    """Options for the coverage of kernels, and the same in the configuration file."""
+    """Options for the coverage of kernels, and the same options in the configuration file."""
     group = parser.getgroup("opencl")
     group.addoption(
         "--opencl-cov", action="store_true", help="report which lines and branches of kernels ran"
@@ -133,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a test for each way in which it is to run."""
+    """Make a test for each way in which it has to run."""
     if _WAY not in metafunc.fixturenames:
         return
     _check_pytest()
@@ -166,14 +166,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for workers, engine, order, local_size in choices
     ]
     names: list[Any] = ["-".join(str(part) for part in choice if part is not None) for choice in choices]
-    # Hypothesis takes no fixture of a function's scope: for it, these have the session's, and each test its own all the same.
+    # Hypothesis does not take fixtures of a function's scope: for it these have the session's scope, but each test
+    # still gets its own.
     metafunc.parametrize(
         _WAY, ways, ids=names if len(ways) > 1 else [pytest.HIDDEN_PARAM], indirect=True, scope="function"
     )
 
 
 def _check_pytest() -> None:
-    """UsageError where pytest is too old."""
+    """UsageError if pytest is too old."""
     if not hasattr(pytest, "HIDDEN_PARAM"):  # projects that do not use the fixtures may have an older one
         raise pytest.UsageError(
             f"fixtures for OpenCL kernels need pytest 8.4 or later; this is {pytest.__version__}"
@@ -181,7 +182,7 @@ def _check_pytest() -> None:
 
 
 def _check_settings(nodeid: str, said: Mapping[str, object]) -> None:
-    """UsageError where a marker has an unknown setting."""
+    """UsageError if a marker has an unknown setting."""
     unknown = [name for name in said if name not in _SETTINGS]
     if unknown:
         raise pytest.UsageError(
@@ -200,7 +201,9 @@ def _hashable(options: Any) -> str | tuple[str, ...]:
 
 
 def _switched(config: pytest.Config, said: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Kinds of findings to report and to ignore: the marker wins over the command line, that over the ini-file."""
+    """Kinds of findings to report and to ignore: the marker takes precedence over the command line, and that over the
+    ini-file.
+    """
     on: dict[str, bool] = {}
     for source in (
         {name: config.getini(f"opencl_{name}") for name in _KINDS},
@@ -284,7 +287,7 @@ def _size(text: object) -> tuple[int, ...] | None:
 # failures ---------------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(hookwrapper=True)  # which pytest 7 knows as well
+@pytest.hookimpl(hookwrapper=True)  # which pytest 7 supports as well
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
     """Put the script of a random call that failed into a section of the report."""
     report = (yield).get_result()
@@ -298,7 +301,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _scripts(error: BaseException) -> Iterator[str]:
-    """Those of a failure, or of several that hypothesis found at once."""
+    """The scripts of a failure, or of several that hypothesis found together."""
     if script := getattr(error, "script", ""):
         yield script
     for one in getattr(error, "exceptions", ()):
@@ -327,7 +330,7 @@ def _accepted(config: pytest.Config) -> Accepted | None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of xdist tells its controller which entries were of use, and which are new."""
+    """A worker of xdist tells its controller which entries have matched, and which are new."""
     path = _accepted_path(session.config)
     if (
         path is not None

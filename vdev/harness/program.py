@@ -1,7 +1,7 @@
-"""A program and its kernels, called with arrays: no context, no queue, no buffers.
+"""A program and its kernels, called with arrays: without context, queue or buffers.
 
 Decides what a call does: its arguments are checked, and its accesses too unless that is switched off; then the kernel
-itself, as written, runs on the workers asked for, and the results are returned.
+itself, as written, runs on the chosen workers, and the results are returned.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Program:
             self.options = (*self.options, f"-I{Path(self.file).resolve().parent}")
         group = None if local_size is None else _sizes(local_size)
         self.way = Way(workers, order, group, check, frozenset(report), frozenset(ignore), engine)
-        self.hidden = hidden_kinds(report, ignore)  #: kinds of findings that end no call
+        self.hidden = hidden_kinds(report, ignore)  #: kinds of findings that do not fail a call
         self.accepted = load(Path(accepted)) if isinstance(accepted, str | Path) else accepted
         self._prepared = False
         self._session = open_session(self._workers)
@@ -97,7 +97,7 @@ class Program:
         try:
             return self._session.build(self.source, self.options)
         except BuildError as error:
-            error.__context__ = error.__cause__ = None  # how the drivers were asked is nothing to the user
+            error.__context__ = error.__cause__ = None  # how the drivers were asked means nothing to the user
             raise error.with_traceback(None) from None
 
     @property
@@ -132,7 +132,7 @@ class Program:
         for kernel in self._program.kernels.values():
             _ = kernel.one_worker
         if self.way.check:
-            with contextlib.suppress(NotCheckable):  # which calls tell in their notes
+            with contextlib.suppress(NotCheckable):  # calls report it in their notes
                 checked = self.checked
                 open_session("cpu:1").executor.call(0, checked.prepare)
 
@@ -143,7 +143,7 @@ class Program:
 
     @functools.cached_property
     def tracked(self) -> CheckedSource:
-        """The program that checks itself and says which work-item wrote a place. Raises NotCheckable."""
+        """The program that checks itself and says which work-item wrote a place last. Raises NotCheckable."""
         return self._checked(tracked=True)
 
     def _checked(self, *, tracked: bool) -> CheckedSource:
@@ -183,7 +183,7 @@ class Kernel:
         return self._run(ready, self._ndrange(global_size, local_size, offset), None, cuts=free)
 
     def run(self, call: Call) -> Outputs:
-        """As `call.run()`, without its script."""
+        """Like `call.run()`, without its script."""
         __tracebackhide__ = True
         ready = self._prepared(list(call.args.values()))
         return self._run(ready, self._ndrange(call.global_size, call.local_size, call.offset), call)
@@ -200,7 +200,7 @@ class Kernel:
     def _run(
         self, ready: Sequence[Ready], ndrange: NDRange, call: Call | None, *, cuts: bool = False
     ) -> Outputs:
-        """`cuts`: the work-groups may have another size as well."""
+        """Run the kernel. `cuts`: the work-groups may have another size as well."""
         __tracebackhide__ = True
         findings, notes = self._check(ready, ndrange)
         self._count(ready, ndrange)
@@ -234,7 +234,7 @@ class Kernel:
 
     @property
     def required_size(self) -> tuple[int, ...] | None:
-        """The work-group's size that the kernel requires, in the dimensions that have more than one work-item."""
+        """The work-group size that the kernel requires, in the dimensions that have more than one work-item."""
         required = self._kernel.declared.reqd_work_group_size
         if required is None:
             return None
@@ -242,18 +242,18 @@ class Kernel:
 
     @property
     def dimensions(self) -> int:
-        """Of the index space, as far as the kernel's text says."""
+        """The dimensions of the index space, as far as the kernel's text shows."""
         parsed = self._kernel.program.parsed
         return 1 if parsed is None else dimensions(parsed, self.name)
 
     @property
     def most_items(self) -> int:
-        """Work-items that a work-group of this kernel may have."""
+        """The most work-items that a work-group of this kernel may have."""
         return self._kernel.resources.work_group_size
 
     @functools.cached_property
     def types(self) -> dict[int, np.dtype[Any]]:
-        """By argument number: what a pointer points to, or what a value is, where clang's parser knows."""
+        """By argument number: what a pointer points to, or what a value is, if clang's parser knows."""
         parsed = self._kernel.program.parsed
         return (
             {} if parsed is None else {**element_types(parsed, self.name), **value_types(parsed, self.name)}
@@ -305,7 +305,7 @@ class Kernel:
         return open_session("cpu:1").executor.call(0, launch)
 
     def _count(self, ready: Sequence[Ready], ndrange: NDRange) -> None:
-        """Add what the launch covers, where somebody counts; behind the checks, whose findings end it."""
+        """Add what the launch covers, if coverage is wanted; after the checks, whose findings end the call."""
         if (counting := current()) is not None:
             args = launched(ready, [memory_of(arg) for arg in ready])
             executor = open_session("cpu:1").executor
@@ -319,8 +319,8 @@ class Kernel:
     def last_writers(
         self, ready: Sequence[Ready], ndrange: NDRange, places: Sequence[tuple[int, int, int]]
     ) -> tuple[list[Writer | None], list[Memory | None]]:
-        """Run once more, to see who writes each place (argument, first byte, bytes) last; and what memories then hold. Raises
-        NotCheckable.
+        """Run once more to see which work-items write each place (argument, first byte, bytes) last, and what the
+        memories hold then. Raises NotCheckable.
         """
         source = self.program.tracked
         memories = [memory_of(arg) for arg in ready]
@@ -397,7 +397,8 @@ class Made:
         texts = []
         for (first, nbytes), writer in zip(places, found, strict=True):
             here = slice(first, first + nbytes)
-            # Somebody has changed the array since, or its content depends on the run: who wrote it this time says nothing.
+            # The array has been changed since, or its content depends on the run: who wrote it this time says
+            # nothing.
             same = content[here].tobytes() == again.content[here].tobytes()
             texts.append(_written_by(writer) if same else "")
         return texts
@@ -409,7 +410,7 @@ class Made:
         return self.call.script(f"{function}({self._named(result)}, {written(expected)}{given})")
 
     def _named(self, result: Array) -> str:
-        """A part of the output, as the script has it."""
+        """A part of the output, as the script names it."""
         arg, name = self.ready[self.index], f"outputs[{self.kernel.infos[self.index].name!r}]"
         assert isinstance(arg, Given | Empty)
         like = arg.whole if isinstance(arg, Given) else arg
@@ -429,7 +430,7 @@ def _written_by(writer: Writer | None) -> str:
 
 
 def _sizes(size: Size) -> tuple[int, ...]:
-    """Raises ArgumentError for what are no whole numbers."""
+    """The sizes as a tuple. Raises ArgumentError for anything but whole numbers."""
     try:
         many = size if isinstance(size, Sequence | np.ndarray) else (size,)
         return tuple(operator.index(each) for each in many)
@@ -440,7 +441,7 @@ def _sizes(size: Size) -> tuple[int, ...]:
 
 
 def _read(source: str | Path) -> tuple[str, str]:
-    """(file or an empty text, text)"""
+    """(file, or an empty text; the program's text)"""
     if isinstance(source, Path) or (source.endswith(".cl") and "\n" not in source):
         return str(source), Path(source).read_text(encoding="utf-8")
     return "", source

@@ -1,7 +1,7 @@
 """From the log of a checked launch to findings.
 
-Decides which records belong to one mistake, how it is worded, and which races are intended: none is reported on a line with
-`vdev: intended race` in a comment, nor for a declaration with that annotation.
+Decides which records belong to one mistake, how it is worded, and which races are intended: none is reported on a
+line with `vdev: intended race` in a comment, nor for a declaration with that annotation.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _NAMES = {
     Kind.SAME_ITEMS: "same-value-race",
 }
 _RACES = (Kind.GROUPS, Kind.ITEMS, Kind.UNFENCED, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
-#: The same of one group, which are no mistakes of their own where groups race at the same places.
+#: The same kinds within one group. They are not mistakes of their own if groups race at the same places.
 _WITHIN = {Kind.ITEMS: Kind.GROUPS, Kind.UNFENCED: Kind.GROUPS, Kind.SAME_ITEMS: Kind.SAME_GROUPS}
-#: Kinds whose second site is the other side.
+#: Kinds whose second site is the other side of the race.
 _PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE, Kind.NOT_AWAITED)
 _VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
 _SAYS = {
@@ -102,7 +102,7 @@ class Record:
 
 
 def records(log: npt.NDArray[np.uint32], nsites: int) -> Iterator[Record]:
-    """The records of a log (without its scratch memory), in the order in which they were made."""
+    """The records of a log (without its scratch memory), in the order in which they were written."""
     counts = log[1 : 1 + len(Kind) * (nsites + 1)].reshape(len(Kind), nsites + 1)
     rows = log[1 + counts.size :].reshape(-1, RECORD_WORDS)
     for row in rows[: min(int(log[0]), MOST_RECORDS)].tolist():
@@ -123,7 +123,7 @@ class Writer:
 
 
 def table_of(places: Sequence[tuple[int, int, int]], kernel: CheckedKernel) -> npt.NDArray[np.uint8]:
-    """(argument, first byte, bytes) of places whose writers are asked for, as `include/tracked.cl` has them."""
+    """The (argument, first byte, bytes) of places whose writers are wanted, in the form of `include/tracked.cl`."""
     table = np.zeros((len(places), TRACKED_WORDS), np.uint32)
     roots = {root.arg: number for number, root in enumerate(kernel.roots)}
     for row, (arg, first, nbytes) in zip(table, places, strict=True):
@@ -132,7 +132,7 @@ def table_of(places: Sequence[tuple[int, int, int]], kernel: CheckedKernel) -> n
 
 
 class Reader:
-    """Makes findings of one checked program. `source`: the user's text, `file` its name or an empty text."""
+    """Makes findings for one checked program. `source`: the user's text, `file` its name or an empty text."""
 
     def __init__(self, program: CheckedProgram, source: str, file: str = "") -> None:
         self._program = program
@@ -149,7 +149,7 @@ class Reader:
         parted = any(record.kind is Kind.BARRIER for record in found)
         for record in found:
             if parted and record.kind in (*_RACES, *_VALUES):
-                continue  # where a barrier is missed, what others find in memory is not what they should
+                continue  # after a missed barrier, what others find in memory is not what it should be
             if record.kind in _WITHIN and {record.site, record.other_site} <= crossing[_WITHIN[record.kind]]:
                 continue
             # What a race reads too early is not a mistake of its own, and depends on the schedule.
@@ -165,7 +165,7 @@ class Reader:
         return sorted(noted)
 
     def writers(self, table: npt.NDArray[np.uint32], nplaces: int, ndrange: NDRange) -> list[Writer | None]:
-        """Who wrote each place last; None where nobody did."""
+        """Which work-item last wrote each place; None if none did."""
         found: list[Writer | None] = []
         for row in table[: nplaces * TRACKED_WORDS].reshape(-1, TRACKED_WORDS).tolist():
             count = row[4]
@@ -178,7 +178,7 @@ class Reader:
         return found
 
     def line_of(self, kernel: CheckedKernel) -> int:
-        """The first line of the kernel that has something checked."""
+        """The first line of the kernel on which anything is checked."""
         return min((site.line for site in self._program.sites if site.function == kernel.name), default=1)
 
     def _site(self, number: int) -> Site:
@@ -263,7 +263,9 @@ class Reader:
 
 
 def _sites_between_groups(found: Sequence[Record]) -> dict[Kind, set[int]]:
-    """The sites where groups race, and those where they do with whatever values; 0 for sites that are not known."""
+    """The sites where groups race, and those where they do so whatever the values are; 0 for sites that are not
+    known.
+    """
     different = {0}.union(*({r.site, r.other_site} for r in found if r.kind is Kind.GROUPS))
     same = different.union(*({r.site, r.other_site} for r in found if r.kind is Kind.SAME_GROUPS))
     return {Kind.GROUPS: different, Kind.SAME_GROUPS: same}

@@ -1,4 +1,4 @@
-"""What `vdev-check` found out: of a program that ran, or of a kernel file that did not.
+"""What `vdev-check` found out: about a program that ran, or about a kernel file that did not.
 
 Decides what counts, and what the summary says; `formats` prints the findings.
 """
@@ -27,22 +27,24 @@ from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.values import dataclass
 
-#: Warnings of clang's that tell of a mistake rather than of a habit.
+#: Clang's warnings that point to a mistake rather than to a habit.
 _WARNINGS = (
     "-Warray-bounds", "-Wdivision-by-zero", "-Wshift-count-overflow", "-Wshift-count-negative", "-Wuninitialized",
     "-Wsometimes-uninitialized", "-Wreturn-type", "-Wunsequenced", "-Wtautological-compare",
 )  # fmt: skip
 _ENDED = "the program was ended by a signal: launches after its last finding are not counted"
-_LAST_SECONDS = 10.0  #: that an interrupted program has to end by itself
+_LAST_SECONDS = 10.0  #: seconds in which an interrupted program has to end by itself
 _MESSAGE = re.compile(r"^(.*?):(\d+):(\d+): (?:warning|error|fatal error): (.*)$", re.MULTILINE)
-#: Runs without the current folder on the path: what it has of the name vdev is not what is installed.
+#: Runs without the current folder on the path: a folder there called vdev is not what is installed.
 _CHILD = "import sys; sys.path[:] = [p for p in sys.path if p]; from vdev.harness.child import main; main(sys.argv[1:])"
 
 
 @dataclass
 class Report:
-    """Findings, and how much was checked. `status`: of the program that ran. `one_worker`: by kernel, why it would not be
-    split over several workers. `told`: what to say about accepted findings; `naccepted` were left out.
+    """Findings, and how much was checked.
+
+    `status`: of the program that ran. `one_worker`: by kernel, why it would not be split over several workers.
+    `told`: what to say about accepted findings; `naccepted` findings were left out.
     """
 
     findings: list[Finding]
@@ -61,7 +63,7 @@ class Report:
         return 1 if self.findings else self.status
 
     def accept(self, accepted: Accepted) -> None:
-        """Leave out what the file accepts; write the rest into it where it takes findings."""
+        """Leave out what the file accepts; add the others to it if it takes new findings."""
         left = accepted.left(self.findings)
         self.naccepted = len(self.findings) - len(left)
         self.findings = left
@@ -70,7 +72,7 @@ class Report:
             self.told.append(f"{accepted.path}: {count} written: give each a reason")
 
     def summary(self) -> str:
-        """Everything to know in addition to the findings, a line for each."""
+        """Everything worth knowing besides the findings, a line for each."""
         lines = [f"vdev-check: {_count(len(self.findings), 'finding')}"]
         if self.ran:
             lines[0] += f"; {_count(self.nchecked, 'launch', 'launches')} checked"
@@ -103,10 +105,10 @@ def run_program(
     check: bool = True,
     coverage: Path | None = None,
 ) -> Report:
-    """Run a PyOpenCL program with every launch checked. `hidden`: kinds not to report. `most`: launches of each kernel that
-    are checked; 0: all. `quiet`: what it prints goes to the error stream.
+    """Run a PyOpenCL program with every launch checked.
 
-    `check`: False for no checks. `coverage`: the folder that gets the coverage of its kernels.
+    `hidden`: kinds not to report. `most`: launches of each kernel that are checked; 0: all. `quiet`: its output goes
+    to the error stream. `check`: False for no checks. `coverage`: the folder for the coverage of its kernels.
     """
     with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
         path = Path(folder, "report.json")
@@ -143,7 +145,9 @@ def _report_of(path: Path, status: int) -> Report:
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int:
-    """Its status. Whoever interrupts us has mostly interrupted it as well: it gets the time to say what it has found."""
+    """Its exit status. Whoever interrupts us has usually interrupted the program as well: it gets time to report what
+    it has found.
+    """
     try:
         return process.wait()
     except KeyboardInterrupt:
@@ -169,7 +173,7 @@ def _who(fields: dict[str, Any]) -> Who:
 
 
 def read_kernels(path: str, options: Sequence[str] = ()) -> Report:
-    """What can be said of a file of OpenCL C without running it: clang's messages, and what a run would not check."""
+    """What can be said about a file of OpenCL C without running it: clang's messages, and what a run would not check."""
     text = Path(path).read_text(encoding="utf-8")
     folder = f"-I{Path(path).resolve().parent}"
     try:
@@ -185,7 +189,9 @@ def read_kernels(path: str, options: Sequence[str] = ()) -> Report:
 
 
 def _one_worker(parsed: ParsedProgram) -> dict[str, list[str]]:
-    """By kernel, what speaks against splitting any launch of it; those without are left out, as launches decide."""
+    """By kernel, what prevents any launch of it from being split. Kernels for which it depends on the launch are left
+    out.
+    """
     try:
         lowered = lower_images(parsed)
         translate_subgrid(lowered.program)

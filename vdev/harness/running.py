@@ -30,7 +30,7 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.values import dataclass
 
-#: Work-groups launched one by one at most; beyond, in as many runs of neighbours.
+#: The most work-groups launched one by one; beyond that, neighbours run together, in as many runs.
 _MOST_PIECES = 256
 
 
@@ -68,7 +68,7 @@ class Order:
 def run_on_workers(
     session: Session, kernel: SessionKernel, args: Sequence[Argument], ndrange: NDRange
 ) -> None:
-    """Through the session, as a program's launch would go: split over its workers where that is right."""
+    """Through the session, like a program's launch: split over its workers if that is possible."""
     memories = _memories(args)
     buffers = [session.create_filled(len(memory.content), memory.content) for memory in memories]
     given = [_session_argument(arg, memories, buffers) for arg in args]
@@ -85,7 +85,7 @@ def run_on_workers(
 def launch_of(
     session: Session, kernel: SessionKernel, args: Sequence[Argument], ndrange: NDRange
 ) -> tuple[Launch, list[VirtualBuffer]]:
-    """A launch on new buffers without content, and these."""
+    """A launch on new buffers without content, and these buffers."""
     memories = _memories(args)
     buffers = [session.create_buffer(len(memory.content)) for memory in memories]
     given = tuple(_session_argument(arg, memories, buffers) for arg in args)
@@ -93,7 +93,7 @@ def launch_of(
 
 
 def run_natively(session: Session, kernel: SessionKernel, args: Sequence[Argument], ndrange: NDRange) -> None:
-    """On the first worker's device, the program as the user wrote it; with images as plain memory where it has any."""
+    """On the first worker's device, the program as the user wrote it; images, if it has any, are plain memory."""
     program = BackendProgram(kernel.program.source, kernel.program.options)
     lowered = kernel.program.lowered
     if kernel.images and lowered is not None:
@@ -111,7 +111,7 @@ def whole_launch(
 def run_in_order(
     session: Session, kernel: SessionKernel, order: Order, args: Sequence[Argument], ndrange: NDRange
 ) -> None:
-    """On the first worker, work-group by work-group. ValueError for a kernel that runs only whole."""
+    """On the first worker, work-group by work-group. ValueError for a kernel that can only run whole."""
     subgrid = kernel.subgrid
     if subgrid is None:
         reasons = "; ".join(str(reason) for reason in kernel.one_worker)
@@ -134,7 +134,7 @@ def run_in_order(
 
 
 def _pieces(ndrange: NDRange) -> list[Chunk]:
-    """Single work-groups, or runs of them in the first dimension where there are too many."""
+    """Single work-groups, or neighbours in the first dimension if there are too many."""
     counts = ndrange.num_groups
     rest = 1
     for count in counts[1:]:

@@ -48,10 +48,10 @@ logger = logging.getLogger("vdev.harness")
 
 _LOCAL_CELL_NBYTES = 8
 _BY_ATOMIC = 0xFFFFFFFE
-_INITIAL = 1  #: the mark of what is written before the launch
-_FIRST = 2  #: that of the first work-item
+_INITIAL = 1  #: the mark of what has been written before the launch
+_FIRST = 2  #: the mark of the first work-item
 _MOST_ITEMS = 1 << 30
-_PIECE = 1 << 22  #: cells looked at together
+_PIECE = 1 << 22  #: cells looked at in one go
 
 
 class Screen:
@@ -75,7 +75,7 @@ class Screen:
         return program
 
     def prepare(self, backend: Backend) -> bool:
-        """Build it, as the first launch on what somebody has written does. Whether there is such a form."""
+        """Build it, as the first launch of a new text does. Whether there is such a form."""
         if self.program is None:
             return False
         try:
@@ -104,7 +104,7 @@ class Screen:
 
 
 def _is_plain(ndrange: NDRange) -> bool:
-    """Whether numbers of groups and items fit their fields, and all groups are of one size."""
+    """Whether the numbers of groups and items fit their fields, and all groups have the same size."""
     sizes = zip(ndrange.global_size, ndrange.local_size, strict=True)
     return prod(ndrange.global_size) < _MOST_ITEMS and not any(size % group for size, group in sizes)
 
@@ -135,14 +135,14 @@ class _Screening:
         self._ncells = total
         self._reads = bool(kernel.written & kernel.read)
         self._local_cells = 0
-        #: one memory under a name that is written and another that is only read is beyond the fast form
+        #: the fast form cannot handle a memory that is written under one name and only read under another
         self.possible = not (self._written & read_alone) and all(arg.offset % granule == 0 for arg in starts)
         self._natives: list[Allocation] = []
         self._kept: list[Bytes] = []
 
     @property
     def nbytes(self) -> int:
-        """Of copies, shadow memory and counters, and of what is looked at here at once."""
+        """Bytes of copies, shadow memory and counters, and of what is looked at here in one go."""
         copies = sum(memory.nbytes for memory in self._memories)
         cells = 4 * self._ncells * (2 if self._reads else 1)
         counters = 4 * min(prod(self._ndrange.global_size), FAST_COUNTERS)
@@ -235,7 +235,7 @@ class _Screening:
         return allocation
 
     def _shadow(self, backend: Backend) -> Allocation:
-        """A mark for each granule's writer, and behind them for each one's reader."""
+        """A mark for each granule's writer, and behind them one for each granule's reader."""
         allocation = self._filled(backend, 4 * max(1, self._ncells * (2 if self._reads else 1)))
         granule = self._program.granule
         for slot, first in self._cells.items():
@@ -253,7 +253,7 @@ class _Screening:
         return allocation
 
     def _agrees(self, backend: Backend, cells: Allocation, claims: int) -> bool:
-        """Whether no cell belongs to two work-groups. What is written is known afterwards, if so."""
+        """Whether no cell belongs to two work-groups. If so, it is known what was written."""
         marked = 0
         found: dict[int, list[np.ndarray]] = {slot: [] for slot in self._written}
         granule = self._program.granule
@@ -284,11 +284,11 @@ class _Screening:
 
     @property
     def _bits(self) -> int:
-        """Of a work-item in a mark: beyond the last one there are two marks more."""
+        """Bits of a work-item in a mark: there are two more marks than work-items."""
         return (prod(self._ndrange.global_size) + _FIRST + 2).bit_length()
 
     def _groups(self, marks: np.ndarray) -> np.ndarray:
-        """By mark of a work-item: its group. That of several groups, or of atomics, is beyond all groups."""
+        """By mark of a work-item: its group. The mark for several groups, or for atomics, is beyond all groups."""
         items = (marks & np.uint32((1 << self._bits) - 1)) - np.uint32(_FIRST)
         return np.asarray(items // np.uint32(prod(self._ndrange.local_size)))
 

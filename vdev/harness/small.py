@@ -1,8 +1,8 @@
 """Launches that are too small to be worth an optimised program.
 
-Decides which launches these are: optimising a checked program takes longer than running the unoptimised one over a
-few thousand work-items. As the cost of a launch is not known beforehand, each kernel has a time budget that small launches
-use up.
+Optimising a checked program takes longer than running the unoptimised one over a few thousand work-items. Decides
+which launches are that small. As the cost of a launch is not known beforehand, each kernel has a time budget that
+small launches use up.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["FLEETING", "SmallLaunches", "may_be_fleeting"]
 
 #: The option for a program that is not worth optimising (OpenCL 3.0, 5.8.6.3).
 FLEETING = "-cl-opt-disable"
-#: Work-items of a small launch at most, and 32-bit words of its buffers.
+#: The most work-items of a small launch, and the most 32-bit words of its buffers.
 _MOST = 1 << 18
 _WORD_NBYTES = 4
-#: Seconds of small launches of a kernel, about what an optimised program takes to compile.
+#: Seconds of small launches of one kernel: about as long as an optimised program takes to compile.
 _BUDGET = 1.0
 
 
@@ -31,7 +31,7 @@ def may_be_fleeting(backend: Backend) -> bool:
 
 
 class SmallLaunches:
-    """Of one program's kernels."""
+    """The small launches of one program's kernels."""
 
     def __init__(self) -> None:
         self._left: dict[str, float] = {}
@@ -44,9 +44,9 @@ class SmallLaunches:
         return max(words, prod(ndrange.global_size)) <= _MOST
 
     def spent(self, kernel: str, seconds: float) -> None:
-        """A small launch of the kernel took so long."""
+        """A small launch of the kernel took that long."""
         self._left[kernel] = self._left.get(kernel, _BUDGET) - seconds
 
     def stop(self, kernel: str) -> None:
-        """The kernel's launches are no longer taken for small: something is found in them, or they do not run."""
+        """The kernel's launches no longer count as small: something has been found in them, or they do not run."""
         self._left[kernel] = 0.0

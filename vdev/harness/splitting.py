@@ -21,7 +21,7 @@ _WORKERS = (0, 1)
 
 
 def against_splitting(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[str, ...]:
-    """Reasons why one worker would run all of a launch; empty if several would share it. `buffers`: those of its arguments."""
+    """Reasons why one worker would run all of a launch; empty if several would share it. `buffers`: of its arguments."""
     kernel = launch.kernel
     if kernel.subgrid is None or kernel.one_worker:
         return tuple(str(reason) for reason in kernel.one_worker) or ("its text could not be translated",)

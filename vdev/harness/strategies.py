@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 Dtype = np.dtype[Any]
 
-#: Work-items in a dimension, by the number of dimensions.
+#: The most work-items in a dimension, by the number of dimensions.
 _MOST_ITEMS = {1: 64, 2: 16, 3: 8}
 _VECTOR = re.compile(r"[a-z]+?(2|3|4|8|16)")
 _SIZES = ("global_size", "local_size", "offset")
-#: Pixels are found at whole coordinates, and outside of the image there is always something.
+#: Samplers find pixels at whole coordinates, and outside the image there is always a value.
 _SAMPLERS = (sampler("clamp_to_edge"), sampler("clamp"))
 
 
 class _Free:
-    """Stands for what nobody fixes."""
+    """Stands for what nobody has fixed."""
 
 
 class Kernel(CalledKernel, Protocol):
-    """What drawing a call has to know of its kernel."""
+    """What drawing a call needs to know about its kernel."""
 
     @property
     def infos(self) -> tuple[ArgInfo, ...]: ...
@@ -95,12 +95,12 @@ class Draft:
 
     @property
     def items(self) -> int:
-        """Work-items of the launch, and those that an offset leaves out before them."""
+        """The work-items of the launch, and those that an offset leaves out before them."""
         offset = self.offset or (0,) * len(self.global_size)
         return prod(size + first for size, first in zip(self.global_size, offset, strict=True))
 
     def call(self) -> Call:
-        """All of it."""
+        """The whole call."""
         sizes = {name: self._once(True, name) for name in _SIZES}
         return Call(self._kernel, {name: self[name] for name in self._infos}, **sizes)
 
@@ -117,7 +117,7 @@ class Draft:
         return self._known[key]
 
     def _resolved(self, value: Any) -> Any:
-        """Functions called, strategies drawn from."""
+        """Functions called, and strategies drawn from."""
         if callable(value) and value is not _Free:
             value = value(self)
         return self._draw(value) if isinstance(value, st.SearchStrategy) else value
@@ -131,7 +131,7 @@ class Draft:
         return self._global_size() if name == "global_size" else self._local_size()
 
     def _group(self) -> Sequence[int] | None:
-        """The size of work-groups, where it does not follow from the number of work-items."""
+        """The size of work-groups, unless it follows from the number of work-items."""
         required = self._kernel.required_size
         if required is not None:
             return required
@@ -213,7 +213,7 @@ class Draft:
         return self._draw(self._taste.array(dtype, shape, info.name))
 
     def _pixels(self, name: str) -> tuple[int, ...]:
-        """A pixel of four channels for each work-item; in axes that the index space lacks, a few."""
+        """A pixel of four channels for each work-item; a few along axes that the index space lacks."""
         dims, layered = AXES[name]
         sizes = list(self.global_size)
         while len(sizes) < dims + layered:

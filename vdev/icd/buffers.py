@@ -24,7 +24,7 @@ Waits = tuple[Event, ...] | None
 _HOST = USE_HOST_PTR | COPY_HOST_PTR
 _MAP_FLAGS = native.map_flags.READ | native.map_flags.WRITE | native.map_flags.WRITE_INVALIDATE_REGION
 _REGION = 0x1220  # CL_BUFFER_CREATE_TYPE_REGION
-#: by memory object and address: what is mapped there
+#: by memory object and address: the mapping there
 _maps: WeakKeyDictionary[Memory, dict[int, list[Map]]] = WeakKeyDictionary()
 
 
@@ -45,13 +45,13 @@ def clCreateBufferWithProperties(
 
 
 def check_no_properties(routine: str, properties: int) -> None:
-    """Memory objects have no properties that a program could ask for."""
+    """Refuse properties: memory objects have none that a program could ask for."""
     if host.pairs(properties):
         fail(routine, INVALID_PROPERTY)
 
 
 def remember_properties(memory: Memory, properties: int) -> Memory:
-    """The memory object, which answers with the empty list that was given, or with none (CL_MEM_PROPERTIES)."""
+    """The memory object; queries return the empty list that the program gave, or none (CL_MEM_PROPERTIES)."""
     host.given[memory] = host.packed([0]) if properties else b""
     return memory
 
@@ -74,14 +74,16 @@ def clSetMemObjectDestructorCallback(memory: Memory, function: int, user_data: i
 
 
 def done(event: Event) -> Event:
-    """The event of a transfer whose host memory the program keeps, as C programs do: nobody waits for it at its end."""
+    """The event of a transfer whose host memory the program keeps, as C programs do: nobody waits for it when it is
+    released.
+    """
     if isinstance(event, NannyEvent):
         event._vdev_disown()
     return event
 
 
 def content(routine: str, address: int, nbytes: int) -> Any:
-    """The program's memory; INVALID_VALUE at NULL."""
+    """The program's memory; INVALID_VALUE for NULL."""
     if not address:
         fail(routine, status.INVALID_VALUE)
     return host.memory(address, nbytes)
@@ -104,7 +106,7 @@ def clEnqueueWriteBuffer(
 
 
 def _check_span(memory: Memory, offset: int, nbytes: int, routine: str) -> None:
-    """Before memory of that size is looked at."""
+    """Checked before memory of that size is looked at."""
     if offset + nbytes > memory.nbytes:
         fail(routine, status.INVALID_VALUE)
 
@@ -122,7 +124,7 @@ def _box(routine: str, *addresses: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _reach(origin: tuple[int, ...], region: tuple[int, ...], row: int, plane: int) -> int:
-    """Bytes of host memory up to a box's end; 0 for a box that is refused later."""
+    """Bytes of host memory up to a box's end; 0 for a box that will be refused later."""
     row = row or region[0]
     plane = plane or row * region[1]
     if 0 in region:
@@ -135,7 +137,9 @@ def _move_box(
     function: Any, routine: str, queue: CommandQueue, mem: Memory, blocking: int, box: tuple[int, ...],
     waits: Waits,
 ) -> Event:  # fmt: skip
-    """`box`: addresses of two origins and a region, the pitches of the buffer and of the host, the host's address."""
+    """`box`: addresses of two origins and a region, the pitches of the buffer and of the host, and the host's
+    address.
+    """
     origin, other, region = _box(routine, *box[:3])
     row, plane, host_row, host_plane, address = box[3:]
     reach = _reach(other, region, host_row, host_plane)
@@ -202,7 +206,9 @@ def map_memory(
 
 
 def check_map_flags(call: Call, memory: Memory, flags: int) -> None:
-    """INVALID_VALUE for flags that are none or do not go together, INVALID_OPERATION for what the host may not do."""
+    """INVALID_VALUE for flags that do not exist or do not go together, INVALID_OPERATION for what the host must not
+    do.
+    """
     invalidates = flags & native.map_flags.WRITE_INVALIDATE_REGION
     if flags & ~_MAP_FLAGS or (invalidates and flags & ~invalidates):
         call.fail(status.INVALID_VALUE)

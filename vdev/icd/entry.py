@@ -24,17 +24,18 @@ _OUT_OF_RESOURCES, _OUT_OF_HOST_MEMORY, _INVALID_VALUE = -5, -6, -30
 
 
 def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, ...]:
-    """Take the library's functions, and give it those that it calls: seven of its own, and one for each row of the table.
+    """Take the library's functions, and give it the functions that it calls: seven of its own, and one for each row
+    of the table.
 
-    `is_own`: the library has started this interpreter, in which no program runs.
+    `is_own`: the library has started this interpreter, in which no Python program runs.
     """
     if is_own:
         _prepare_interpreter()
     with _native_environment():
-        _load_native()
+        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls = builtins
+        _load_native(bind_calls)
         from vdev.icd import host, joining, programs
 
-        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform = builtins
         host.address_of, host.give_out, host.lend_out = address_of, give_out, lend_out
         host.item_at, host.take_back, host.count_of = item_at, take_back, count_of
         joining.use_handles()
@@ -55,18 +56,16 @@ def _prepare_interpreter() -> None:
     sys.modules |= {module.__name__: module for module in (package, invoker)}
 
 
-def _load_native() -> None:
-    """PyOpenCL's native module brings a loader of its own. What it calls has to be found there first, and not in the loader
+def _load_native(bind_calls: Callable[[bytes], int]) -> None:
+    """PyOpenCL's native module brings a loader of its own. What it calls has to be found there, and not in the loader
     that the program is linked with, which knows vdev and no native driver.
     """
-    from vdev.backends.opencl.native import load_native
+    from vdev.backends.opencl.native import load_native, native_path
 
-    flags = sys.getdlopenflags()
-    sys.setdlopenflags(flags | os.RTLD_DEEPBIND)
-    try:
-        load_native()
-    finally:
-        sys.setdlopenflags(flags)
+    path = native_path()
+    if not bind_calls(os.fsencode(path)):
+        raise RuntimeError(f"the calls of {path} cannot be bound to its own OpenCL loader")
+    load_native()
 
 
 @contextlib.contextmanager
@@ -91,8 +90,9 @@ def _native_environment() -> Iterator[None]:
 
 
 def _open(set_platform: Callable[[Any], Any]) -> None:
-    """Open the session, and let the library's platform stand for the façade's. Without workers there is no device, and the
-    first call that asks for one says why.
+    """Open the session, and let the library's platform stand for the façade's.
+
+    Without workers there is no device; the first call that asks for one then reports why.
     """
     from vdev.facade import platform_device
     from vdev.facade.errors import native
@@ -136,7 +136,7 @@ def _tell(text: str) -> None:
 
 
 def acquire(memory: Any) -> None:
-    """C code holds a memory object that it did not hold before."""
+    """C code now holds a memory object that it did not hold before."""
     memory.retain()
 
 
@@ -146,7 +146,7 @@ def drop(memory: Any) -> None:
 
 
 def end() -> None:
-    """The process ends, and Python with it."""
+    """The process is ending, and Python with it."""
     from vdev.process import ending
 
     ending.end()

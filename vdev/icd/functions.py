@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: kinds of objects: what an invalid one is answered with, and the query for its number of references
+#: by kind of object: the status code for an invalid one, and the query for its number of references
 KINDS = {
     "platform": (-32, 0),
     "device": (-33, 0x1047),

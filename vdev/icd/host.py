@@ -21,16 +21,16 @@ _view.restype = ctypes.py_object
 _view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
 _WRITABLE = 0x200  # PyBUF_WRITE
 _MOST = 2**63 - 1
-INVALID_PROPERTY = -64  #: CL_INVALID_PROPERTY, which PyOpenCL has no name for
+INVALID_PROPERTY = -64  #: CL_INVALID_PROPERTY, for which PyOpenCL has no name
 
-#: set by `entry.start`: (item, kind) -> address of its handle, and the same with a reference for the program
+#: set by `entry.start`: (item, kind) -> the address of its handle; and the same with a reference for the program
 address_of: Any = None
 give_out: Any = None
 lend_out: Any = None
 item_at: Any = None
 take_back: Any = None
 count_of: Any = None
-#: by object, what the program gave: a context's and a sampler's properties, a program's source
+#: by object: what the program gave, that is a context's or a sampler's properties, or a program's source
 given: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
 #: whether there were no workers for a session when the library entered Python
 is_without_device = False
@@ -64,7 +64,7 @@ def uint(address: int) -> int:
 
 
 def text(address: int) -> bytes:
-    """The characters before the next NUL; none at NULL."""
+    """The characters up to the next NUL; none for NULL."""
     return ctypes.string_at(address) if address else b""
 
 
@@ -74,7 +74,7 @@ def block(address: int, nbytes: int) -> bytes:
 
 
 def pairs(address: int) -> list[tuple[int, int]]:
-    """A list of properties: names and values in turn, up to a zero; none at NULL."""
+    """A list of properties: names and values in turn, up to a zero; none for NULL."""
     found: list[tuple[int, int]] = []
     while address:
         name = signed(address, 1)[0]
@@ -86,19 +86,19 @@ def pairs(address: int) -> list[tuple[int, int]]:
 
 
 def put_uint(address: int, value: int) -> None:
-    """Write a cl_uint, where there is a place for it."""
+    """Write a cl_uint, if there is a place for it."""
     if address:
         ctypes.c_uint32.from_address(address).value = value
 
 
 def put_int(address: int, value: int) -> None:
-    """Write a cl_int, where there is a place for it."""
+    """Write a cl_int, if there is a place for it."""
     if address:
         ctypes.c_int32.from_address(address).value = value
 
 
 def put_size(address: int, value: int) -> None:
-    """Write a size_t, where there is a place for it."""
+    """Write a size_t, if there is a place for it."""
     if address:
         ctypes.c_size_t.from_address(address).value = value
 
@@ -114,7 +114,7 @@ def put_bytes(address: int, content: bytes) -> None:
 
 
 def items(kind: int, address: int, count: int, invalid: int, routine: str) -> list[Any]:
-    """The objects of a list of handles; the error `invalid` where one is none of that kind."""
+    """The objects of a list of handles; the error `invalid` if one of them is not of that kind."""
     found = [item_at(handle, kind) for handle in sizes(address, count)] if count else []
     if any(item is None for item in found):
         fail(routine, invalid)
@@ -122,14 +122,14 @@ def items(kind: int, address: int, count: int, invalid: int, routine: str) -> li
 
 
 def check_devices(routine: str, count: int, address: int) -> None:
-    """A list of devices, which may be left out: there is only one to name."""
+    """Check a list of devices, which may be missing: there is only one device."""
     if (count == 0) != (address == 0):
         fail(routine, status.INVALID_VALUE)
     items(DEVICE, address, count, status.INVALID_DEVICE, routine)
 
 
 def check_callback(routine: str, function: int, user_data: int) -> None:
-    """Data for a callback that is none."""
+    """INVALID_VALUE for a callback's data without a callback."""
     if user_data and not function:
         fail(routine, status.INVALID_VALUE)
 
@@ -141,7 +141,7 @@ def call_back(function: int, *arguments: int) -> None:
 
 
 def code_of(error: BaseException) -> int | None:
-    """The status code of an error of OpenCL's; None of another one."""
+    """The status code of an OpenCL error; None for any other exception."""
     if isinstance(error, native.Error) and error.args:
         code: int = error.args[0].code()
         return code
@@ -149,5 +149,5 @@ def code_of(error: BaseException) -> int | None:
 
 
 def packed(values: Sequence[int]) -> bytes:
-    """Numbers of type size_t."""
+    """Numbers as an array of size_t."""
     return b"".join(value.to_bytes(8, "little", signed=value < 0) for value in values)

@@ -77,7 +77,7 @@ def _create(context: Context, flags: int, about: int, desc: ImageDescriptor, add
         try:
             nbytes = Layout(context, order, data_type, desc).least_nbytes
         except (native.Error, KeyError):
-            nbytes = 1  # the call below refuses it, and says why
+            nbytes = 1  # the call below refuses it, and reports why
         memory = host.memory(address, nbytes)
     image = object.__new__(Image)
     Image._custom_init(image, context, flags, native.ImageFormat(order, data_type), desc, memory)
@@ -143,7 +143,7 @@ def _image(routine: str, memory: Memory) -> ImageMemory:
 
 
 def _host_nbytes(memory: ImageMemory, region: Triple, row: int, plane: int) -> int:
-    """Bytes of host memory that a box of pixels takes, whose pitches are checked later."""
+    """Bytes of host memory that a box of pixels covers; its pitches are checked later."""
     nbytes = region[0] * memory.element_nbytes
     row = row or nbytes
     if memory.type == _kinds.IMAGE1D_ARRAY:

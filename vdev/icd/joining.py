@@ -37,7 +37,7 @@ _KINDS: tuple[tuple[type, int], ...] = (
 
 
 class _Addresses:
-    """Handles of the library's."""
+    """Handles that the library makes."""
 
     def __init__(self) -> None:
         self._kinds: dict[type, int] = {}  # PyOpenCL asks for a device's handle again and again
@@ -58,9 +58,9 @@ class _Addresses:
 
 
 def _open() -> handles.Addresses | None:
-    """Load the library where it is; None where it is not, and cannot be had."""
+    """Load the library; None if it is not there and cannot be made."""
     if host.address_of is None:
-        from vdev.icd import library  # most programs ask for no handle
+        from vdev.icd import library  # most programs never ask for a handle
 
         try:
             path = library.prepare(joins=True)
@@ -74,5 +74,5 @@ def _open() -> handles.Addresses | None:
 
 
 def use_handles() -> None:
-    """From now on, objects' handles are the library's."""
+    """From now on, objects get their handles from the library."""
     handles.use_addresses(_open)

@@ -1,4 +1,4 @@
-"""Where `libvdev_opencl.so` is, and how the OpenCL loaders of programs learn of it.
+"""Where `libvdev_opencl.so` is, and how the OpenCL loaders of programs find it.
 
 A file beside the library tells it which Python to load, so each Python environment has a folder of its own in the
 cache. The library is copied there from the package if the wheel contained it, and compiled there otherwise. Programs
@@ -20,17 +20,17 @@ from vdev.packaging import library as compiling
 from vdev.process import switches
 from vdev.process.private_files import private_folder, read_private, write_private
 
-#: what vdev-run keeps of the user's own OCL_ICD_VENDORS (`vdev.icd.entry` reads it)
+#: where vdev-run keeps the user's own OCL_ICD_VENDORS (`vdev.icd.entry` reads it)
 NATIVE_VENDORS = "_VDEV_OCL_ICD_VENDORS"
 ICD = "vdev.icd"
 
 
 class NoLibrary(RuntimeError):
-    """The library cannot be had, or not be used; the text says why and what to do."""
+    """The library cannot be made or used; the text says why and what to do."""
 
 
 def python_library() -> Path:
-    """The shared library of this Python. NoLibrary where it has none."""
+    """The shared library of this Python. NoLibrary if it has none."""
     for path in _python_libraries():
         if path.is_file():
             return path.resolve()
@@ -56,10 +56,10 @@ def _python_libraries() -> Iterator[Path]:
 
 
 def prepare(*, joins: bool = False) -> Path:
-    """The library in the cache folder, with what it needs beside it; made where it is not there.
+    """The library in the cache folder, with the files that it needs beside it; made if it is not there.
 
-    `joins`: a process that is Python already wants it, which must not wait for a compiler and needs no other Python.
-    Raises NoLibrary.
+    `joins`: it is for a Python process, which must not wait for a compiler and needs no other Python. Raises
+    NoLibrary.
     """
     configuration = _configuration(joins)
     key = hashlib.sha256(f"{compiling.source_key()}\n{__version__}\n{configuration}".encode()).hexdigest()
@@ -78,8 +78,8 @@ def prepare(*, joins: bool = False) -> Path:
 
 
 def _configuration(joins: bool) -> str:
-    """What the library reads to start Python: its shared library, its executable. Empty where nobody needs it and there is
-    none.
+    """What the library reads to start Python: its shared library and its executable. Empty if there is none and
+    nobody needs it.
     """
     try:
         return f"{python_library()}\n{sys.executable}\n"
@@ -90,7 +90,7 @@ def _configuration(joins: bool) -> str:
 
 
 def _folder(name: str) -> Path:
-    """A folder of that name, in the cache or, where that is not to be had, in this user's temporary folder."""
+    """A folder of that name, in the cache or, if that is not possible, in this user's temporary folder."""
     try:
         return private_folder(private_folder(switches.cache_dir()) / name)
     except OSError:
@@ -98,7 +98,9 @@ def _folder(name: str) -> Path:
 
 
 def _content(*, compiles: bool) -> bytes:
-    """The compiled library: what came with the installation, where it is of these sources, else compiled now."""
+    """The compiled library: the one that came with the installation, if it was made from these sources, else compiled
+    now.
+    """
     packed = Path(compiling.__file__).parents[1] / "icd" / compiling.NAME
     if packed.is_file():
         content = packed.read_bytes()
@@ -106,7 +108,7 @@ def _content(*, compiles: bool) -> bytes:
             return content
     if not compiles:
         raise NoLibrary("libvdev_opencl.so is not built yet: vdev-info --icd builds it")
-    import tempfile  # nearly every start of a program finds it built
+    import tempfile  # at nearly every start of a program it exists already
 
     with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
         target = Path(scratch, compiling.NAME)
@@ -118,11 +120,11 @@ def _content(*, compiles: bool) -> bytes:
 
 
 def environment() -> dict[str, str]:
-    """What a program's environment has to say so that its OpenCL loader finds vdev, and nothing else. Raises NoLibrary."""
+    """The environment in which a program's OpenCL loader finds vdev, and nothing else. Raises NoLibrary."""
     path = prepare()
-    # a folder for ocl-icd and newer loaders of Khronos', the library itself for older ones
+    # a folder for ocl-icd and newer versions of Khronos' loader, the library itself for older ones
     found = {"OCL_ICD_VENDORS": str(path.parent), "OCL_ICD_FILENAMES": str(path)}
     before = os.environ.get("OCL_ICD_VENDORS", "")
     if before and not os.path.exists(os.path.join(before, compiling.NAME)):
-        found[NATIVE_VENDORS] = before  # which native drivers the user wants
+        found[NATIVE_VENDORS] = before  # the native drivers that the user wants
     return found

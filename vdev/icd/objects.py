@@ -52,7 +52,7 @@ def clCreateSubDevices(device: Device, properties: int, room: int, devices: int,
 
 
 def _context_properties(routine: str, address: int) -> list[tuple[int, Any]]:
-    """Pairs of names and values; INVALID_PROPERTY for what contexts do not have, and for what is given twice."""
+    """Pairs of names and values; INVALID_PROPERTY for properties that contexts do not have, or that are given twice."""
     given: list[tuple[int, Any]] = []
     pairs = host.pairs(address)
     if len({name for name, _ in pairs}) < len(pairs):
@@ -105,7 +105,7 @@ def clSetContextDestructorCallback(context: Context, function: int, user_data: i
 
 
 def _call_back(callbacks: list[tuple[int, int, int]]) -> None:
-    """The last registered first."""
+    """Call the functions, the one registered last first."""
     for function, address, user_data in reversed(callbacks):
         host.call_back(function, address, user_data)
 
@@ -207,5 +207,5 @@ def clSetEventCallback(event: Event, state: int, function: int, user_data: int) 
 
 
 def platform_item(platform: Any) -> Platform:
-    """The platform, opened where it has not been."""
+    """The platform, opened if necessary."""
     return platform if platform is not None else get_platform()

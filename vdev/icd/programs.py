@@ -44,7 +44,7 @@ def clCreateProgramWithSource(context: Context, count: int, strings: int, length
     ).rstrip(b"\0")
     try:
         text = source.decode()
-    except UnicodeDecodeError:  # in comments of old files; any byte is a character of it
+    except UnicodeDecodeError:  # in comments of old files: any byte is a character of that encoding
         text = source.decode("latin-1")
     program = _Program(context, text)
     host.given[program] = source + b"\0"
@@ -96,7 +96,7 @@ def clBuildProgram(
 
 
 def _notify(program: _Program, function: int, user_data: int) -> None:
-    """The build has ended, well or not: with a callback, that is what tells."""
+    """Report that the build has ended, successfully or not: with a callback, that is how the program learns of it."""
     if function:
         host.call_back(function, host.address_of(program, host.PROGRAM), user_data)
 
@@ -148,7 +148,7 @@ def clSetProgramReleaseCallback(program: _Program, function: int, user_data: int
 
 
 class _Kernel(Kernel):
-    """A kernel of C code's. What PyOpenCL's layer wants of a kernel is made when somebody calls it from there."""
+    """A kernel that C code holds. What PyOpenCL's layer needs for a kernel is made if somebody calls it from there."""
 
     def _set_up(self, program: _Program, kernel: Any, source: Any = None) -> None:
         self._handle = 0
@@ -203,14 +203,14 @@ _LETTERS = {
 
 
 def kernel_kinds(kernel: Kernel) -> bytes:
-    """What the arguments are, a letter for each: _g_lobal memory, _l_ocal memory, a _v_alue, an _i_mage, a _s_ampler,
-    _u_nknown, _o_ther.
+    """A letter for each argument: _g_lobal memory, _l_ocal memory, a _v_alue, an _i_mage, a _s_ampler, _u_nknown,
+    _o_ther.
     """
     return b"".join(_LETTERS.get(info.kind, b"o") for info in state_of(kernel).kernel.declared.args)
 
 
 def set_argument(kernel: Kernel, index: int, size: int, data: bytes | None, has_value: int) -> None:
-    """clSetKernelArg. `data`: a copy of the value's bytes; None for local memory, and without a value."""
+    """clSetKernelArg. `data`: a copy of the value's bytes; None for local memory, and if there is no value."""
     state = state_of(kernel)
     kind = state.kernel.declared.args[index].kind
     kept = _SETTERS.get(kind, _set_value)(state, index, size, data, has_value)
@@ -219,7 +219,7 @@ def set_argument(kernel: Kernel, index: int, size: int, data: bytes | None, has_
 
 
 def _object(kind: int, data: bytes | None) -> Any:
-    """The object whose handle these bytes are; None where it is none."""
+    """The object whose handle these bytes are; None if they are not a handle."""
     return host.item_at(int.from_bytes(data or b"", "little"), kind)
 
 
@@ -261,7 +261,7 @@ def _set_local(state: KernelState, index: int, size: int, data: bytes | None, ha
 
 
 def _set_unknown(state: KernelState, index: int, size: int, data: bytes | None, has_value: int) -> Kept:
-    """Of a kernel that keeps no record of its arguments: what is set says what it is."""
+    """For a kernel without a record of its arguments: the value that is set tells what the argument is."""
     if not has_value:
         return LocalArg(size) if size else state.converters[index](None)
     memory = _object(host.MEM, data) if size == 8 else None
@@ -293,7 +293,7 @@ def launch(
     waits: Waits,
     wants_event: int,
 ) -> Event | None:
-    """clEnqueueNDRangeKernel; None where nobody wants its event."""
+    """clEnqueueNDRangeKernel; None if nobody wants its event."""
     event = enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits)
     return event if wants_event else None
 
@@ -308,11 +308,11 @@ def clEnqueueNativeKernel(queue: CommandQueue, *rest: Any) -> Event:
 
 
 def clSetKernelExecInfo(kernel: Kernel, name: int, size: int, value: int) -> None:
-    """A launch reaches all shared virtual memory anyway."""
+    """Accepted without effect: a launch reaches all shared virtual memory anyway."""
     routine = "clSetKernelExecInfo"
     if name not in (_EXEC_SVM, _EXEC_FINE) or (size == 0) != (value == 0):
         fail(routine, status.INVALID_VALUE)
-    if name == _EXEC_SVM:  # an empty list, too: what was set before no longer counts
+    if name == _EXEC_SVM:  # also for an empty list: what was set before no longer counts
         return
     if not size:
         fail(routine, status.INVALID_VALUE)

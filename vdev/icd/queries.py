@@ -46,7 +46,7 @@ def _first(value: Sequence[int]) -> bytes:
 
 
 def _versions(value: Sequence[Any]) -> bytes:
-    """cl_name_version: a number and 64 characters."""
+    """An array of cl_name_version: a number and 64 characters each."""
     return b"".join(struct.pack("=I64s", item.version, item.name.encode()) for item in value)
 
 
@@ -65,7 +65,7 @@ def _numbers(info: Any, *names: str) -> list[int]:
     return [getattr(info, name) for name in names]
 
 
-#: queries of the device whose answer is no cl_uint and not told by the type of what the façade answers
+#: queries of the device whose answer is not a cl_uint, and whose type does not follow from the façade's answer
 _DEVICE: Mapping[int, Pack] = {
     **dict.fromkeys(
         _numbers(
@@ -91,7 +91,8 @@ _DEVICE: Mapping[int, Pack] = {
     _info.PARENT_DEVICE: _handle(host.DEVICE),
 }  # fmt: skip
 _CONFORMANCE = 0x1072  # CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED
-#: CL_DEVICE_IMAGE_PITCH_ALIGNMENT and …_BASE_ADDRESS_ALIGNMENT, in pixels: what `vdev.facade.images` asks of a row
+#: CL_DEVICE_IMAGE_PITCH_ALIGNMENT and …_BASE_ADDRESS_ALIGNMENT, in pixels: what `vdev.facade.images` requires of a
+#: row
 _IMAGE_ALIGNMENT = {0x104A: 32, 0x104B: 1}
 _PLATFORM_EXTENSIONS, _PLATFORM_EXTENSIONS_WITH_VERSION = 0x0904, 0x0907
 _ICD = "cl_khr_icd"
@@ -238,7 +239,7 @@ def clGetProgramInfo(program: _Program, name: int, room: int, value: int, size: 
 
 
 def _put_binaries(program: _Program, room: int, value: int, size: int) -> None:
-    """The binary goes to where the program's own pointer says; none where that is NULL."""
+    """Write the binary where the program's own pointer says; not at all if that is NULL."""
     if value:
         if room < 8:
             fail("clGetProgramInfo", status.INVALID_VALUE)

@@ -21,14 +21,14 @@ from vdev.icd.buffers import Waits
 
 
 class _Pointer(svm.SVMPointer):
-    """An address that a program gave, and how many bytes from there on are meant."""
+    """An address that a program gave, and how many bytes from there are meant."""
 
     def __init__(self, address: int, nbytes: int) -> None:
         super().__init__(address, nbytes, None)
 
 
 def _memory(routine: str, address: int, nbytes: int) -> svm.SVMPointer:
-    """An address as commands take it: shared virtual memory, or plain host memory."""
+    """An address in the form that commands take: shared virtual memory, or plain host memory."""
     if not address:
         fail(routine, status.INVALID_VALUE)
     return _Pointer(address, nbytes) if find(address) is not None else svm.SVM(host.memory(address, nbytes))

@@ -19,7 +19,7 @@ class _View:
     _valid = False  # it owns no reference
 
     def show(self, memory: Memory) -> None:
-        """Stand for that memory object."""
+        """Stand for another memory object from now on."""
         self._vdev_state = memory
 
 
@@ -39,5 +39,5 @@ def view(memory: Memory) -> Any:
 
 
 def unwrap(wrapper: Any) -> Memory:
-    """The memory object of a wrapper; the wrapper's reference is the caller's from now on."""
+    """The memory object of a wrapper; from now on the wrapper's reference is the caller's."""
     return wrapper._vdev_give_up()  # type: ignore[no-any-return]

@@ -21,11 +21,11 @@ from vdev.observe.statistics import (
 from vdev.planner.instructions import HOST
 from vdev.translators.values import dataclass
 
-#: what a byte costs where no transfer was timed, in nanoseconds: a link of ten gigabytes a second
+#: the cost of a byte if no transfer was timed, in nanoseconds: that of a link of ten gigabytes a second
 _ASSUMED_NS = 0.1
-#: launches from which an argument that moves at each of them is worth a word
+#: launches from which on an argument that moves every time is mentioned
 _FEW_LAUNCHES = 3
-#: no advice is given on less: bytes, and a part of the time that all workers worked
+#: no advice on less than this: bytes, and a part of the time that all workers worked
 _LEAST_NBYTES, _LEAST_PART = 1 << 12, 0.01
 
 
@@ -54,7 +54,7 @@ class Advice:
 
 
 def advise(figures: Statistics) -> tuple[Advice, ...]:
-    """Advice on a run, the most expensive first; launches on too few workers first where none was timed."""
+    """Advice on a run, the most expensive first; if nothing was timed, launches on too few workers come first."""
     found = [item for kernel in figures.kernels for item in _on_kernel(kernel, _ns_per_byte(figures))]
     least = _LEAST_PART * _worked_ns(figures)
     found = [item for item in found if item.cost_ns is None or item.cost_ns >= least]
@@ -67,31 +67,30 @@ class Expense:
     """What one thing cost in addition to the kernels' own work, whether or not a program could avoid it."""
 
     text: str
-    cost_ns: int  #: from bytes where transfers were not timed
-    nbytes: int  #: that moved for it
+    cost_ns: int  #: calculated from bytes if transfers were not timed
+    nbytes: int  #: bytes that moved because of it
 
     def __str__(self) -> str:
         return self.text
 
 
 def most_expensive(figures: Statistics) -> Expense | None:
-    """The largest expense of a run: bytes of one argument, merging, planning, or commands other than launches.
-
-    None if there was none worth mentioning.
+    """The largest expense of a run: bytes of one argument, merging, planning, or commands other than launches. None
+    if nothing is worth mentioning.
     """
     found = max(_expenses(figures), key=lambda item: (item.cost_ns, item.nbytes), default=None)
     return None if found is None or not (found.cost_ns or found.nbytes) else found
 
 
-#: what helps against bytes that go from one kernel's workers to another's
+#: what helps if bytes go from one kernel's workers to another's
 AVOIDS_EXCHANGE = (
     "If both traverse the buffer along the same dimension, each worker finds what it needs where it was made."
 )
 
 
 def costliest_exchange(figures: Statistics) -> tuple[str, str, int] | None:
-    """(writer, user, bytes) of the two commands between which most bytes went from worker to
-    worker. None if there were none, or nothing was recorded.
+    """(writer, user, bytes) of the two commands between which most bytes went from worker to worker. None if there
+    were none, or nothing was recorded.
     """
     sums: dict[tuple[str, str], int] = {}
     for row in figures.exchanges or ():
@@ -162,7 +161,7 @@ def _on_kernel(kernel: KernelStatistics, ns_per_byte: float) -> Iterator[Advice]
 
 
 def _on_argument(kernel: KernelStatistics, argument: ArgumentStatistics) -> tuple[str, str, int] | None:
-    """What is wrong, what to do, and the bytes it costs."""
+    """What is wrong, what to do about it, and the bytes that it costs."""
     if argument.fine:
         return (
             "fine-grain shared virtual memory, which the host may use at any time, so "
@@ -251,7 +250,7 @@ def _on_bouncing(kernel: KernelStatistics, argument: ArgumentStatistics) -> tupl
 
 
 def _moved_each(kernel: KernelStatistics, argument: ArgumentStatistics) -> str:
-    """What was counted for an argument that has `argument.nbytes`, in all and for each launch."""
+    """What was counted for an argument that has `argument.nbytes`, in total and for each launch."""
     moved = argument.moved.nbytes
     if kernel.launches == 1:
         return f"{size(moved)} moved for its {size(argument.nbytes)}"
@@ -285,7 +284,7 @@ def _on_partition(kernel: KernelStatistics, partition: PartitionStatistics) -> I
     )
 
 
-#: what a reason says, and what helps; the first that fits
+#: words in a reason, and what helps; the first match counts
 _REMEDIES = (
     ("kept on one worker", "Have launches that follow each other use the same part of a buffer for the same work-items. "
      "VDEV_GATHER=0 splits them anyway."),

@@ -38,9 +38,9 @@ OTHERS = "(others)"
 #: launches that are kept, of which one period or the last few are shown
 _MOST_CHANGES = 48
 _SHOWN = 6
-#: pairs of commands and routes that are told apart
+#: how many pairs of commands and routes are counted separately
 _MOST_ROUTES = 4096
-CELLS = 32  #: parts of a buffer that a picture tells apart
+CELLS = 32  #: parts of a buffer that a picture shows separately
 _WRITERS = (Launch, Merge, Combine, Restore, Fill, CopyBetween, Upload)
 
 
@@ -67,7 +67,9 @@ class Held:
 
 @dataclass(frozen=True)
 class BufferHeld:
-    """Who held what of a buffer before and after a launch; `pending`: bytes that several workers have parts of a sum of."""
+    """Which holders had what of a buffer before and after a launch; `pending`: bytes of which several workers hold
+    parts of a sum.
+    """
 
     buffer: int  #: its number, in the order of first use
     name: str  #: of the argument
@@ -88,7 +90,7 @@ class LaunchHeld:
 
 @dataclass(frozen=True)
 class Steady:
-    """The last launches that were planned: the last period that occurred twice in a row, or else the last few."""
+    """The last launches that were planned: the last period that occurred twice in a row, or otherwise the last few."""
 
     periodic: bool
     launches: tuple[LaunchHeld, ...]
@@ -142,7 +144,7 @@ class Exchanges:
         before: Sequence[BufferState],
         after: Sequence[BufferState],
     ) -> None:
-        """A launch was planned, which finds its buffers in states `before` and leaves them `after`; all by slot."""
+        """A launch was planned that finds its buffers in states `before` and leaves them in `after`; all by slot."""
         numbers = tuple([self._number(each) for each in holdings])
         self._changes.append(_Change(kernel, numbers, tuple(names), tuple(before), tuple(after)))
 
@@ -204,7 +206,7 @@ def _buffer_held(number: int, name: str, before: BufferState, after: BufferState
 
 
 def holders_of(state: BufferState) -> tuple[Held, ...]:
-    """What each holder has valid, host memory first."""
+    """The valid bytes of each holder, host memory first."""
     edges = [state.nbytes * cell // CELLS for cell in range(CELLS + 1)]
     found = []
     for holder, region in state.valid:

@@ -1,7 +1,7 @@
 """The report: figures and advice for people, and as one JSON object for programs.
 
-Decides what is said in which order: kernels, the one that took longest first; other commands; totals beside
-what back ends counted; advice.
+Decides what is said in which order: kernels, the one that took longest first; other commands; totals beside what the
+back ends counted; advice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vdev.observe.statistics import (
 )
 
 _WIDTH = 110
-_MOST_PARTITIONS = 8  #: of a kernel that are shown; the others are added up
+_MOST_PARTITIONS = 8  #: rows of a kernel that are shown; the others are added up
 _MOST_CHUNKS = 8
 
 
@@ -130,7 +130,7 @@ def _kernel(kernel: KernelStatistics, timed: bool) -> list[str]:
 
 
 def _way(way: WayStatistics) -> str:
-    """What was predicted of launches in one way, and what they took."""
+    """What was predicted for launches in one way, and what they took."""
     assert way.predicted is not None
     assert way.measured is not None
     text = f"  on {_count(way.workers, 'worker')} a launch takes {duration(round(way.measured * 1e9))}"
@@ -260,7 +260,7 @@ def _moved(moved: Moved) -> str:
 
 
 def _times(times: Times, timed: bool, always: Sequence[str] = ()) -> str:
-    """Times with a comma behind each; nothing where none was taken."""
+    """Times, each followed by a comma; nothing if none was taken."""
     if not timed:
         return ""
     names = {
@@ -279,7 +279,7 @@ def _times(times: Times, timed: bool, always: Sequence[str] = ()) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, the first two to the left, the others to the right."""
+    """Rows in columns: the first two flush left, the others flush right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "    "

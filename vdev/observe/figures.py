@@ -15,7 +15,7 @@ class Moved:
 
     @property
     def nbytes(self) -> int:
-        """On all routes."""
+        """Bytes on all routes."""
         return self.host_to_worker + self.worker_to_worker + self.worker_to_host
 
     def include(self, other: Moved) -> None:

@@ -1,7 +1,7 @@
 """The history: a run's timeline in a bounded amount of memory, for the page.
 
-Decides what is kept: exactly what each worker did in each of a fixed number of equal parts of the run, and the first and
-last commands one by one. When the run becomes longer than all parts together, pairs of parts are merged.
+Decides what is kept: exactly what each worker did in each of a fixed number of equal parts of the run, and the first
+and last commands individually. When the run becomes longer than all parts together, pairs of parts are merged.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from vdev.observe.recorder import CommandRecord, StepShape
     from vdev.observe.timeline import Run, Slice
 
-_MOST_AT_ENDS = 60  #: commands that are kept one by one, from the beginning and from the end
-_MOST_SLICES = 40  #: of such a command
-_FIRST_WIDTH = 1000  #: of a part, in nanoseconds
+_MOST_AT_ENDS = 60  #: commands that are kept individually, at the beginning and at the end
+_MOST_SLICES = 40  #: steps of such a command
+_FIRST_WIDTH = 1000  #: width of a part, in nanoseconds
 
 
 class History:
@@ -58,7 +58,7 @@ class History:
             self.performed(command, slices)
 
     def held(self, time: int, worker: int, nbytes: int) -> None:
-        """Memory is no part of it."""
+        """Ignored: the history does not cover memory."""
 
     def written(self) -> None:
         """Nothing waits to be written."""
@@ -73,7 +73,7 @@ class History:
     def _add(self, worker: int, kind: str, start: int, end: int) -> None:
         if self._zero is None:
             self._zero = start
-        # What another thread began before the first that was seen counts from there.
+        # What another thread began before the first command that was seen counts from there.
         start, end = max(start - self._zero, 0), max(end - self._zero, 0)
         while end > self._width * BINS:
             self._halve()
@@ -94,7 +94,7 @@ class History:
             row[:] = pairs + [0] * (BINS - len(pairs))
 
     def past(self) -> Past:
-        """What was seen so far."""
+        """Everything seen so far."""
         busy = [Busy(worker, kind, tuple(row)) for (worker, kind), row in sorted(self._busy.items())]
         first, last = ([self._told(*each) for each in part] for part in (self._first, self._last))
         return Past(self._width, tuple(busy), self._commands, tuple(first), tuple(last))

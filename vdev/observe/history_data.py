@@ -6,8 +6,8 @@ from typing import Protocol
 
 from vdev.translators.values import dataclass
 
-BINS = 240  #: parts of a run, at most
-PLANNING = -2  #: the row of the host's planning, beside workers' numbers and -1 for host memory
+BINS = 240  #: the most parts of a run
+PLANNING = -2  #: the row for the host's planning, besides workers' numbers and -1 for host memory
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Past:
-    """The run, in parts of `width` nanoseconds. `first` and `last` are single commands, out of `commands` in total."""
+    """The run, in parts of `width` nanoseconds. `first` and `last` are single commands out of `commands` in total."""
 
     width: int
     busy: tuple[Busy, ...]

@@ -14,7 +14,7 @@ from vdev.observe.tallies import Ledger
 class ObservedSession(Protocol):
     """A session, as its observers see it."""
 
-    #: told of every command from when it is set
+    #: told of every command, once it is set
     recorder: Recorder | None
 
     @property
@@ -23,7 +23,7 @@ class ObservedSession(Protocol):
 
     @property
     def executor(self) -> Executor:
-        """What has counted the work."""
+        """It has counted the work."""
 
     def observing(self, until: int = 0) -> AbstractContextManager[Ledger]:
-        """What was counted so far; nothing is planned meanwhile."""
+        """What has been counted so far; nothing is planned meanwhile."""

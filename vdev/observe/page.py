@@ -19,10 +19,10 @@ from vdev.observe.statistics import CommandStatistics, KernelStatistics, Statist
 from vdev.planner.instructions import HOST
 
 _MOST_KERNELS = 60
-_MOST_NAMES = 12  #: of commands, in the matrix
-_MOST_ROUTES = 20  #: in a cell of the matrix
-_MOST_BUFFERS = 8  #: of a launch whose holders are shown
-_MOST_LAUNCHES = 12  #: of a period
+_MOST_NAMES = 12  #: commands in the matrix
+_MOST_ROUTES = 20  #: exchanges that are listed by route
+_MOST_BUFFERS = 8  #: buffers of a launch whose holders are shown
+_MOST_LAUNCHES = 12  #: launches of a period that are shown
 _MOST_ADVICE = 30
 _MOST_TRACKS = 32  #: workers that are drawn
 _SHORT = 42  #: characters of a name in a table
@@ -35,7 +35,7 @@ _KINDS = {
     "host": "host memory",
     "planning": "planning",
 }
-_WIDTH, _LABEL, _ROW = 960, 110, 22  #: of a drawing, in its units
+_WIDTH, _LABEL, _ROW = 960, 110, 22  #: sizes of a drawing, in its units
 
 _STYLE = """
 .vdev{--ink:#1c2430;--dim:#5b6675;--line:#d5dae1;--soft:#f3f5f8;--paper:#fff;--kernel:#2f6fb3;--transfer:#d9822b;
@@ -73,7 +73,7 @@ def as_page(figures: Statistics) -> str:
 
 
 def as_fragment(figures: Statistics) -> str:
-    """The same as one element with its style, to stand among others."""
+    """The same as one element with its own style, to be placed among others."""
     if not figures.workers:
         body = ["<p>The virtual device was not used.</p>"]
     else:
@@ -118,7 +118,9 @@ def _name(name: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], name: str, right: int = 1) -> str:
-    """A table of cells that are HTML already; columns from number `right` on hold numbers. `name`: for who looks for it."""
+    """A table; its cells are HTML already, and columns from number `right` on hold numbers. `name`: by which others
+    can find it.
+    """
 
     def cells(row: Sequence[str], tag: str) -> str:
         return "".join(
@@ -333,7 +335,7 @@ def _kernel(kernel: KernelStatistics, timed: bool) -> tuple[str, ...]:
 
 
 def _forecast(way: WayStatistics | None) -> tuple[str, str, str]:
-    """Predicted and measured time and the error, of a way."""
+    """Predicted and measured time of a way, and the error."""
     if way is None or way.predicted is None or way.measured is None:
         return "not known", "not known", "not known"
     predicted, measured = (_took(round(each * 1e9)) for each in (way.predicted, way.measured))
@@ -456,7 +458,7 @@ def _by_command(rows: Sequence[Exchange]) -> str:
 
 
 def _matrix(sums: dict[tuple[str, str], int], names: Sequence[str], corner: str, name: str) -> str:
-    """`names` that nothing came from have no row, and those that nothing went to no column."""
+    """The matrix; `names` from which nothing came have no row, and those to which nothing went no column."""
     sources = [each for each in names if any(source == each for source, _ in sums)]
     targets = [each for each in names if any(target == each for _, target in sums)]
     rows = [

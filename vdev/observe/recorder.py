@@ -1,7 +1,7 @@
 """The recorder: when each command was planned and submitted, and what it asks of which worker.
 
-Made only if times are wanted. It costs a launch one tuple; everything else is worked out later, from numbers
-(`vdev.observe.timeline`). Keeps no plan, buffer or program alive.
+It exists only if times are wanted. It costs a launch one tuple; everything else is worked out later, from numbers
+(`vdev.observe.timeline`). It keeps no plan, buffer or program alive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vdev.observe.exchanges import Exchanges
     from vdev.observe.history_data import Remembering
 
-#: commands after which what is complete is worked out and let go
+#: after so many commands, whatever is complete is worked out and dropped
 _MOST_KEPT = 1 << 14
 
 
@@ -47,7 +47,7 @@ class StepShape:
     ) -> None:
         self.worker, self.kind, self.name, self.nbytes = worker, kind, name, nbytes
         self.source, self.target = source, target
-        self.templates = [-1, -1]  #: the trace's, for times of its own and for shared ones
+        self.templates = [-1, -1]  #: the trace's numbers for it: with times of its own, and with shared ones
 
 
 class Shape:
@@ -58,11 +58,11 @@ class Shape:
     def __init__(self, name: str, times: Times, plan: Plan | None) -> None:
         self.name, self.times = name, times
         self.steps: dict[int, list[StepShape]] = {}  #: by worker
-        #: the trace's last: thread, queue's track, and the templates for both
+        #: what the trace used last: thread, queue's track, and the templates for both
         self.template = (0, 0, -1, -1)
         for item in () if plan is None else plan.instructions:
             self.steps.setdefault(item.worker, []).append(_step_shape(item, name))
-        #: its workers, where it is one launch on each of them and nothing else
+        #: its workers, if it is one launch on each of them and nothing else
         self.plain: tuple[int, ...] = ()
         if all(len(steps) == 1 and steps[0].kind == "kernel" for steps in self.steps.values()):
             self.plain = tuple(self.steps)
@@ -111,16 +111,16 @@ class Recorder:
         self.plannings: deque[tuple[int, int, int, str]] = deque()
         #: whether a queue is in order, by number
         self.queues: dict[int, bool] = {}
-        self.queue = 0  #: the queue of the command in hand
+        self.queue = 0  #: the queue of the current command
         self.started = 0  #: when the session took it up
-        #: what else a report shows; None where none is wanted
+        #: what else a report shows; None if none is wanted
         self.exchanges: Exchanges | None = None
         self.history: Remembering | None = None
         self._drain = drain
         self._shapes: dict[str, Shape] = {}
 
     def enter(self, queue: Any) -> tuple[int, int]:
-        """The session takes up a command of `queue`. What is returned has to be given to `leave`."""
+        """The session takes up a command of `queue`. The result has to be passed to `leave`."""
         outer = self.queue, self.started
         number = queue.number
         if not number:
@@ -130,19 +130,17 @@ class Recorder:
         return outer
 
     def leave(self, outer: tuple[int, int]) -> None:
-        """The command has been submitted, or never will be; a finaliser may have submitted it inside
-        another.
-        """
+        """The command has been submitted, or never will be. A finaliser may have submitted it inside another one."""
         self.queue, self.started = outer
 
     def submitted(self, number: int, shape: Shape) -> None:
-        """The command in hand has been given its number."""
+        """The current command has been given its number."""
         self.commands.append((number, self.started, perf_counter_ns(), self.queue, get_ident(), shape))
         if len(self.commands) > _MOST_KEPT:
             self._drain(self, 0)
 
     def submitted_aside(self, number: int, shape: Shape) -> None:
-        """On the way to the command in hand something else was submitted: an eviction, a check."""
+        """Before the current command something else was submitted: an eviction, a check."""
         now = perf_counter_ns()
         self.commands.append((number, now, now, self.queue, get_ident(), shape))
 
@@ -150,7 +148,7 @@ class Recorder:
         self.plannings.append((started, ended, get_ident(), name))
 
     def empty_shape(self, name: str) -> Shape:
-        """Of commands that give no worker anything to do."""
+        """For commands that give no worker anything to do."""
         found = self._shapes.get(name)
         if found is None:
             found = self._shapes[name] = Shape(name, Times(), None)

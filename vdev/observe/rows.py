@@ -1,8 +1,8 @@
 """Rows of numbers to lines of text, many at a time.
 
-A trace consists of a few templates and very many numbers. Decides how a line is written: each number in a field as
-wide as the widest number of its kind, padded with spaces, which JSON allows. Writing the numbers one by one would
-cost more than all the rest of a trace.
+A trace consists of a few templates and very many numbers; writing the numbers one by one would cost more than
+everything else. Decides how a line is written: each number in a field as wide as the widest number of its kind,
+padded with spaces, which JSON allows.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ class Templates:
         self._numbers: dict[tuple[str | int, ...], int] = {}
 
     def add(self, *parts: str | tuple[int, str]) -> int:
-        """A template of texts and (number's index, kind) with kind 'x', 'd' or 'f'; its own number.
-
-        Numbers are not negative.
+        """Add a template of texts and (number's index, kind) with kind 'x', 'd' or 'f'; returns its number. Numbers
+        are not negative.
         """
         key = tuple(part if isinstance(part, str) else f"\0{part[0]}{part[1]}" for part in parts)
         found = self._numbers.get(key)
@@ -49,7 +48,7 @@ class Templates:
         return number
 
     def lines(self, template: int, columns: Sequence[Numbers]) -> npt.NDArray[np.uint8]:
-        """The lines of a template as bytes, one row each; `columns`: the numbers that its fields may show."""
+        """The lines of a template as bytes, one in each row; `columns`: the numbers that its fields show."""
         fields = [(text, _FORMATS[kind](columns[index])) for text, index, kind in self._pieces[template]]
         last = self._ends[template]
         width = len(last) + sum(len(text) + found.shape[1] for text, found in fields)
@@ -65,7 +64,7 @@ class Templates:
 
 
 def _digits(values: Numbers, base: int, least: int) -> npt.NDArray[np.uint8]:
-    """Digits in columns, the lowest last; spaces for leading zeros before the last `least`."""
+    """Digits in columns, the lowest last; leading zeros before the last `least` digits become spaces."""
     largest, width = int(values.max()), least
     while largest >= base**width:
         width += 1
@@ -90,17 +89,17 @@ _THREE = {base: _three_digits(base) for base in (10, 16)}
 
 
 def decimal(values: Numbers) -> npt.NDArray[np.uint8]:
-    """Whole numbers from 0."""
+    """Whole numbers, which are not negative."""
     return _digits(values, 10, 1)
 
 
 def hexadecimal(values: Numbers) -> npt.NDArray[np.uint8]:
-    """Whole numbers from 0 with eight digits, sixteen if any of them needs more than eight."""
+    """Whole numbers, which are not negative, with eight hexadecimal digits, or sixteen if any of them needs more."""
     return _digits(values, 16, 8 if int(values.max()) < 1 << 32 else 16)
 
 
 def thousandths(values: Numbers) -> npt.NDArray[np.uint8]:
-    """Thousandths of whole numbers from 0, with three digits after the point."""
+    """Thousandths, given as whole numbers that are not negative, with three digits after the point."""
     found = _digits(values, 10, 4)
     point = np.full((len(found), 1), _POINT, np.uint8)
     return np.concatenate((found[:, :-3], point, found[:, -3:]), axis=1)

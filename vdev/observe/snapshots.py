@@ -1,8 +1,7 @@
 """The figures of a session or of the process, as they are now.
 
-Decides how a session's tallies and what its back ends counted are put side by side: the two are counted
-independently, and `Statistics.moved` equals `Statistics.counted` when all commands have ended well. Changes
-nothing, and starts nothing.
+Decides how a session's tallies and the back ends' counts are put side by side: the two are counted independently, and
+`Statistics.moved` equals `Statistics.counted` when all commands have ended well. Changes nothing, and starts nothing.
 """
 
 from __future__ import annotations
@@ -44,29 +43,26 @@ class Snapshot(Statistics):
         return page.as_fragment(self)
 
 
-#: where no virtual device was opened
+#: the figures if no virtual device was opened
 NOTHING = Snapshot((), (), (), Moved(), Moved(), Moved(), False)
 
 
 def current() -> Statistics:
-    """The figures of this process so far, once all that was submitted has ended.
-
-    Empty where no virtual device was opened.
-    """
+    """The figures of this process so far, once everything submitted has ended. Empty if no virtual device was opened."""
     module = sys.modules.get("vdev.start.current")
     session = None if module is None else module.current_session()
     return NOTHING if session is None else of_session(session)
 
 
 def of_session(session: ObservedSession) -> Statistics:
-    """The figures of a session so far, once all that was submitted has ended."""
+    """The figures of a session so far, once everything submitted has ended."""
     last = session.executor.last_number
     session.executor.quiesce()
     return snapshot(session, last)
 
 
 def snapshot(session: ObservedSession, until: int = 0) -> Statistics:
-    """The figures of a session as they are now; waits for nothing. Commands up to number `until` have ended."""
+    """The figures of a session as they are now; does not wait. Commands up to number `until` have ended."""
     with session.observing(until) as ledger:
         kernels = tuple(_kernel(tally) for tally in ledger.kernels.values() if tally.launches)
         commands = tuple(_command(tally) for tally in ledger.commands.values())

@@ -39,21 +39,21 @@ class Reason:
 
     text: str
     line: int | None  #: of the kernel's source
-    source: str = ""  #: what stands in that line
+    source: str = ""  #: the text of that line
 
 
 @dataclass(frozen=True)
 class PartitionStatistics:
     """One partition with which launches of a kernel were run.
 
-    `chunks` are those of the first such launch: (worker, first work-group, one past the last), for every
-    dimension; with `global_size` and `local_size` as it had them. `cycles`: of chunks that take turns, (dimension, work-groups of a
-    block, work-groups from one block to the next), None of others.
+    `chunks` are those of the first such launch: (worker, first work-group, one past the last), for every dimension;
+    `global_size` and `local_size` are its sizes, too. `cycles`: for chunks that take turns, (dimension, work-groups
+    of a block, work-groups from one block to the next), None for others.
     """
 
     launches: int
-    workers: int  #: that took part
-    available: int  #: workers that there were
+    workers: int  #: workers that took part
+    available: int  #: workers that the device has
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     chunks: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
@@ -80,11 +80,11 @@ class ArgumentStatistics:
     line: int | None
     text: str
     nbytes: int  #: the largest it was
-    shares_with: str | None  #: the argument with which its bytes are counted, being the same buffer
+    shares_with: str | None  #: the argument under which its bytes are counted, if it is the same buffer
     moved: Moved
     merged_nbytes: int
     inexact_mode: str | None = None  #: 'read', 'write' or 'atomic': what `reason` is about
-    fine: bool = False  #: it was fine-grain shared virtual memory in some launches
+    fine: bool = False  #: in some launches it was fine-grain shared virtual memory
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class WayStatistics:
     measured: float | None
     judged: int
     close: int
-    reason: str  #: why not on more
+    reason: str  #: why not on more workers
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class KernelStatistics:
     arguments: tuple[ArgumentStatistics, ...]  #: those that point to buffers
     moved: Moved
     merged_nbytes: int
-    plans: int  #: made; the plans of all other launches came from the cache
+    plans: int  #: plans made; those of all other launches came from the cache
     planning_ns: int  #: analysing the kernel and making plans
     times: Times
-    ways: tuple[WayStatistics, ...] = ()  #: the one on most workers first
+    ways: tuple[WayStatistics, ...] = ()  #: the way with most workers first
 
 
 @dataclass(frozen=True)
@@ -134,17 +134,19 @@ class CommandStatistics:
     count: int
     moved: Moved
     within_host_nbytes: int  #: between the program's arrays and the buffers' homes, both in host memory
-    planning_ns: int  #: of writes, reads, copies and fills; the others' plans are made in next to no time
+    planning_ns: (
+        int  #: of writes, reads, copies and fills; making the plans of other commands takes hardly any time
+    )
     times: Times
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What `vdev.stats()` gives.
+    """What `vdev.stats()` returns.
 
-    `moved` is what the rows of `kernels` and `commands` add up to, as planned; `counted` is what the back
-    ends counted. `undone` is what was planned and not carried out because a command failed: `moved` =
-    `counted` + `undone`. Times other than planning are 0 unless `timed`.
+    `moved` is the sum of the rows of `kernels` and `commands`, as planned; `counted` is what the back ends counted.
+    `undone` is what was planned and not carried out because a command failed: `moved` = `counted` + `undone`. Times
+    other than planning are 0 unless `timed`.
     """
 
     workers: tuple[WorkerStatistics, ...]
@@ -154,7 +156,7 @@ class Statistics:
     counted: Moved
     undone: Moved
     timed: bool
-    #: only with VDEV_EXPLAIN; what `moved` is made of, by the command that wrote the bytes and the one that wanted them
+    #: only with VDEV_EXPLAIN: `moved` broken down by the command that wrote the bytes and the one that needed them
     exchanges: tuple[Exchange, ...] | None = None
     steady: Steady | None = None  #: only with VDEV_EXPLAIN
     past: Past | None = None  #: only with VDEV_EXPLAIN
@@ -174,5 +176,5 @@ class Statistics:
     def as_dict(self) -> dict[str, Any]:
         """The same, without `past`, as dictionaries, lists, strings and numbers: what `--json` prints."""
         found: dict[str, Any] = dataclasses.asdict(dataclasses.replace(self, past=None))
-        del found["past"]  # that is what a trace is for
+        del found["past"]  # a trace has that
         return found

@@ -1,8 +1,8 @@
-"""Tallies: what a session counts of every command, whether or not anybody is going to ask.
+"""Tallies: what a session counts for every command, whether or not anybody will ask.
 
-Decides what is counted, and keeps it small: one row for each kernel, however often it is built, one for each
-way in which its launches were cut, and one for each argument. A launch whose plan moves nothing increments one number.
-Holds neither plans nor buffers nor programs. All of it changes under the session's lock.
+Decides what is counted, and keeps it small: one row for each kernel, however often it is built, one for each way in
+which its launches were cut, and one for each argument. A launch whose plan moves nothing increments one number. Holds
+neither plans nor buffers nor programs. All of it changes under the session's lock.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from vdev.planner.instructions import (
     Upload,
     route_of,
 )
+from vdev.translators.frontend.kernels import Line
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.values import dataclass
 
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from vdev.translators.frontend.source import KernelInfo
     from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 
-#: Ways of cutting one kernel that are told apart; launches cut in yet other ways share a last row.
+#: Ways of cutting one kernel that are counted separately; all other ways share a last row.
 _MOST_OUTCOMES = 64
-_LINE = re.compile(r"\bline (\d+)\)?$")
+_LINE = re.compile(r"\bline (\d+)(?: of ([^()]+))?\)?$")
 _NBYTES = re.compile(r"\d+ bytes")
 
 
@@ -49,15 +50,15 @@ class ArgumentTally:
     reads: bool = False
     writes: bool = False
     atomic: bool = False
-    analysed: bool = False  #: what it is used for was looked at, in one launch at least
-    #: every range was the very set of bytes touched
+    analysed: bool = False  #: whether at least one launch needed to know what it is used for
+    #: whether every range was exactly the set of bytes touched
     exact: bool = True
-    #: where its first access stands or, if one is not exact, the first of those; and why it is not
+    #: where its first access is or, if one is not exact, the first that is not; and why it is not
     line: int | None = None
     reason: str | None = None
-    text: str = ""  #: the access as the source has it
+    text: str = ""  #: the access as written in the source
     inexact_mode: str | None = None  #: 'read', 'write' or 'atomic': what `reason` is about
-    nbytes: int = 0  #: the most it ever had
+    nbytes: int = 0  #: the largest it ever was
     shares_with: str | None = None  #: its bytes are counted with this argument, which was the same buffer
     moved: Moved = field(default_factory=Moved)
     merged_nbytes: int = 0
@@ -66,28 +67,30 @@ class ArgumentTally:
 
 @dataclass(slots=True)
 class Outcome:
-    """A way in which launches were run: on how many of the workers, and why on no more."""
+    """One way in which launches were run: on how many of the workers, and why not on more."""
 
     chunks: tuple[tuple[int, Chunk], ...] = ()  #: (worker, work-groups) of the first such launch
     ndrange: NDRange | None = None  #: of the first such launch
-    available: int = 0  #: workers that there were
-    reasons: tuple[tuple[str, int | None, str], ...] = ()  #: (text, line of the source, what stands there)
+    available: int = 0  #: workers that the device has
+    reasons: tuple[tuple[str, int | None, str], ...] = ()  #: (text, line of the source, text of that line)
     launches: int = 0
 
 
-#: seconds that a launch takes at least whose prediction is judged, and how far off a good prediction may be
+#: the least seconds of a launch whose prediction is judged, and how far off a good prediction may be
 LONG, CLOSE = 1e-4, 0.25
 
 
 @dataclass(slots=True)
 class Forecasts:
-    """What the model of time said of a kernel's launches in one way, and what they took; seconds of the busiest worker."""
+    """What the time model predicted for a kernel's launches in one way, and what they took; seconds of the busiest
+    worker.
+    """
 
-    launches: int = 0  #: that were measured, the first left out, of which nothing was known
+    launches: int = 0  #: launches that were measured, without the first, of which nothing was known
     predicted: float = 0.0
     measured: float = 0.0
-    judged: int = 0  #: of the launches, those that took `LONG` at least
-    close: int = 0  #: of these, those whose prediction was off by `CLOSE` at most
+    judged: int = 0  #: how many of the launches took at least `LONG`
+    close: int = 0  #: of these, how many predictions were off by at most `CLOSE`
 
     def add(self, predicted: float, measured: float) -> None:
         """One more launch."""
@@ -108,10 +111,10 @@ class KernelTally:
     line: int | None
     outcomes: dict[object, Outcome] = field(default_factory=dict)
     arguments: dict[int, ArgumentTally] = field(default_factory=dict)
-    plans: int = 0  #: made; the other launches found theirs in the cache
+    plans: int = 0  #: plans made; the other launches found theirs in the cache
     planning_ns: int = 0  #: analysing and making plans
     times: Times = field(default_factory=Times)
-    #: by number of workers: what the model of time said of launches that were measured
+    #: by number of workers: what the time model predicted for launches that were measured
     forecasts: dict[int, Forecasts] = field(default_factory=dict)
 
     @property
@@ -119,7 +122,7 @@ class KernelTally:
         return sum(outcome.launches for outcome in self.outcomes.values())
 
     def foretold(self, workers: int, predicted: float, measured: float) -> None:
-        """A launch on so many workers was measured; predicted: 0 where nothing was known yet."""
+        """A launch on that many workers was measured; the prediction is 0 if nothing was known yet."""
         if predicted > 0:
             self.forecasts.setdefault(workers, Forecasts()).add(predicted, measured)
 
@@ -131,7 +134,7 @@ class CommandTally:
     kind: str
     count: int = 0
     moved: Moved = field(default_factory=Moved)
-    #: copied between the program's arrays and homes, which is within host memory
+    #: copied between the program's arrays and homes, that is within host memory
     within_host_nbytes: int = 0
     planning_ns: int = 0
     times: Times = field(default_factory=Times)
@@ -146,7 +149,7 @@ class Traffic:
         self.parts = parts
 
     def count(self) -> None:
-        """One more launch."""
+        """Count one more launch."""
         for argument, moved, merged_nbytes in self.parts:
             argument.moved.include(moved)
             argument.merged_nbytes += merged_nbytes
@@ -161,7 +164,7 @@ class CountedProgram(Protocol):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """It was built with these."""
+        """The options with which it was built."""
 
 
 class CountedKernel(Protocol):
@@ -203,7 +206,7 @@ class Ledger:
         return found
 
     def count(self, kind: str, plan: Plan) -> CommandTally:
-        """One more command that is not a launch; its row."""
+        """Count one more command that is not a launch, in its row."""
         tally = self.commands.get(kind) or self.command(kind)
         tally.count += 1
         for source, target, nbytes in plan.moved:
@@ -223,9 +226,10 @@ def count_plan(
     ranges: Sequence[Sequence[AccessRange]] | None,
     available: int,
 ) -> tuple[Outcome, Traffic | None]:
-    """Where launches of `plan` are to be counted; no traffic if it moves nothing.
+    """Where launches of `plan` have to be counted; without traffic if it moves nothing.
 
-    `ranges`: what each chunk of the partition accesses, or None if not evaluated; `available`: how many workers there were.
+    `ranges`: what each chunk of the partition accesses, or None if not evaluated; `available`: how many workers there
+    were.
     """
     tally.plans += 1
     arguments = [_argument(tally, kernel, pointer) for pointer in pointers]
@@ -247,7 +251,7 @@ def count_plan(
 
 
 def arguments_by_slot(tally: KernelTally, pointers: Sequence[PointerArg]) -> dict[int, ArgumentTally]:
-    """The argument with which a buffer's bytes are counted, of launches that have been counted."""
+    """For launches that have been counted: the argument under which a buffer's bytes are counted."""
     return {pointer.slot: tally.arguments[pointer.arg] for pointer in reversed(pointers)}
 
 
@@ -267,7 +271,7 @@ def _note_access(argument: ArgumentTally, item: AccessRange, kernel: CountedKern
     argument.writes = argument.writes or item.mode == "write"
     argument.atomic = argument.atomic or item.mode == "atomic"
     worse = not item.exact and (argument.exact or (argument.inexact_mode == "read" and item.mode != "read"))
-    if worse:  # what is written inexactly costs more than what is read so
+    if worse:  # an inexact write costs more than an inexact read
         argument.exact, argument.inexact_mode = False, item.mode
         argument.reason, argument.line = item.reason, item.line
     elif new:
@@ -277,7 +281,7 @@ def _note_access(argument: ArgumentTally, item: AccessRange, kernel: CountedKern
 
 
 def _first_line(kernel: CountedKernel, item: AccessRange) -> int | None:
-    """Where an exact access stands in the source."""
+    """Where an exact access is in the source."""
     accesses = () if kernel.summary is None else kernel.summary.accesses
     return next((a.line for a in accesses if (a.arg, a.mode) == (item.arg, item.mode)), None)
 
@@ -287,7 +291,7 @@ def _outcome(
 ) -> Outcome:
     grid = tuple(len({chunk.start[i] for _, chunk in plan.partition}) for i in range(ndrange.work_dim))
     reasons_alike = tuple(_NBYTES.sub("", reason) for reason in plan.reasons)
-    # A whole launch is one whoever runs it; chunks are told apart by their workers.
+    # A whole launch is the same whoever runs it; chunks are told apart by their workers.
     order = tuple(worker for worker, _ in plan.partition) if len(plan.partition) > 1 else ()
     key: object = (grid, reasons_alike, len(plan.partition), order)
     if key not in tally.outcomes and len(tally.outcomes) >= _MOST_OUTCOMES:
@@ -304,22 +308,24 @@ def _outcome(
 def line_of(reason: str) -> int | None:
     """The source line that a reason of the planner ends with.
 
-    >>> line_of("`goto` (line 14)"), line_of("one work-group")
-    (14, None)
+    >>> line_of("`goto` (line 14)"), line_of("one work-group"), line_of("`goto`, line 2 of a.h").file
+    (14, None, 'a.h')
     """
     match = _LINE.search(reason)
-    return int(match[1]) if match else None
+    if match is None:
+        return None
+    return int(match[1]) if match[2] is None else Line(int(match[1]), match[2])
 
 
 def traffic_of(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
-    """What each launch of a plan moves and merges; None where that is nothing."""
+    """What each launch of a plan moves and merges; None if that is nothing."""
     moved, merged = _by_slot(plan)
     if not moved and not merged:
         return None
     parts = []
     for slot in sorted({*moved, *merged}):
         argument = by_slot.get(slot)
-        if argument is None:  # shared memory that the kernel reaches by addresses it finds elsewhere
+        if argument is None:  # shared memory that the kernel reaches through addresses stored elsewhere
             argument = tally.arguments.setdefault(-1, ArgumentTally(-1, "(no argument)", "", exact=False))
         parts.append((argument, moved.get(slot, Moved()), merged.get(slot, 0)))
     return Traffic(parts)
@@ -334,10 +340,11 @@ def _by_slot(plan: Plan) -> tuple[dict[int, Moved], dict[int, int]]:
         if kind is Launch or kind is Reserve:
             continue
         route: tuple[int, int, int] | None
-        if isinstance(item, Copy):  # as nearly all are
+        if isinstance(item, Copy):  # nearly all plans
             slot, route = item.slot, (item.source, item.target, item.region.nbytes)
         else:
-            if isinstance(item, (Merge, Restore)):  # on the host or on a worker: every merged byte once
+            # on the host or on a worker: every merged byte counts once
+            if isinstance(item, (Merge, Restore)):
                 merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
             slot, route = getattr(item, "slot", -1), route_of(item)
         if route is not None:
@@ -359,11 +366,20 @@ def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:
 
 
 def source_line(source: str | bytes, line: int | None) -> str:
-    """The text of a line of the source; empty if there is no such line."""
+    """The text of a line of the source, or of the file that it includes; empty if there is no such line."""
     if line is None or isinstance(source, bytes):
         return ""
-    lines = source.splitlines()
+    lines = (_text_of(line.file) if isinstance(line, Line) else source).splitlines()
     return lines[line - 1].strip() if 1 <= line <= len(lines) else ""
+
+
+def _text_of(file: str) -> str:
+    """A file that the program includes; empty where it cannot be read, as where `#line` names what is no file."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as content:
+            return content.read()
+    except OSError:
+        return ""
 
 
 def access_text(source: str | bytes, line: int | None, name: str) -> str:

@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 #: (step, start, end, whether the time is a share of a longer one); times in nanoseconds of
 #: time.perf_counter_ns
 Slice = tuple["StepShape", int, int, bool]
-#: (start, end, among how many operations a time was shared to give these; 1 or 0 if it was not) of one
-#: operation on a device
+#: (start, end, number of operations that shared the time; 1 or 0 if it was not shared) of one operation on a device
 Operation = tuple[int, int, int]
 Times64 = npt.NDArray[np.int64]
 
-#: commands from which working them out together is worth it
+#: from this many commands on it pays to work them out together
 _SHORT_RUN = 8
 
 
 class Sink(Protocol):
-    """What is shown slices and everything else, in the order of submission."""
+    """Receives slices and everything else, in the order of submission."""
 
     def planned(self, started: int, ended: int, thread: int, name: str) -> None: ...
 
@@ -49,11 +48,11 @@ class Sink(Protocol):
     def held(self, time: int, worker: int, nbytes: int) -> None: ...
 
     def written(self) -> None:
-        """This is all for now."""
+        """Everything has been passed on for now."""
 
 
 class Run:
-    """Commands of one thread and in-order queue that are one launch on each of the same workers.
+    """Commands of one thread and in-order queue, each of which is one launch on each of the same workers.
 
     `numbers`, `started` and `submitted` by command, and `which` of `shapes` it has; `workers`: for each of them
     (worker, starts, ends, whether shared), again by command.
@@ -76,7 +75,7 @@ class Run:
         self.workers: list[tuple[int, Times64, Times64, npt.NDArray[np.bool_]]] = []
 
     def count_times(self, took: Times64) -> None:
-        """Give each shape its part of a worker's times."""
+        """Add to each shape its part of a worker's times."""
         if len(self.shapes) == 1:
             self.shapes[0].times.kernel_ns += int(took.sum())
             return
@@ -85,7 +84,7 @@ class Run:
 
 
 class _Track:
-    """One worker's part of the timeline. In all of it numbers of commands ascend."""
+    """One worker's part of the timeline. Everywhere in it, numbers of commands ascend."""
 
     __slots__ = ("_at", "_ends", "_numbers", "_shared", "_starts", "ended", "reached", "steps")
 
@@ -97,11 +96,11 @@ class _Track:
         self._shared: list[int] = []
         self._at = 0
         self.steps: deque[StepRecord] = deque()
-        self.reached = 0  #: all commands with lower numbers are complete there
+        self.reached = 0  #: all commands with lower numbers are complete on this worker
         self.ended = 0  #: when the last slice ended
 
     def add_mark(self, mark: MarkRecord) -> None:
-        """What a mark covers is complete."""
+        """Everything that a mark covers is complete."""
         numbers, ends, spans, whole = mark
         if numbers:
             self.reached = numbers[-1]
@@ -126,7 +125,7 @@ class _Track:
         self._shared += [0 if spans else count] * count
 
     def skip_to(self, number: int) -> None:
-        """Skip what is older: it belongs to no command of the session (builds, checks)."""
+        """Skip older entries: they belong to no command of the session (builds, checks)."""
         numbers, at = self._numbers, self._at
         while at < len(numbers) and numbers[at] < number:
             at += 1
@@ -135,7 +134,7 @@ class _Track:
             self.steps.popleft()
 
     def take_operations(self, number: int) -> list[Operation]:
-        """Those of a command."""
+        """Take out the operations of a command."""
         first = at = self._at
         numbers = self._numbers
         while at < len(numbers) and numbers[at] == number:
@@ -144,7 +143,7 @@ class _Track:
         return list(zip(self._starts[first:at], self._ends[first:at], self._shared[first:at], strict=True))
 
     def take_steps(self, number: int) -> list[StepRecord]:
-        """Those of a command."""
+        """Take out the steps of a command."""
         found = []
         while self.steps and self.steps[0][0] == number:
             found.append(self.steps.popleft())
@@ -162,8 +161,8 @@ class _Track:
     ) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
         """The operations there, one after the other as on a worker that does one thing at a time.
 
-        None begins before its command's `started`, by either clock. A share of a time may lie
-        before `submitted` if a worker is faster than the host.
+        None begins before its command's `started`, by either clock. A share of a time may lie before `submitted` if a
+        worker is faster than the host.
         """
         shared = np.array(self._shared[where], np.int64) > 1
         starts = np.array(self._starts[where], np.int64)
@@ -175,14 +174,14 @@ class _Track:
         return starts, ends, shared
 
     def forget(self) -> None:
-        """Let go what has been taken."""
+        """Drop what has been taken."""
         for part in (self._numbers, self._starts, self._ends, self._shared):
             del part[: self._at]
         self._at = 0
 
 
 class Timeline:
-    """Takes records out, and gives slices to its sinks and their durations to the shapes' `Times`."""
+    """Takes records out, passes slices to its sinks, and adds their durations to the shapes' `Times`."""
 
     def __init__(self, sinks: Iterable[Sink] = ()) -> None:
         self.sinks = tuple(sinks)
@@ -190,9 +189,8 @@ class Timeline:
         self._tracks: dict[int, _Track] = {}  #: by worker
 
     def take(self, recorder: Recorder, *, until: int = 0) -> None:
-        """Work out all commands, in order, up to the first that is not complete.
-
-        All up to number `until` are known to be, or will never be.
+        """Work out all commands, in order, up to the first that is not complete. All up to number `until` are known
+        to be complete, or never will be.
         """
         records, pending, sinks = recorder.records, self._pending, self.sinks
         self._take_work(records)
@@ -227,14 +225,14 @@ class Timeline:
                 track.steps.append(steps.popleft())
 
     def _is_complete(self, command: CommandRecord, until: int) -> bool:
-        """Whether it is known to be, or every worker concerned has come to a later command."""
+        """Whether it is known to be complete, or every worker concerned has reached a later command."""
         number = command[0]
         return number <= until or all(self._tracks[worker].reached > number for worker in command[5].steps)
 
     # many commands at once ------------------------------------------------------------------------
 
     def _next_run(self, in_order: dict[int, bool], until: int) -> list[CommandRecord]:
-        """The next command and those after it that can be worked out along with it."""
+        """The next command, and those after it that can be worked out together with it."""
         pending = self._pending
         first = pending.popleft()
         run = [first]
@@ -250,7 +248,7 @@ class Timeline:
         return run
 
     def _perform_run(self, commands: list[CommandRecord]) -> bool:
-        """Work out a run, if it is worth it and each of its launches was performed as one operation."""
+        """Work out a run, if that pays and each of its launches was performed as one operation."""
         if len(commands) < _SHORT_RUN:
             return False
         workers = commands[0][5].plain

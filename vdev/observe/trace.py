@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from vdev.observe.timeline import Run, Slice
 
 HOST_PROGRAM, QUEUES, WORKERS = 1, 2, 3
-_HOST_MEMORY = 1000  #: number of its track among the workers'
-_LANES = 100  #: tracks that one queue may have
+_HOST_MEMORY = 1000  #: the number of its track among the workers'
+_LANES = 100  #: the most tracks of one queue
 _FLOW_OUT = '"flow_out":true,'
 _FLOW_IN = '"flow_in":true,'
 
 
 class TraceWriter:
-    """Writes slices to a file as they come; the file is whole after `close`."""
+    """Writes slices to a file as they come; the file is complete after `close`."""
 
     def __init__(self, path: Path, zero: int) -> None:
         """`zero`: the time at which the trace begins. Raises OSError."""
@@ -97,7 +97,7 @@ class TraceWriter:
             lane, start, end = self._place(queue, lanes, start, end)
         lanes[lane] = end
         known = self._command_templates(thread, queue * _LANES + lane, shape)
-        # The command's own slice from a nanosecond before, so that a plan made at once lies within.
+        # The command's own slice begins a nanosecond earlier, so that a plan made immediately lies within it.
         started -= zero + 1
         rows += (
             known[2], number, started, submitted - zero - started,
@@ -127,7 +127,7 @@ class TraceWriter:
             self._add(templates, 2 * run.which + shared, numbers, first - zero, last - first)
 
     def _add(self, templates: list[int], which: npt.NDArray[np.intp], *columns: Numbers) -> None:
-        """Rows in columns; `which` of `templates` each has."""
+        """Add rows in columns; `which` of `templates` each has."""
         present = np.flatnonzero(np.bincount(which)).tolist()
         for index in present:
             rows = slice(None) if len(present) == 1 else which == index
@@ -156,7 +156,7 @@ class TraceWriter:
     def close(self, summary: dict[str, Any]) -> None:
         """End the file; `summary` is kept in it as `otherData`."""
         self.written()
-        # An event without a comma behind it has to be the last.
+        # The last event must not be followed by a comma.
         last = {"ph": "M", "name": "process_name", "pid": QUEUES, "args": {"name": "queues"}}
         self._file.write(f'{_event(last)}\n],\n"otherData": {json.dumps(summary)}}}\n'.encode())
         self._file.close()
@@ -178,7 +178,7 @@ class TraceWriter:
         return lanes
 
     def _place(self, queue: int, lanes: list[int], start: int, end: int) -> tuple[int, int, int]:
-        """The track of an out-of-order queue for a command, and from when to when it is there."""
+        """The track of an out-of-order queue for a command, and the times from which and to which it is there."""
         for lane, ended in enumerate(lanes):
             if ended <= start:
                 return lane, start, end
@@ -199,7 +199,7 @@ class TraceWriter:
     # templates ----------------------------------------------------------------------------------
 
     def _command_templates(self, thread: int, track: int, shape: Shape) -> tuple[int, int, int, int]:
-        """`shape.template` for this thread and this track of the queue's."""
+        """`shape.template` for this thread and this track of the queue."""
         known = shape.template
         if known[0] != thread or known[1] != track:
             known = shape.template = (
@@ -214,7 +214,7 @@ class TraceWriter:
         found = step.templates[shared]
         if found < 0:
             args: dict[str, Any] = {} if step.kind == "kernel" else {"bytes": step.nbytes}
-            if shared:  # an equal share of what many short operations took together
+            if shared:  # an equal share of the time that many short operations took together
                 args["shared"] = True
             text = f'"args":{json.dumps(args)},' if args else ""
             track = _HOST_MEMORY if step.worker == HOST else step.worker + 1

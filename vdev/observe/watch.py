@@ -31,12 +31,12 @@ logger = logging.getLogger("vdev.observe")
 
 
 class Watch:
-    """Watches one session for what the switches ask."""
+    """Watches one session for what the switches ask for."""
 
     def __init__(self, report: str | None, writer: TraceWriter | None) -> None:
-        """`report`: '-' for the error stream, or a file's path. None: not wanted.
+        """`report`: '-' for the error stream, or a file's path; None: no report.
 
-        Made before the session's executor, to have its turn at exit after it.
+        Made before the session's executor, so that its turn at exit comes after the executor's.
         """
         self.report = report
         self.writer = writer
@@ -66,7 +66,7 @@ class Watch:
         try:
             self._timeline.take(recorder, until=until)
         except Exception:
-            # Whatever is wrong here must not become the program's.
+            # Whatever is wrong here must not become the program's problem.
             logger.exception("the trace and the times of this run end here")
             self._broken = True
 
@@ -77,7 +77,7 @@ class Watch:
             return
         session.executor.close()
         self._take(session.recorder, session.executor.last_number)
-        from vdev.observe import snapshots  # only now is it wanted
+        from vdev.observe import snapshots  # only needed now
 
         figures = snapshots.snapshot(session)
         if self.writer is not None and not self._broken:
@@ -98,8 +98,8 @@ class Watch:
 
 
 def _in_form(suffix: str, figures: Statistics) -> str:
-    """The report as a file whose name ends so has it: JSON, a page, or text."""
-    from vdev.observe import explain, page  # only now are they wanted
+    """The report in the form that the file's name asks for: JSON, a page, or text."""
+    from vdev.observe import explain, page  # only needed now
 
     if suffix == ".json":
         return json.dumps(explain.as_dict(figures), indent=2)
@@ -107,13 +107,13 @@ def _in_form(suffix: str, figures: Statistics) -> str:
 
 
 def _own(path: Path) -> Path:
-    """A forked child's file beside its parent's, unless its name says the process already."""
+    """A forked child's own file beside its parent's, unless its name already differs by process."""
     number = str(os.getpid())
     return path if number in path.name else path.with_name(f"{path.stem}.{number}{path.suffix}")
 
 
 def from_switches() -> Watch | None:
-    """A watch if the switches ask for one. Raises SwitchError, also where the trace cannot be written."""
+    """A watch if the switches ask for one. Raises SwitchError, also if the trace cannot be written."""
     report, trace = switches.explain(), switches.trace()
     if report is None and trace is None:
         return None

@@ -47,16 +47,15 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-#: The hook lies beside this module in the tree, and beside the package `vdev` where it is installed.
+#: The hook lies beside this module in the tree, and beside the package `vdev` once it is installed.
 HOOK = Path(__file__).with_name("vdev.pth")
 
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build the wheel in `directory` and return its file name, as PEP 517 says."""
-    shutil.rmtree("build", ignore_errors=True)  # setuptools packs what an earlier version left there
-    Path(__file__).parents[1].joinpath("icd", library.NAME).unlink(
-        missing_ok=True
-    )  # an editable installation's
+    shutil.rmtree("build", ignore_errors=True)  # setuptools would pack what an earlier version left there
+    # from an editable installation
+    Path(__file__).parents[1].joinpath("icd", library.NAME).unlink(missing_ok=True)
     name = build_meta.build_wheel(directory, config_settings, metadata_directory)
     with tempfile.TemporaryDirectory() as scratch:
         compiled = Path(scratch, library.NAME)
@@ -85,8 +84,9 @@ def build_editable(directory: str, config_settings: Any = None, metadata_directo
 
 
 def _with_files(directory: str, name: str, files: dict[str, bytes], platform: str = "") -> str:
-    """Write the wheel anew with the files in it and in its RECORD, for `platform` where there is one: an archive's member
-    cannot be replaced. Its name.
+    """Write the wheel anew with the files in it and in its RECORD, for `platform` if one is given; its name.
+
+    A member of an archive cannot be replaced in place.
     """
     path = os.path.join(directory, name)
     tag = f"-{platform}.whl"

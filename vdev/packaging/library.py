@@ -22,7 +22,7 @@ _SOURCE = _FOLDER / "native" / "library.c"
 _TABLE = _FOLDER / "functions.py"
 #: the oldest system that ziglang is told to compile for (PEP 600: manylinux_2_17)
 _OLD = "linux-gnu.2.17"
-#: entries behind those that are known, for loaders that know more
+#: entries after those that are known, for loaders that know more
 _SPARE = 32
 
 _TYPES = {"uint": "uint32_t", "int": "int32_t", "size": "size_t", "bits": "uint64_t"}
@@ -34,7 +34,7 @@ _BOXES = {
     "pointer": "PyLong_FromUnsignedLongLong((uintptr_t)a{0})",
     "waits": "waits(a{0}, a{0}_list)",
 }
-#: by result: parameters behind those that the table names, type of the function, and the expression for what it gives back
+#: by result: the parameters after those that the table names, the function's type, and the expression for its result
 _RESULTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "status": ((), "int32_t", "as_status(result, code)"),
     "command": (("void *event",), "int32_t", "as_command(result, code, event)"),
@@ -51,7 +51,7 @@ _KEPT = ("device", "context")  # kinds of objects whose answers never change
 
 
 class NoCompiler(RuntimeError):
-    """No C compiler, or one that could not compile the library; the text says which and what to do."""
+    """No C compiler, or one that could not compile the library; the text says which, and what to do."""
 
 
 def table() -> dict[str, Any]:
@@ -62,9 +62,9 @@ def table() -> dict[str, Any]:
 
 
 def source_key() -> str:
-    """Changes with everything that the library is made of."""
+    """Changes with everything that the library is made from."""
     digest = hashlib.sha256()
-    for path in (_SOURCE, _TABLE, Path(__file__)):
+    for path in (*sorted(_SOURCE.parent.glob("*.c")), _TABLE, Path(__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -125,7 +125,7 @@ def _parameters(function: Any) -> Iterator[str]:
 
 
 def _fail(function: Any, kinds: Mapping[str, tuple[int, int]], code: str) -> str:
-    """What a function does instead of its work."""
+    """What a function does instead of its work when it fails."""
     result = function.result
     if result in kinds or result == "map":
         return f"{{ if (errcode != NULL) *(int32_t *)errcode = {code}; return NULL; }}"
@@ -140,7 +140,7 @@ def _refusal(function: Any, kinds: Mapping[str, tuple[int, int]]) -> list[str]:
 def _counting(function: Any, kinds: Mapping[str, tuple[int, int]]) -> list[str]:
     kind = function.takes[0]
     verb = "retain" if function.name.startswith("clRetain") else "release"
-    work = "SUCCESS" if kind == "device" else f"{verb}(object)"  # a root device has no count
+    work = "SUCCESS" if kind == "device" else f"{verb}(object)"  # a root device is not counted
     return [
         f"static int32_t c_{function.name}(void *object) {{",
         f"    return is(object, KIND_{kind.upper()}) ? {work} : {kinds[kind][0]};",
@@ -163,7 +163,7 @@ def _checks(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str
 
 
 def _known_answers(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
-    """What is answered without Python: how many references there are, and what was asked before and never changes."""
+    """Queries that are answered without Python: how many references there are, and earlier answers that never change."""
     kind = function.takes[0]
     if len(function.takes) != 2:
         return
@@ -235,7 +235,7 @@ def compile_library(target: Path, version: str) -> list[str]:
 
 
 def _compile(command: Sequence[str], target: Path, version: str) -> str | None:
-    """What went wrong; None where nothing did."""
+    """What went wrong; None if nothing did."""
     import subprocess
     import tempfile
 

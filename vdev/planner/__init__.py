@@ -1,6 +1,6 @@
-"""The planner: a command and the buffers' states in, a plan and the states after it out. Pure.
+"""The planner: a command and the buffers' states in, a plan and the states after it out.
 
-No input or output, threads or devices. Keeps invariants 1, 3, 4 and 10.
+Pure: no input or output, threads or devices. Keeps invariants 1, 3, 4 and 10.
 """
 
 __all__ = [

@@ -34,23 +34,24 @@ from vdev.planner.links import LinkCosts
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
-#: what a byte costs that is written elsewhere than on the usual worker, which does not hold it so far, in terms of
-#: a fetched one
+#: the cost of a byte that is written elsewhere than on the usual worker, which does not hold it so far, relative to a
+#: fetched one
 DISPLACED = 0.25
 
-#: a cost below another by this part of it is clearly lower
+#: a cost that is lower than another by this fraction of it is clearly lower
 CLEARLY = 0.125
 
 #: with more workers than this every chunk goes where it usually does: the search grows with the cube
 MOST_WORKERS = 16
 
-#: costs are compared in whole steps, so many to the unit: equal ones are equal in whatever order they were added
+#: costs are compared in whole steps, this many to the unit, so that equal ones are equal in whatever order they were
+#: added
 _STEPS = 64
 
-#: what a chunk cannot be run at
+#: the cost of what is impossible
 NEVER = -1
 
-#: anchors are compared by so many parts
+#: anchors are compared in this many parts
 _ANCHOR_PARTS = 16
 
 Costs = Sequence[Sequence[int]]
@@ -99,13 +100,13 @@ def assign_chunks(
 
 
 def _gains_elsewhere(share: Share, home: int, choice: Sequence[int]) -> bool:
-    """Whether another worker has more of what the chunk needs than its usual one, `home`."""
+    """Whether a worker other than its usual one, `home`, has more of what the chunk needs."""
     there = _ready(share, home)
     hulls = [(state, needs.start, needs.stop) for state, needs, _ in share.parts]
     for worker in choice:
         if worker == home:
             continue
-        # First and last bytes alone rule out most: a chunk's neighbours have its halo, and nothing else.
+        # The first and last bytes alone rule out most workers: a chunk's neighbours have its halo, and nothing else.
         most = 0
         for state, start, stop in hulls:
             held = state.valid_at(worker)
@@ -134,9 +135,9 @@ def _displaced(only_written: Sequence[tuple[BufferState, Region]], worker: int, 
 
 
 def _stray(share: Share, number: int, count: int) -> int:
-    """How many parts of its anchors the worker with that number, of `count`, does without in this chunk.
+    """How many parts of its anchors the worker with that number, of `count`, lacks in this chunk.
 
-    In what the chunk changes in place, that is: the rest does not stay with the worker.
+    Only parts that the chunk changes in place count: the rest does not stay with the worker.
     """
     wanted = kept = 0
     for state, needs, owns in share.parts:
@@ -269,34 +270,49 @@ def _least_sum(weights: Sequence[Sequence[float]]) -> tuple[int, ...]:
     of_column: list[float] = [0] * ncolumns
     row_at: list[int | None] = [None] * ncolumns
     for start in range(len(weights)):
-        distance: list[float] = [inf] * ncolumns
-        before: list[int | None] = [None] * ncolumns  # the column from which the path comes
-        done: list[int] = []
-        row, last = start, None
-        reached: float = 0
-        while True:
-            open_columns = [column for column in range(ncolumns) if column not in done]
-            for column in open_columns:
-                length = reached + weights[row][column] - of_row[row] - of_column[column]
-                if length < distance[column]:
-                    distance[column], before[column] = length, last
-            last = min(open_columns, key=lambda column: distance[column])
-            reached = distance[last]
-            done.append(last)
-            found = row_at[last]
-            if found is None:
-                break
-            row = found
+        distance, before, done = _shortest_path(weights, of_row, of_column, row_at, start)
+        reached = distance[done[-1]]
         of_row[start] += reached
         for column in done[:-1]:
             other = row_at[column]
             assert other is not None
             of_row[other] += reached - distance[column]
             of_column[column] -= reached - distance[column]
-        end: int | None = last
-        while end is not None:
+        end: int | None = done[-1]
+        while end is not None:  # along the path each row takes the next column
             previous = before[end]
             row_at[end] = start if previous is None else row_at[previous]
             end = previous
     columns = {row: column for column, row in enumerate(row_at) if row is not None}
     return tuple(columns[row] for row in range(len(weights)))
+
+
+def _shortest_path(
+    weights: Sequence[Sequence[float]],
+    of_row: Sequence[float],
+    of_column: Sequence[float],
+    row_at: Sequence[int | None],
+    start: int,
+) -> tuple[list[float], list[int | None], list[int]]:
+    """The shortest path, by reduced weights, from row `start` over taken columns to a free one (Dijkstra).
+
+    By column its distance, and the column before it on the path; and the columns in the order in which they were reached,
+    the free one last.
+    """
+    ncolumns = len(of_column)
+    distance: list[float] = [inf] * ncolumns
+    before: list[int | None] = [None] * ncolumns
+    done: list[int] = []
+    row: int | None = start
+    last: int | None = None
+    while row is not None:
+        reached: float = 0 if last is None else distance[last]
+        open_columns = [column for column in range(ncolumns) if column not in done]
+        for column in open_columns:
+            length = reached + weights[row][column] - of_row[row] - of_column[column]
+            if length < distance[column]:
+                distance[column], before[column] = length, last
+        last = min(open_columns, key=lambda column: distance[column])
+        done.append(last)
+        row = row_at[last]
+    return distance, before, done

@@ -39,15 +39,15 @@ _MOST_KEPT = 0.97
 #: measurements of a cut that have to agree, of a launch of at least so many seconds in all and of a shorter one; after so many in
 #: all that do not, nothing is learnt. The first may be of cold memory, any of a worker that waited for its host
 _LOOKS_LONG, _LONG, _LOOKS, _MOST_LOOKS = 2, 5e-3, 3, 9
-#: they agree with one of them where no chunk's share of the time is further from its share there than this part of an even one
+#: measurements agree if no chunk's share of the time differs between them by more than this fraction of an even share
 _APART = 0.25
-#: samples of a cut on their way at a time: a program may be far ahead of its workers
+#: samples of a cut under way at a time: a program may be far ahead of its workers
 _UNDER_WAY = 4
 #: changes of the cuts before they stay
 _MOST_CHANGES = 8
 #: when nothing is left to gain, the next look comes after so many times as many launches, and so many more
 _PATIENCE, _MORE = 4, 64
-#: a sample is given up after so many launches
+#: a sample is given up after this many launches
 _LOST = 64
 _MOST_CASES = 64
 
@@ -109,11 +109,11 @@ class WorkProfile:
 
 @dataclass(frozen=True, slots=True)
 class Recut:
-    """Where a launch is to be cut along one dimension."""
+    """Where a launch has to be cut along one dimension."""
 
     edges: tuple[int, ...]
     gain: float  #: seconds that it takes less with each launch
-    #: seconds that may go once into moving bytes to where the new cuts want them
+    #: seconds that may be spent once on moving bytes to where the new cuts need them
     budget: float
     by: str = "measured times"  #: how it is known
 
@@ -124,7 +124,7 @@ class Recut:
 
     @property
     def worth(self) -> float:
-        """Seconds that may go into it for the next launch."""
+        """Seconds that may be spent on it for the next launch."""
         return max(self.budget, self.again)
 
 
@@ -136,7 +136,7 @@ class _Case:
     edges: tuple[int, ...] = ()  #: of the cut that is being measured
     took: tuple[float, ...] = ()  #: by chunk, what the measurements that agree say
     seen: list[tuple[float, ...]] = field(default_factory=list)  #: the last measurements of it
-    moving: float = inf  #: seconds that moving bytes for a launch took, the least that was seen
+    moving: float = inf  #: seconds that moving bytes for a launch took, the least so far
     #: what the launch depends on that the profile was foreseen for; None where it was not, or no longer counts
     foreseen: Hashable = None
     evenly: float = 0.0  #: seconds that the even cut took
@@ -144,7 +144,7 @@ class _Case:
     recut: Recut | None = None
     best: tuple[float, tuple[int, ...]] | None = None  #: the shortest launch that was seen, and its cut
     changes: int = 0
-    since: int = 0  #: launches when the cuts were changed last
+    since: int = 0  #: the number of launches when the cuts were last changed
     asked: int = -1  #: when the last sample was taken that has not arrived: launches by then
     under_way: int = 0  #: samples that have not arrived
     next: int = 0  #: launches before it is looked at again
@@ -204,7 +204,7 @@ class _Case:
         return edges != self.recut.edges and self._cut_at(edges, self.evenly - longest, launches)
 
     def _settle(self, launches: int) -> bool:
-        """Nothing is to be gained for now."""
+        """There is nothing to gain for now."""
         self.next = max(launches * self.patience, launches + _MORE)
         self.edges, self.took, self.changes = (), (), 0
         self.seen.clear()
@@ -295,7 +295,7 @@ class Balance:
         return False
 
     def elsewhere(self, num_groups: Sequence[int]) -> bool:
-        """Whether launches of an index space may be cut elsewhere than evenly."""
+        """Whether launches of an index space may have other than even cuts."""
         return bool(self._elsewhere) and tuple(num_groups) in self._elsewhere
 
     def wants(
@@ -379,7 +379,7 @@ class Balance:
         ]
 
     def news(self) -> list[Any] | None:
-        """`plain`, where it is another one than when this was asked last."""
+        """`plain`, if it has changed since the last call."""
         found = self.plain()
         if found == self._kept:
             return None

@@ -37,17 +37,17 @@ from vdev.translators.ranges.region import EMPTY, Region
 #: of allocations
 GRANULE = 4096
 
-#: a replica that grows gets up to this much more than needed in the direction of growth; one that moves on, and
-#: keeps what it had, as much again as it then has, so that a walk over a buffer moves it few times
+#: a replica that grows gets up to this much more than needed in the direction of growth; one that moves on and keeps
+#: what it had gets as much again as it then has, so that a walk over a buffer moves it only a few times
 MAX_SLACK = 1 << 20
 
-#: below this size a replica's hull may hold gaps without asking what they cost
+#: below this size a replica's hull may contain gaps whatever they cost
 SMALL_REPLICA = 1 << 20
 
-#: above it, a hull may be this many times what is wanted of it
+#: above it, a hull may be this many times as large as the bytes wanted of it
 GAPS = 2
 
-#: entries of a log up to which it costs less to look at each
+#: entries of a log up to which looking at each costs less
 FEW_ENTRIES = 8
 
 
@@ -69,9 +69,9 @@ class PlanBuilder:
         self._stages: list[Stage] = []
         #: by (slot, holder, whether it writes): what instructions touch there
         self._log: dict[tuple[int, int, bool], _Log] = {}
-        #: bytes each holder has to send in this plan, to spread the load
+        #: bytes that each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
-        #: by worker: how many bytes more than before the plan it has, and the most there were meanwhile
+        #: by worker: how many bytes more than before the plan it has, and the most there were in between
         self._grown: dict[int, tuple[int, int]] = {}
 
     @staticmethod
@@ -123,16 +123,16 @@ class PlanBuilder:
     # moving bytes -------------------------------------------------------------------------------
 
     def make_valid(self, slot: int, holder: int, region: Region) -> None:
-        """Copy what is missing of `region` to `holder`, each byte once, from where it is cheapest.
-
-        The replica covers it already.
+        """Copy what is missing of `region` to `holder`, each byte once, from where it is cheapest. The replica covers
+        it already.
         """
         draft = self.drafts[slot]
         missing = region - draft.valid_at(holder)
         if not missing:
             return
         found = list(self._cheapest_first(holder, draft, missing))
-        if holder != HOST:  # every worker begins with another one: no two ask the same one at once
+        # every worker begins with a different one, so that no two ask the same one at once
+        if holder != HOST:
             count = len(self.links.per_byte)
             found.sort(key=lambda item: (item[0] - holder) % count)
         for source, piece in found:
@@ -146,7 +146,7 @@ class PlanBuilder:
         """
         costs, least = self.links.per_byte, self.links.cheapest[target]
         outgoing, before = self._outgoing, draft.before
-        # Those that come first, and are mostly enough: what this plan has moved plays no part among them.
+        # Those that come first, and are usually enough: what this plan has moved does not matter among them.
         first = sorted(
             (source != HOST, outgoing.get(source, 0), source, held)
             for source, held in before.near(missing)
@@ -275,9 +275,8 @@ class PlanBuilder:
             self._take(self._stages[stage].worker, -self._stages[stage].nbytes)
 
     def fill(self, slot: int, holder: int, region: Region, pattern: bytes) -> None:
-        """A pattern over `region`, whose runs are whole patterns. Says nothing of validity.
-
-        The caller does.
+        """A pattern over `region`, whose runs are whole patterns. Says nothing about validity: that is the caller's
+        task.
         """
         if region:
             self._append(Fill(holder, slot, region, pattern), (Touch(slot, holder, region, True),))
@@ -295,9 +294,8 @@ class PlanBuilder:
         self._outgoing[holder] = self._outgoing.get(holder, 0) + region.nbytes
 
     def copy_between(self, item: CopyBetween, source: Region, target: Region) -> None:
-        """A copy within one holder; `source` and `target` are the bytes it reads and writes.
-
-        The caller sees to validity.
+        """A copy within one holder; `source` and `target` are the bytes it reads and writes. Validity is the caller's
+        task.
         """
         self._append(
             item,
@@ -325,9 +323,8 @@ class PlanBuilder:
     # replicas -----------------------------------------------------------------------------------
 
     def reserve(self, slot: int, worker: int, start: int, stop: int, *, slack: bool = True) -> None:
-        """See to it that the worker's replica covers [start, stop), at least one byte.
-
-        `slack`: whether one that grows may become larger than that asks for.
+        """Make sure that the worker's replica covers [start, stop), at least one byte. `slack`: whether one that
+        grows may become larger than necessary.
         """
         draft = self.drafts[slot]
         old = draft.replicas.get(worker)
@@ -364,7 +361,7 @@ class PlanBuilder:
     # for one launch -------------------------------------------------------------------------------
 
     def hold(self, slot: int, worker: int, start: int, stop: int, counted: int, *, sparse: bool) -> None:
-        """Memory for [start, stop) until `let_go`, where the worker has no replica; it takes `counted` bytes."""
+        """Memory for [start, stop) until `let_go`, if the worker has no replica; it counts as `counted` bytes."""
         self._take(worker, counted)
         draft = self.drafts[slot]
         draft.reserve(worker, start, stop)
@@ -372,7 +369,7 @@ class PlanBuilder:
         self._append(Reserve(worker, slot, start, stop, EMPTY, sparse), (Touch(slot, worker, whole, True),))
 
     def bring_home(self, slot: int, worker: int, region: Region) -> None:
-        """What a launch has changed, to the home, which alone counts afterwards."""
+        """Bring home what a launch has changed; afterwards only the home counts."""
         draft = self.drafts[slot]
         draft.own(worker, region)
         self._append(
@@ -407,7 +404,7 @@ class PlanBuilder:
         and all is kept, as much as it then has, if that is allowed to lie idle (`LinkCosts.gaps_nbytes`).
         """
         draft = self.drafts[slot]
-        if part := draft.part_of(worker):  # which has to stay where it is
+        if part := draft.part_of(worker):  # which must stay where it is
             start, stop = round_out(min(start, part.start), max(stop, part.stop), draft.nbytes)
         needed = stop - start
         low, high = min(old[0], start), max(old[1], stop)
@@ -491,8 +488,10 @@ class _Log:
         self._known = 0
 
     def meeting(self, region: Region) -> Sequence[tuple[int, int, Region]]:
-        """The entries, all those with bytes of `region` among them. Where every worker gets a part from every other,
-        most ask in vain, and are told so at the price of one question.
+        """The entries that may have bytes of `region`, all that do among them.
+
+        When every worker gets a part from every other, most ask in vain, and learn that for the price of one
+        question.
         """
         entries = self.entries
         if len(entries) > FEW_ENTRIES:
@@ -510,6 +509,6 @@ def round_out(start: int, stop: int, nbytes: int) -> tuple[int, int]:
 
 
 def _few_gaps(kept: tuple[int, int], start: int, stop: int, useful: int) -> bool:
-    """Whether a replica over `kept` and [start, stop), `useful` bytes of it wanted, is worth its size."""
+    """Whether a replica over `kept` and [start, stop), of which `useful` bytes are wanted, is worth its size."""
     extent = max(kept[1], stop) - min(kept[0], start)
     return extent <= max(GAPS * useful, SMALL_REPLICA)

@@ -38,9 +38,9 @@ from vdev.translators.ranges.region import EMPTY, Region
 #: holder number of the home in host memory; workers are 0, 1, …
 HOST = -1
 
-#: holders up to which it costs less to look at each than to make a table for every state
+#: holders up to which looking at each costs less than making a table for every state
 FEW_HOLDERS = 8
-#: boxes of holders' regions, up to which they are made into one map
+#: boxes of holders' regions up to which they are combined into one map
 MOST_LABELLED = 1024
 
 Valid = tuple[tuple[int, Region], ...]
@@ -48,7 +48,7 @@ Replicas = tuple[tuple[int, int, int], ...]
 
 
 class Pending(NamedTuple):
-    """A reduction that nobody has folded yet: at each byte the parts of two holders or more, in whole elements."""
+    """A reduction that nobody has folded yet: each byte has parts at two holders or more, in whole elements."""
 
     op: str  #: as of `instructions.Merge`
     dtype: str
@@ -60,17 +60,17 @@ class Pending(NamedTuple):
         return Region.union(part for _, part in self.parts)
 
 
-#: what a state is made of
+#: what a state consists of
 Content = tuple[int, Valid, Replicas, int | None, bool, tuple[Pending, ...]]
 
 
 def label_of(holder: int) -> int:
-    """What a holder's bytes have in a map of all holders'."""
+    """The label of a holder's bytes in a map of all holders'."""
     return 1 << holder - HOST
 
 
 def map_of(valid: Iterable[tuple[int, Region]]) -> Labelled | None:
-    """What each holder has as one map; None where their regions do not go together, or are very many boxes."""
+    """What each holder has as one map; None if their regions do not go together, or are very many boxes."""
     found = [(label_of(holder), region) for holder, region in valid]
     return labelled(found) if sum([region.nboxes for _, region in found]) <= MOST_LABELLED else None
 
@@ -107,14 +107,13 @@ class BufferState:
     replicas: Replicas  #: device memory that exists, by byte range of the buffer
     kept: int | None
     fine: bool  #: invariant: then the home has all bytes, and no worker has any
-    pending: tuple[
-        Pending, ...
-    ]  #: invariant: a worker's parts lie inside its replica; no byte of theirs is valid
-    #: the worker that has memory for all bytes and alone holds them; None where that is none
+    #: invariant: a worker's parts lie inside its replica; no byte of theirs is valid
+    pending: tuple[Pending, ...]
+    #: the worker that has memory for all bytes and alone holds them; None if there is none
     resident: int | None
-    #: the same bytes as regions and as one map, of which one is made of the other when it is asked for
+    #: the same bytes as regions and as one map; each is made from the other when it is first needed
     _valid: Valid | None
-    _labelled: Labelled | bool | None  #: False until it is asked for
+    _labelled: Labelled | bool | None  #: False until it is needed
     _valid_at: dict[int, Region] | None
     _initialised: Region | None
     _nearby: Nearby | None
@@ -163,7 +162,7 @@ class BufferState:
 
     @property
     def labelled(self) -> Labelled | None:
-        """The same as one map; None where the holders' regions do not go together, or are very many boxes."""
+        """The same as one map; None if the holders' regions do not go together, or are very many boxes."""
         if self._labelled is False:
             self._labelled = map_of(self.valid)
         return self._labelled  # type: ignore[return-value]
@@ -175,7 +174,7 @@ class BufferState:
         return self._valid_at.get(holder, EMPTY)
 
     def near(self, region: Region) -> Sequence[tuple[int, Region]]:
-        """Of `valid`, in its order, those that may have bytes of `region`, and all that do."""
+        """Of `valid`, in its order, those that may have bytes of `region`, all that do among them."""
         return self.valid if len(self.valid) <= FEW_HOLDERS else self.nearby.meeting(region)
 
     @property
@@ -185,7 +184,7 @@ class BufferState:
         return self._nearby
 
     def replica(self, worker: int) -> tuple[int, int] | None:
-        """Start and stop of the worker's replica, None where it has none."""
+        """Start and stop of the worker's replica, None if it has none."""
         for owner, start, stop in self.replicas:
             if owner == worker:
                 return start, stop
@@ -205,7 +204,7 @@ class BufferState:
         replicas: Iterable[tuple[int, int, int]],
         pending: Iterable[Pending] = (),
     ) -> BufferState:
-        """The state of the same buffer with these bytes in these places."""
+        """The state of the same buffer with its bytes in these places."""
         return buffer_state(self.nbytes, valid, replicas, self.kept, pending=pending)
 
     def __repr__(self) -> str:
@@ -231,7 +230,7 @@ class BufferState:
         )
 
 
-#: states of new and of whole buffers that are kept for the next ones
+#: states of new and of whole buffers, kept for the next ones
 _MOST_KEPT = 256
 _interned: WeakValueDictionary[Content | tuple[object, ...], BufferState] = WeakValueDictionary()
 _interning = threading.Lock()
@@ -255,13 +254,13 @@ def buffer_state(
 
 @lru_cache(maxsize=_MOST_KEPT)
 def new_state(nbytes: int) -> BufferState:
-    """That of a new buffer, of which nothing is initialised. Programs make many of few sizes."""
+    """The state of a new buffer, of which nothing is initialised. Programs make many of few sizes."""
     return buffer_state(nbytes)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
 def whole_state(nbytes: int, worker: int, kept: int | None = None) -> BufferState:
-    """That of a buffer which one worker has whole, and nobody else any of it."""
+    """The state of a buffer that one worker has whole, and nobody else any of it."""
     return buffer_state(nbytes, ((worker, Region.span(0, nbytes)),), ((worker, 0, nbytes),), kept)
 
 
@@ -309,9 +308,8 @@ class Draft:
     before: BufferState  #: the state it started from
     valid: dict[int, Region]  #: by holder; empty regions may stand here
     replicas: dict[int, tuple[int, int]]  #: by worker
-    pending: dict[
-        tuple[str, str], dict[int, Region]
-    ]  #: by operation and type, by holder; empty regions may stand here
+    #: by operation and type, by holder; empty regions may stand here
+    pending: dict[tuple[str, str], dict[int, Region]]
 
     def __init__(self, state: BufferState) -> None:
         self.nbytes = state.nbytes
@@ -320,11 +318,13 @@ class Draft:
         self.pending = {(item.op, item.dtype): dict(item.parts) for item in state.pending}
         self.before = state
         self._changed = False
-        #: what holders have, and maybe had; None until it is asked for
+        #: what holders have, or may have had; None until it is needed
         self._nearby: Nearby | None = None
 
     def freeze(self) -> BufferState:
-        """The state reached; of a fine-grain buffer, whose changes have been brought home, what is between commands."""
+        """The state reached; for a fine-grain buffer, whose changes have been brought home, the state between
+        commands.
+        """
         if not self._changed:
             return self.before
         replicas = ((worker, start, stop) for worker, (start, stop) in self.replicas.items())
@@ -341,7 +341,7 @@ class Draft:
                 yield Pending(op, dtype, left)
 
     def become(self, state: BufferState) -> None:
-        """Hold what that state of the same buffer does, which has the same replicas."""
+        """Hold what that state of the same buffer holds; it has the same replicas."""
         self.valid = dict.fromkeys(self.valid, EMPTY) | dict(state.valid)
         self.pending = {(item.op, item.dtype): dict(item.parts) for item in state.pending}
         self._changed = self._changed or state is not self.before
@@ -357,12 +357,13 @@ class Draft:
         return Region.union([*self.valid.values(), *parts])
 
     def part_of(self, holder: int) -> Region:
-        """Where `holder` has a part of a reduction."""
+        """The bytes at which `holder` has a part of a reduction."""
         return Region.union(parts.get(holder, EMPTY) for parts in self.pending.values())
 
     def pend(self, op: str, dtype: str, parts: Mapping[int, Region]) -> None:
-        """From now on these holders have parts of a reduction, beside those that others have of the same one. Between
-        them each byte has two at least, and is valid nowhere.
+        """From now on these holders have parts of a reduction, besides those that others have of the same one.
+
+        Together, each byte has at least two, and is valid nowhere.
         """
         region = Region.union(parts.values())
         self._lose(region)
@@ -372,7 +373,7 @@ class Draft:
         self._changed = True
 
     def near(self, region: Region) -> Iterator[tuple[int, Region]]:
-        """The holders that may have bytes of `region`, with what they hold, and all that do."""
+        """The holders that may have bytes of `region`, with what they hold, all that do among them."""
         if len(self.valid) <= FEW_HOLDERS:
             yield from self.valid.items()
             return
@@ -384,7 +385,7 @@ class Draft:
                 yield holder, held
 
     def held_alone(self, holder: int, region: Region) -> Region:
-        """The bytes of `region` that are valid nowhere else than at `holder`, if there."""
+        """The bytes of `region` that are valid only at `holder`."""
         return region - Region.union(held for other, held in self.near(region) if other != holder)
 
     def add(self, holder: int, region: Region) -> None:
@@ -403,14 +404,14 @@ class Draft:
         self._drop_parts(region)
 
     def _lose(self, region: Region) -> None:
-        """`region` is valid nowhere any more."""
+        """`region` is no longer valid anywhere."""
         for holder, held in self.near(region):
             if held.overlaps(region):
                 self.valid[holder] = held - region
                 self._changed = True
 
     def _drop_parts(self, region: Region) -> None:
-        """What was pending there was overwritten, or folded."""
+        """What was pending there has been overwritten, or folded."""
         for parts in self.pending.values():
             for holder, part in parts.items():
                 if part.overlaps(region):
@@ -423,7 +424,7 @@ class Draft:
         self.add(holder, region)
 
     def own_each(self, owns: Sequence[tuple[int, Region]]) -> None:
-        """What was written at each holder, disjoint regions, it alone holds."""
+        """What was written at each holder, in disjoint regions, only that holder has from now on."""
         written = [(holder, region) for holder, region in owns if region]
         if self.pending:
             self._drop_parts(Region.union(region for _, region in written))
@@ -435,7 +436,8 @@ class Draft:
         everything: Region | None = None
         for holder, regions in lost.items():
             gone = Region.union(regions) if len(regions) <= len(written) // 2 else everything
-            if gone is None:  # as everybody may have everything; what is its own it has again at once
+            # since everybody may have everything; each holder gets back what it owns at once
+            if gone is None:
                 gone = everything = Region.union(region for _, region in written)
             held = self.valid[holder]
             if held.overlaps(gone):
@@ -445,7 +447,7 @@ class Draft:
             self.add(holder, region)
 
     def drop(self, holder: int, region: Region) -> None:
-        """`region` is no longer valid at `holder`. The caller has seen to it that it is valid elsewhere."""
+        """`region` is no longer valid at `holder`. The caller has made sure that it is valid elsewhere."""
         held = self.valid_at(holder)
         if held.overlaps(region):
             self.valid[holder] = held - region
@@ -470,10 +472,7 @@ class Draft:
 
 
 def check(state: BufferState) -> None:
-    """Raise AssertionError where an invariant does not hold.
-
-    Called by tests on every state that a plan leaves.
-    """
+    """Raise AssertionError if an invariant does not hold. Tests call it on every state that a plan leaves."""
     assert state.nbytes >= 0
     holders = [holder for holder, _ in state.valid]
     assert holders == sorted(set(holders)), "each holder once, ascending"
@@ -502,7 +501,7 @@ def check(state: BufferState) -> None:
 
 
 def contents(state: BufferState) -> Content:
-    """All that a state says. Those of two states are equal where they say the same."""
+    """Everything that a state says. Two states have equal contents if they say the same."""
     return state.nbytes, state.valid, state.replicas, state.kept, state.fine, state.pending
 
 

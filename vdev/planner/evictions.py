@@ -1,9 +1,9 @@
 """Making room on a worker: which replicas go, and where what they alone hold is saved.
 
-Decides the order in which replicas are given up when a worker's memory does not suffice for a plan: first those
-whose every byte is valid elsewhere, then those that hold something alone, in either group the longest unused
-first. What one holds alone moves to workers that have room and copy from it directly, the rest goes home.
-Nothing is ever lost. How much memory is taken, and by which buffers, the caller says.
+Decides the order in which replicas are given up when a worker's memory does not suffice for a plan: first those whose
+every byte is valid elsewhere, then those that hold something alone, in either group the longest unused first. What
+one holds alone moves to workers that have room and copy from it directly, the rest goes home. Nothing is ever lost.
+The caller says how much memory is taken, and by which buffers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def propose_evictions(
             break
         chosen.append(eviction)
         freed += eviction.frees
-    for eviction in chosen[-2::-1]:  # small ones that the last, a large one, made unnecessary
+    for eviction in chosen[-2::-1]:  # small ones that have become unnecessary because the last one is large
         if freed - eviction.frees >= nbytes:
             chosen.remove(eviction)
             freed -= eviction.frees
@@ -69,10 +69,10 @@ def plan_evictions(
     links: LinkCosts,
     room: Sequence[int] = (),
 ) -> Plan:
-    """Save and free. `states`: those the evictions were proposed for, of which none is to be folded before.
+    """Save and free.
 
-    A replica is freed by a Reserve of nothing. `room`: bytes that may be taken on each worker for what is
-    saved; nothing where it is empty.
+    `states`: those for which the evictions were proposed, none of which has to be folded before. A replica is freed
+    by a Reserve of nothing. `room`: bytes that may be taken on each worker for what is saved; nothing if it is empty.
     """
     builder = PlanBuilder(states, links)
     left = dict(enumerate(room))

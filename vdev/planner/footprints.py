@@ -33,10 +33,10 @@ class PointerArg:
     before: int = 0
 
 
-#: parts of a buffer whose stores lie in different ways, at most; more count as one
+#: the most parts of a buffer whose stores are aligned differently; more count as one
 _MOST_GRAINS = 8
 
-Grains = tuple[tuple[Region, Grain], ...]  #: where in which part of a buffer stores begin and end
+Grains = tuple[tuple[Region, Grain], ...]  #: where stores begin and end in each part of a buffer
 
 AtomicKind = tuple[str | None, str | None]  #: operation and element type
 
@@ -46,7 +46,7 @@ class Footprint:
     """What one chunk does to one buffer, in bytes of the buffer."""
 
     reads: Region = EMPTY
-    exact: Region = EMPTY  #: written for sure
+    exact: Region = EMPTY  #: certainly written
     inexact: Region = EMPTY  #: may be written
     atomics: dict[AtomicKind, Region] = field(default_factory=dict)
     #: what writes and atomics come from, for reasons
@@ -56,21 +56,21 @@ class Footprint:
 
     @property
     def writes(self) -> Region:
-        """All that may be written, without atomics."""
+        """Everything that may be written, without atomics."""
         return self.exact | self.inexact
 
     @property
     def changes(self) -> Region:
-        """All that may be written, with atomics."""
+        """Everything that may be written, including atomics."""
         return Region.union((self.exact, self.inexact, *self.atomics.values()))
 
     @property
     def uses(self) -> Region:
-        """All that may be read before it is surely written."""
+        """Everything that may be read before it is certainly written."""
         return Region.union((self.reads, self.inexact, *self.atomics.values()))
 
     def bounds(self) -> tuple[int, int] | None:
-        """First byte and one past the last of all that is touched, None where nothing is."""
+        """The first byte and one past the last of everything that is touched, None if nothing is."""
         parts = [part for part in (self.reads, self.exact, self.inexact, *self.atomics.values()) if part]
         if not parts:
             return None
@@ -133,20 +133,20 @@ class AtomicMerge:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a launch's chunks, by number, make of one buffer."""
+    """What a launch's chunks, by number, do to one buffer."""
 
-    #: what must be valid where the chunk runs, before it does (as far as it is initialised)
+    #: what must be valid, as far as it is initialised, where the chunk runs, before it does
     needs: tuple[Region, ...]
-    #: what the chunk alone has the last word on; disjoint
+    #: bytes on which only the chunk has the last word; disjoint
     owns: tuple[Region, ...]
-    #: what must be compared with a twin; disjoint from all `owns`
+    #: bytes that must be compared with a twin; disjoint from all `owns`
     diff: Region = EMPTY
     #: each chunk's share of `diff`
     diff_parts: tuple[Region, ...] = ()
     #: `diff` in disjoint parts, and where stores begin and end in each
     grains: Grains = ()
     merges: tuple[AtomicMerge, ...] = ()
-    #: the host may change bytes meanwhile that no chunk changes: those must not be touched
+    #: the host may meanwhile change bytes that no chunk changes: those must not be touched
     apart: bool = False
 
 
@@ -189,7 +189,7 @@ def resolve(footprints: Sequence[Footprint], *, trust_exact: bool = True) -> Res
     for footprint, write, surely, atomic in zip(footprints, writes, last_word, in_place, strict=True):
         own = (write - shared) | surely
         owns.append(own | atomic)
-        # Where another chunk has the last word it does not matter what this one finds before it writes.
+        # If another chunk has the last word it does not matter what this one finds before it writes.
         kept = (footprint.inexact - footprint.exact) & (own | diff)
         needs.append(Region.union((footprint.reads, kept, atomic)))
     parts = tuple(write & diff for write in writes)

@@ -1,15 +1,15 @@
 """Habits: the cut that launches of a kernel had before, tried first when one of them is planned again.
 
 Programs launch a kernel with other numbers on other parts of the same data, and the best cut is nearly always the one
-used last time. Decides when it is taken without comparing others: if it moves hardly more than the best of all cuts did
-when they were last compared. Each time a comparison finds the same cut again, the next one comes later.
+used last time. Decides when it is used without comparing others: if it moves hardly more than the best of all cuts
+did when they were last compared. Each time a comparison finds the same cut again, the next one comes later.
 """
 
 from __future__ import annotations
 
 from vdev.translators.values import dataclass
 
-#: a usual cut may cost so many times what the best did, or so much more
+#: a usual cut may cost this many times as much as the best did, or this much more
 RATIO, MORE = 1.25, float(1 << 16)
 #: the most plans between two looks at all cuts
 MOST = 128
@@ -27,7 +27,7 @@ class Habit:
 
 
 class Habits:
-    """Those of one kernel, by dimensions and number of workers."""
+    """The habits of one kernel, by dimensions and number of workers."""
 
     __slots__ = ("_known",)
 
@@ -35,13 +35,13 @@ class Habits:
         self._known: dict[tuple[int, tuple[int, ...]], Habit] = {}
 
     def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
-        """The habit of launches on these workers, where it is not time to look at all cuts again."""
+        """The habit of launches on these workers, unless it is time to look at all cuts again."""
         habit = self._known.get((work_dim, workers))
         return habit if habit is not None and habit.left > 0 else None
 
     @staticmethod
     def allows(habit: Habit, cost: float) -> bool:
-        """Whether the usual cut is taken, now that it is known to cost so much; counts one more plan if so."""
+        """Whether the usual cut is used, now that its cost is known; if so, one more plan is counted."""
         if cost > max(habit.cost * RATIO, habit.cost + MORE):
             habit.left = habit.patience = 0
             return False
@@ -56,7 +56,7 @@ class Habits:
         workers: tuple[int, ...],
         cost: float,
     ) -> None:
-        """All cuts were looked at, and this one was the best."""
+        """All cuts have been looked at, and this one was the best."""
         habit = self._known.get((work_dim, available))
         if habit is None or (habit.cuts, habit.workers) != (cuts, workers):
             self._known[work_dim, available] = Habit(cuts, workers, cost)

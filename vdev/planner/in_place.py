@@ -1,8 +1,8 @@
 """Planning a launch that works on buffers' homes: one chunk, on a worker that shares the host's memory.
 
-For kernels that see addresses as numbers: they follow pointers which they load from memory, or store some.
-Such an address is valid everywhere only if it is the same everywhere. Decides the worker, and that the homes
-hold everything before the launch and alone hold it afterwards, since nobody knows what it touches.
+For kernels that use addresses as numbers: they follow pointers that they load from memory, or store some. Such an
+address is valid everywhere only if it is the same everywhere. Decides the worker, and makes sure that the homes hold
+everything before the launch and alone hold it afterwards, since nobody knows what it touches.
 """
 
 from __future__ import annotations

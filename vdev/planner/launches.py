@@ -63,7 +63,7 @@ from vdev.translators.values import dataclass
 
 Evaluate = Callable[[Chunk], Sequence[AccessRange]]
 
-#: what a merged byte costs the host beside its transfers, in terms of a transferred byte
+#: the cost to the host of a merged byte, besides its transfers, relative to a transferred byte
 MERGE_WEIGHT = 1.0
 
 
@@ -83,28 +83,27 @@ REORDER_NBYTES = 64 << 10
 #: no more than so many runs cost, as another cut through rows would have
 HARDLY_MORE, MORE_RUNS = 0.125, 1024
 
-#: work-items that a compute unit of a GPU runs as fast as one of them: a warp of 32 on each of its four schedulers
+#: work-items that a compute unit of a GPU runs as fast as a single one: a warp of 32 on each of its four schedulers
 ITEMS_PER_UNIT = 128
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """What beside the command decides how a launch is planned.
-
-    The same for a whole session, or part of a cache key.
+    """What decides, besides the command, how a launch is planned. The same for a whole session, or part of a cache
+    key.
     """
 
     workers: tuple[int, ...]  #: numbers of the workers that may be used, ascending
-    links: LinkCosts  #: for all workers, also those that may not be used
+    links: LinkCosts  #: for all workers, including those that may not be used
     #: launches of fewer work-items than this stay on one worker
     min_items: int = 0
     #: (work-groups of the largest chunk, number of chunks) to the kernel's time in the unit of `links`
     compute_cost: Callable[[int, int], float] | None = None
-    #: False: bytes that several chunks surely write are compared with a twin, so that races show
+    #: False: bytes that several chunks certainly write are compared with a twin, so that races show
     trust_exact: bool = True
     #: compute units that each worker has for itself; 0: none, or launches that one worker runs at once are cut
     compute_units: int = 0
-    #: what several chunks change by commuting atomics stays with their workers until somebody looks
+    #: bytes that several chunks change by commuting atomics stay on their workers until somebody looks
     pending: bool = False
     #: seconds that a unit of `links` takes, to set what cuts elsewhere move against what they gain; 0: not known
     seconds_per_cost: float = 0.0
@@ -123,10 +122,10 @@ class _Candidate:
     footprints: list[dict[int, Footprint]]  #: by chunk
     resolutions: dict[int, Resolution]  #: by slot
     reductions: dict[int, tuple[AtomicMerge, ...]]  #: by slot: what stays pending, and is in no resolution
-    unfolded: tuple[int, ...]  #: slots whose pending bytes have to be folded before
+    unfolded: tuple[int, ...]  #: slots whose pending bytes have to be folded first
     cost: float = inf
     nruns: int = 0
-    #: by chunk: what the bytes cost that are brought to its worker, and how many runs they are
+    #: by chunk: the cost of the bytes that are brought to its worker, and the number of their runs
     incoming: list[float] = field(default_factory=list)
     incoming_runs: list[int] = field(default_factory=list)
     from_workers: int = 0  #: how many bytes come to workers from other workers
@@ -145,16 +144,16 @@ class LaunchRequest:
     whole_replicas: bool = False
     #: All workers that may be used share the host's memory: they use fine-grain buffers where these are, at home.
     in_place: bool = False
-    #: how launches of the kernel were cut before; None: all cuts are looked at
+    #: how launches of the kernel were cut before; None: all cuts are compared
     habits: Habits | None = None
     #: by slot, what later launches read of what this one leaves (`successors`)
     readings: Mapping[int, tuple[Reading, ...]] = field(default_factory=dict)
-    #: where launches of the kernel are better cut than evenly, from measured times; None: nothing was measured
+    #: where cuts other than even ones are better for the kernel, from measured times; None: nothing was measured
     balance: Balance | None = None
-    #: how its work is spread along a dimension, by its loops' bounds; None: nothing of that is known
+    #: how its work is spread along a dimension, by the bounds of its loops; None: nothing is known
     work: Callable[[int], WorkProfile | None] | None = None
     work_depends: Hashable = None  #: what `work` depends on beside the index space
-    #: what sees to it that a buffer (by slot) stays in few boxes, of which some were written
+    #: keeps a buffer (by slot), of which some boxes were written, in few boxes
     tidied: Callable[[PlanBuilder, int, Sequence[Region]], None] = tidy
 
 
@@ -208,7 +207,7 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
 
 
 def _overwrites(resolution: Resolution, nbytes: int) -> bool:
-    """Whether every byte of a buffer is surely written, whatever it held: a may-write would be among `needs`."""
+    """Whether every byte of a buffer is certainly written, whatever it held: a may-write would be among `needs`."""
     if resolution.apart or any(resolution.needs) or resolution.diff or resolution.merges:
         return False
     return Region.union(resolution.owns).nbytes == nbytes
@@ -268,7 +267,9 @@ class _Search:
         return best
 
     def balanced(self, chosen: _Candidate) -> _Candidate:
-        """The candidate with its cuts where its chunks are believed to take equal times; itself where that gains nothing."""
+        """The candidate with its cuts moved to where its chunks should take equal times; the candidate itself if that
+        gains nothing.
+        """
         balance, unit = self.request.balance, self.options.seconds_per_cost
         groups = self.request.ndrange.num_groups
         recut = None
@@ -291,8 +292,8 @@ class _Search:
         return found
 
     def _usual(self) -> _Candidate | None:
-        """The cut that launches of the kernel had before, with its chunks where they were; None where all cuts have to
-        be looked at.
+        """The cut that launches of the kernel had before, with its chunks where they were; None if all cuts have to
+        be compared.
         """
         groups, options = self.request.ndrange.num_groups, self.options
         habits, habit = self.request.habits, None
@@ -350,7 +351,7 @@ class _Search:
             self._rate(found, inf if best is None else best.cost)
             if best is None or (found.cost, found.nruns) < (best.cost, best.nruns):
                 best = found
-            if best.cost == 0:  # nothing can be cheaper, and those still to come are less preferred
+            if best.cost == 0:  # nothing can be cheaper, and the remaining ones are less preferred
                 break
             if found is best and self._moves_no_more_than_any(found):
                 break
@@ -504,7 +505,7 @@ class _Search:
         self._add_readings(candidate)
 
     def _add_readings(self, candidate: _Candidate) -> None:
-        """What later launches bring of what this one leaves."""
+        """What later launches will bring of what this one leaves."""
         for slot, readings in self.request.readings.items():
             if slot in candidate.resolutions:
                 resolution, links = candidate.resolutions[slot], self.options.links
@@ -512,7 +513,7 @@ class _Search:
                     candidate.cost += cost_of_reading(reading, candidate.workers, resolution, links)
 
     def _add_reductions(self, candidate: _Candidate) -> None:
-        """Parts that are not there yet have to be folded some time."""
+        """Parts that do not exist yet will have to be folded some time."""
         links = self.options.links
         for slot, reductions in candidate.reductions.items():
             near = links.merge_on(candidate.workers)
@@ -552,9 +553,8 @@ class _Search:
         candidate.incoming_runs[chunk] += candidate.nruns - nruns
 
     def _add_missing(self, candidate: _Candidate, state: BufferState, target: int, region: Region) -> float:
-        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link.
-
-        Returns their cost, without that of their runs.
+        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link. Returns
+        their cost, without that of their runs.
         """
         missing = region - state.valid_at(target)
         added = 0.0
@@ -589,7 +589,7 @@ class _Search:
 def _reserve(
     builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate, merging: Mapping[int, Merging]
 ) -> None:
-    """Replicas over all that each chunk touches and its worker merges.
+    """Replicas over everything that each chunk touches and its worker merges.
 
     An argument that is not touched still needs some allocation to point to.
     """
@@ -668,7 +668,7 @@ def _settle_owners(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
 
 
 def _why_merged(chosen: _Candidate, slot: int) -> list[str]:
-    """What is to be said of the merges in one buffer."""
+    """What has to be said about the merges in one buffer."""
     resolution = chosen.resolutions[slot]
     reasons = []
     if resolution.diff:

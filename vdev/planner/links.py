@@ -1,7 +1,5 @@
-"""What moving a byte costs between two holders, as the planner weighs it, and which workers the host reaches
-over links of their own. Measured elsewhere.
-
-Never measures.
+"""What moving a byte costs between two holders, as the planner weighs it, and which workers the host reaches over
+links of their own. The costs are measured elsewhere.
 """
 
 from __future__ import annotations
@@ -54,11 +52,11 @@ class LinkCosts:
 
     @property
     def only(self) -> int | None:
-        """The worker, where there is one."""
+        """The worker, if there is only one."""
         return 0 if len(self.per_byte) == 2 else None
 
     def linked(self, source: int, target: int) -> bool:
-        """Whether bytes go from holder to holder without the home in between."""
+        """Whether bytes go from holder to holder without passing through the home."""
         if not self.groups or source < 0 or target < 0:
             return True
         return self.groups[source] == self.groups[target]

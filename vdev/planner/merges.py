@@ -25,7 +25,8 @@ from vdev.translators.ranges.grain import BYTES, Grain
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
-#: what is smaller is merged by one worker: several would each wait for all others to save less than that costs
+#: anything smaller is merged by one worker: with several, all would have to wait for one another, which costs more
+#: than it saves
 SHARED_NBYTES = 256 << 10
 
 
@@ -97,11 +98,11 @@ class Merging:
         self._twins: dict[int, list[int]] = {}
 
     def blocks(self, chunk: int) -> list[Region]:
-        """What the worker of a chunk has to have room for in its replica beside what the chunk touches."""
+        """What the worker of a chunk must have room for in its replica, besides what the chunk touches."""
         return [block for item in self._found for index, block in item.sites if index == chunk]
 
     def supply(self) -> None:
-        """Bring what is merged into to where that happens."""
+        """Bring the content that is merged into to the place where that happens."""
         for item in self._found:
             for index, block in item.sites:
                 self._builder.make_valid(self._slot, self._workers[index], block)
@@ -134,7 +135,7 @@ class Merging:
                 self._twins[number] = self._fetched(item)
 
     def finish(self) -> None:
-        """After the launch: make one content of the versions."""
+        """After the launch: make one content from the versions."""
         for number, item in enumerate(self._found):
             if not item.sites:
                 self._merge_at_home(item, self._twins.get(number, ()))
@@ -183,7 +184,7 @@ def identity_of(op: str, dtype: str) -> bytes:
     """
     kind = np.dtype(dtype)
     if op in ("add", "or", "xor"):
-        return np.array(-0.0 if kind.kind == "f" else 0, kind).tobytes()  # -0.0 + -0.0 stays what it is
+        return np.array(-0.0 if kind.kind == "f" else 0, kind).tobytes()  # -0.0 + -0.0 stays -0.0
     if op == "and":
         return b"\xff" * kind.itemsize
     if op not in ("min", "max"):

@@ -17,16 +17,16 @@ from vdev.translators.ranges.bands import Corner
 from vdev.translators.ranges.region import Region, joint_pitches
 
 Entry = tuple[int, Region]  #: a name, a region
-#: entries up to which it costs less to look at each
+#: entries up to which looking at each costs less
 FEW = 4
-#: entries that have come since the last table was made, of which each is looked at
+#: entries that have come since the last table was made; each of them is looked at
 FEW_FRESH = 24
-#: boxes by which an entry is known, and by which one is asked for
+#: the most boxes by which an entry is represented, and by which one asks
 CORNERS, FEW_CORNERS = 16, 8
 
 
 class Nearby:
-    """Regions by name, of which more may come; a name may have several."""
+    """Regions by name, to which more may be added; a name may have several."""
 
     __slots__ = ("_fresh", "_tables")
 
@@ -36,7 +36,7 @@ class Nearby:
         self._fresh: list[Entry] = []  #: in no table yet
 
     def copy(self) -> Nearby:
-        """Another one, to which may be added."""
+        """Another one with the same entries, to which others may be added."""
         found = Nearby()
         found._tables = list(self._tables)
         found._fresh = list(self._fresh)
@@ -69,14 +69,14 @@ class Nearby:
 
 
 class _Table:
-    """Entries that do not change, by their corners. Made when it is asked for the first time."""
+    """Entries that do not change, by their corners. Made at the first request."""
 
     __slots__ = ("_axes", "_owners", "_pitches", "entries")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
         self._pitches: tuple[int, ...] = ()
-        self._owners: list[int] = []  #: by corner: whose it is
+        self._owners: list[int] = []  #: by corner: its owner
         #: by digit: sorted least and largest values, and for each place in them the corners before it, as bits
         self._axes: list[tuple[list[int], list[int], list[int], list[int]]] = []
 

@@ -49,10 +49,10 @@ from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace
 from vdev.translators.values import dataclass
 
-#: numbers of all views together, above which a plan is not filled in: the trace would be long
+#: numbers of all views together above which a plan is not filled in: the trace would be long
 MOST_NUMBERS = 400
 
-#: what a launch is for numbers that may be traced
+#: gives the launch for numbers that may be traced
 Request = Callable[[Sequence[Any]], LaunchRequest]
 Pitches = tuple[int, ...]
 
@@ -61,7 +61,7 @@ class View(NamedTuple):
     """What lies in the window of one buffer."""
 
     pitches: Pitches  #: those of the window and of the buffer's map
-    cut: Cut | None  #: None where the window is empty
+    cut: Cut | None  #: None if the window is empty
 
     @property
     def bands(self) -> LabelledBands:
@@ -79,13 +79,13 @@ class Untraceable(Exception):
 class Windows:
     """What launches touch, as a function of their scalars."""
 
-    #: by slot; None where ranges are made in another way for these scalars
+    #: by slot; None if ranges are made in a different way for these scalars
     of: Callable[[Sequence[int]], tuple[Region, ...] | None]
-    #: by slot, those of the chunks' ranges
+    #: by slot, the pitches of the chunks' ranges
     pitches: tuple[frozenset[Pitches], ...]
 
     def fit(self, states: Sequence[BufferState]) -> bool:
-        """Whether ranges go with how the buffers lie, so that they are planned with as they are."""
+        """Whether ranges go with the buffers' pitches, so that they are used in planning as they are."""
         for state, of_slot in zip(states, self.pitches, strict=True):
             held = state.labelled
             if held is None:
@@ -149,7 +149,7 @@ class TracedState(BufferState):
 
 
 def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[View] | None:
-    """By slot, what lies in the window; None where it cannot be told from what lies beside it."""
+    """By slot, what lies in the window; None if it cannot be separated from what lies beside it."""
     found = []
     for state, window in zip(states, windows, strict=True):
         held = state.labelled
@@ -161,7 +161,7 @@ def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[V
 
 
 def taken_apart(states: Sequence[BufferState], views: Sequence[View]) -> tuple[Any, list[int]] | None:
-    """The pattern of views of states, with the states' replicas, and their numbers; None where there are too many."""
+    """The pattern of views of states, with the states' replicas, and their numbers; None if there are too many."""
     numbers: list[int] = []
     found = []
     for state, view in zip(states, views, strict=True):

@@ -19,15 +19,15 @@ from math import prod
 from vdev.translators.ranges.ndrange import Chunk, Cycle
 from vdev.translators.values import dataclass
 
-#: work-items in a group where the program leaves it open: enough for a device, few enough that there are
-#: groups to distribute
+#: work-items in a group if the program leaves it open: enough for a device, and few enough to leave groups to
+#: distribute
 USUAL_GROUP_SIZE = 256
 
 #: a tile of work-items by number of dimensions
 TILES = {2: (16, 16), 3: (16, 4, 4)}
-#: preferred multiples that are the width of what runs in step on a GPU: its loads are made together
+#: preferred multiples that are the number of work-items which run in step on a GPU: their loads are combined
 _WARPS = (32, 64)
-#: work-items of a group that costs more than what its work-items do
+#: work-items of a group below which the group costs more than its work-items
 _TINY = 16
 
 #: a grid is no candidate where its largest chunk has this many times the work-groups of the best grid's
@@ -37,8 +37,10 @@ BALANCE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """`cuts`: number of parts in each dimension. `chunks`: in order, the first dimension fastest. `edges`: of the parts in the
-    only dimension that is cut, where they are not about equal (`balance`); with a `cycle` of so many work-groups, within it.
+    """`cuts`: number of parts in each dimension. `chunks`: in order, the first dimension fastest.
+
+    `edges`: of the parts in the only dimension that is cut, if they are not about equal (`balance`); with a `cycle`
+    of that many work-groups, within it.
     """
 
     cuts: tuple[int, ...]
@@ -124,9 +126,8 @@ def make_partition(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partit
         stop = tuple(edge[at + 1] for edge, at in zip(edges, cell, strict=True))
         chunks.append(Chunk(start, stop))
     partition = Partition(cuts, tuple(chunks))
-    if __debug__ and all(
-        type(groups) is int for groups in num_groups
-    ):  # traced numbers are not compared needlessly
+    # traced numbers are not compared unnecessarily
+    if __debug__ and all(type(groups) is int for groups in num_groups):
         check_partition(partition, num_groups)
     return partition
 
@@ -165,7 +166,7 @@ def check_partition(partition: Partition, num_groups: tuple[int, ...]) -> None:
         "not covered, or covered twice"
     )
     assert len(set(partition.chunks)) == len(partition.chunks), "one chunk twice"
-    for found in parts:  # a grid: where no two parts of a dimension overlap, no two of its chunks do
+    for found in parts:  # a grid: if no two parts of a dimension overlap, no two of its chunks do
         sizes = [stop - start for start, stop in found]
         assert max(sizes) - min(sizes) <= 1, "unbalanced"
         assert all(one[1] <= other[0] for one, other in pairwise(sorted(found))), "two chunks overlap"
@@ -256,7 +257,7 @@ def _along(size: int, limit: int, multiple: int) -> int:
     """A local size in one dimension."""
     chosen = _largest_divisor(size, limit, 1)
     aligned = _largest_divisor(size, limit, multiple) if multiple > 1 else 0
-    # A much smaller group to be a multiple would cost more than it gains.
+    # A much smaller group, just to be a multiple, would cost more than it gains.
     return aligned if aligned and 2 * aligned >= chosen else chosen
 
 

@@ -86,8 +86,10 @@ class Reducing:
             self._parts.append(bases)
 
     def _bases(self, merge: AtomicMerge, new: Region) -> dict[int, Region]:
-        """By holder, the bytes of `new` with whose content from before its part begins: where they are, or where the least
-        is waited for. What lies at home stays there if that is where parts are folded.
+        """By holder, the bytes of `new` for which its part begins with their earlier content: where they are, or
+        where waiting for them takes least.
+
+        What lies at home stays there if that is where parts are folded.
         """
         builder, size = self._builder, np.dtype(merge.dtype).itemsize
         draft = builder.drafts[self._slot]
@@ -145,7 +147,7 @@ def folded(state: BufferState, links: LinkCosts) -> BufferState:
 def _fold_at_home(builder: PlanBuilder, item: Pending) -> None:
     """The first part at each byte goes home as it is, the others are merged into it."""
     there, stages = EMPTY, []
-    for holder, part in item.parts:  # the home, if it has a part, is the first
+    for holder, part in item.parts:  # the home, if it has a part, comes first
         first, others = part - there, part & there
         if first and holder != HOST:
             builder.copy(0, holder, HOST, first)

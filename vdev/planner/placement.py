@@ -21,8 +21,8 @@ from vdev.planner.directory import HOST, BufferState
 from vdev.planner.links import LinkCosts
 from vdev.translators.ranges.region import EMPTY, Region
 
-#: bytes beyond its block for which a worker takes memory along with it, at most: the halo of a kernel, or a cut
-#: a little beside the block's edge, then moves no allocation
+#: bytes beyond its block for which a worker takes memory as well, at most: then a kernel's halo, or a cut slightly
+#: beside the block's edge, moves no allocation
 MARGIN = 1 << 20
 
 Placed = list[tuple[int, Region]]
@@ -48,16 +48,21 @@ def place(state: BufferState, region: Region, links: LinkCosts) -> Placed:
     others = [held for holder, held in state.valid if holder != HOST and holder not in links.direct]
     at_home = region & (Region.union(others) - _held_by(state, links.direct)) if others else EMPTY
     rest = region - at_home
+    placed = _divided(state, rest, len(region), links)
+    return [*placed, (HOST, at_home)] if at_home else placed
+
+
+def _divided(state: BufferState, rest: Region, most: int, links: LinkCosts) -> Placed:
+    """Each byte of `rest` to one worker: one that holds it, or else has memory for it, or else its equal share.
+
+    `most`: runs that a part may have, and some more if it is long.
+    """
     found: dict[int, list[Region]] = {}
-    most = len(region)
-    for places in (
-        {worker: state.valid_at(worker) for worker in links.direct},
-        {
-            worker: Region.span(start, stop)
-            for worker, start, stop in state.replicas
-            if worker in links.direct
-        },
-    ):
+    held = {worker: state.valid_at(worker) for worker in links.direct}
+    memory = {
+        worker: Region.span(start, stop) for worker, start, stop in state.replicas if worker in links.direct
+    }
+    for places in (held, memory):
         for worker, part in share(rest, places):
             # Columns: a host link is for long runs. The workers exchange short ones faster than it does.
             if len(part) <= most + part.nbytes // GRANULE:
@@ -67,8 +72,7 @@ def place(state: BufferState, region: Region, links: LinkCosts) -> Placed:
         part = rest & block
         if part:
             found.setdefault(worker, []).append(part)
-    placed = [(worker, Region.union(parts)) for worker, parts in sorted(found.items())]
-    return [*placed, (HOST, at_home)] if at_home else placed
+    return [(worker, Region.union(parts)) for worker, parts in sorted(found.items())]
 
 
 def senders(state: BufferState, region: Region, links: LinkCosts) -> Placed:

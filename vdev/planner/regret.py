@@ -1,15 +1,15 @@
-"""Regret: whether launches on some buffers go on being cut, or run whole on one worker from now on.
+"""Regret: whether launches on some buffers continue to be cut, or run whole on one worker from now on.
 
-A cut is chosen launch by launch, by the bytes that move now, and so never goes back to one worker: to gather
-the data costs about as much as one more exchange, however many exchanges follow. What decides here is the
-sum. Of every launch two times are given, of the way that is in use and of the other; their differences add up
-to the *regret* of the way in use, which never falls below 0. Once the regret is as much as changing over and
-back again, the other way is taken. That is the work function algorithm for two states (A. Borodin,
-N. Linial and M. Saks, "An Optimal On-Line Algorithm for Metrical Task System", JACM 1992): all launches and
-changes together take at most three times as long as with the best ways in hindsight, plus twice a change.
+A cut is chosen launch by launch, by the bytes that move now, and so never goes back to one worker: gathering the data
+costs about as much as one more exchange, however many exchanges follow. What decides here is the sum. For every
+launch two times are given, for the way in use and for the other; their differences add up to the *regret* of the way
+in use, which never falls below 0. Once the regret is as much as changing over and back again, the other way is taken.
+That is the work function algorithm for two states (A. Borodin, N. Linial and M. Saks, "An Optimal On-Line Algorithm
+for Metrical Task System", JACM 1992): all launches and changes together take at most three times as long as with the
+best ways in hindsight, plus twice a change.
 
-Decides nothing about bytes: either way gives the same. Knows no clock: the times of transfers are in the unit
-of `LinkCosts` until somebody has measured what a unit takes.
+Decides nothing about bytes: either way gives the same. Knows no clock: the times of transfers are in the unit of
+`LinkCosts` until somebody has measured what a unit takes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vdev.translators.values import dataclass
 #: than one: memory of a worker's own is about ten times as fast as its links, and a kernel takes at least as
 #: long as it takes to touch its bytes.
 SMALL_SHARE = 16
-#: Nor is one that small: what it takes is the host's time, of which splitting any launch takes some.
+#: Nor does one that is this small: it takes the host's time, and splitting any launch takes some of that.
 SMALL_NBYTES = 1 << 16
 NOTHING = Way(0.0, 0.0)
 
@@ -40,15 +40,15 @@ class Stake:
     share: float  #: of the work-groups, in the largest chunk
     kept: int | None  #: the worker on which it runs whole because its buffers are kept there
     slots: tuple[int, ...]  #: large buffers
-    moved: float  #: what the busiest link brings or takes away
-    receivers: tuple[int, ...]  #: the workers to which anything comes
-    #: to bring what it reads to one worker, were it spread over all; not known where little moves
+    moved: float  #: what the busiest link carries in or out
+    receivers: tuple[int, ...]  #: the workers that receive anything
+    #: the cost of bringing what it reads to one worker, if it were spread over all; not known if little moves
     gathered: float
     #: it moves much, compared with what it touches, or is kept from that: it counts, whatever else happens
     exchanges: bool
-    workers: int = 1  #: that run chunks
+    workers: int = 1  #: workers that run chunks
     messages: int = 0  #: transfers between workers in all
-    busiest: int = 0  #: of these, those that come to one worker, at most
+    busiest: int = 0  #: of these, the most that come to one worker
 
 
 def weighty(states: Sequence[BufferState], links: LinkCosts, *, small: bool) -> tuple[int, ...]:
@@ -129,12 +129,12 @@ class Exchange:
 
     @property
     def most(self) -> int:
-        """Bytes that come to one worker, at most."""
+        """The most bytes that come to one worker."""
         return max(self.arriving.values(), default=0)
 
     @property
     def busiest(self) -> int:
-        """Transfers to one worker, at most."""
+        """The most transfers to one worker."""
         return max(self.messages.values(), default=0)
 
 
@@ -169,7 +169,7 @@ def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def mean_cost(links: LinkCosts) -> float:
-    """What a byte costs in the mean that goes to one worker from wherever it is, evenly spread."""
+    """The average cost of a byte that goes to one worker, if its sources are evenly spread."""
     workers = links.direct or range(len(links.per_byte) - 1)
     return sum(links.per_byte[source][workers[0]] for source in workers) / len(workers)
 

@@ -21,9 +21,9 @@ from dataclasses import replace
 from vdev.planner.regret import Stake, Stretch
 from vdev.planner.timing import Way
 
-#: one worker without plans, among numbers of workers
+#: one worker without plans, among the numbers of workers
 ONE = 1
-#: so many times what is foretold counts where a number of workers was never tried
+#: what is predicted counts this many times for a number of workers that was never tried
 UNTRIED = 1.1
 #: messages to one worker that are those of its neighbours, on either side; more are of all others
 _NEIGHBOURS = 2
@@ -31,9 +31,9 @@ _NEIGHBOURS = 2
 _RECENT = 0.02
 #: of what one worker takes, what is foretold of several at most, for these to be tried in its place
 _WORTH = 0.9
-#: what was known counts no more
+#: what was known no longer counts
 _FORGOTTEN = 0.05
-#: each change makes the next so many times as dear, up to so many of them
+#: each change makes the next this many times as expensive, up to this many of them
 _AGAIN, _MOST_AGAIN = 2, 10
 
 
@@ -103,7 +103,7 @@ class Spans:
 
     @property
     def regret(self) -> float:
-        """Seconds that were lost beside the best other number, not below 0."""
+        """Seconds that were lost compared with the best other number, not below 0."""
         return max((stretch.regret for stretch in self._others.values()), default=0.0)
 
     def weigh(
@@ -157,7 +157,7 @@ class Spans:
                 del table[span]
 
     def changed(self) -> None:
-        """Another way is in use."""
+        """Another way is now in use."""
         self._others.clear()
         self._recent.clear()
         self._planned = 0.0

@@ -26,7 +26,7 @@ from vdev.translators.values import dataclass
 LEAST_NBYTES = 1 << 20
 #: how often the same was read before a launch is planned for it
 _OFTEN = 2
-#: readings of a buffer that a launch is planned for, and launches of a kernel whose readers are known
+#: readings of a buffer for which a launch is planned, and launches of a kernel whose readers are known
 _MOST_READINGS, _MOST_KNOWN = 4, 64
 #: boxes of what a worker read, above which it is not kept
 _MOST_BOXES = 64
@@ -67,7 +67,7 @@ class Successors:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[Reading, int]] = {}
-        self._used: set[Hashable] = set()  #: of which readings were seen often enough
+        self._used: set[Hashable] = set()  #: of which readings have been seen often enough
 
     def __bool__(self) -> bool:
         return bool(self._used)
@@ -91,7 +91,7 @@ class Successors:
         return tuple(reading for reading, count in seen.items() if count >= _OFTEN)
 
     def clear(self) -> None:
-        """Forget all of it."""
+        """Forget everything."""
         self._known.clear()
         self._used.clear()
 

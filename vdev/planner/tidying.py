@@ -21,13 +21,13 @@ from vdev.planner.placement import equal_blocks
 from vdev.translators.ranges.labelled import Labelled
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
 
-#: boxes of one chunk's range, above which another range with fewer is looked for
+#: boxes of one chunk's range above which another range with fewer is looked for
 MOST_BOXES = 64
-#: what a box or a run costs to plan and to copy, in bytes that are moved needlessly
+#: what a box or a run costs to plan and to copy, in bytes that are moved unnecessarily
 RUN_NBYTES = 4096
 #: boxes in which a buffer may lie, beside so many for each holder and for each box that the last command wrote
 MOST_HELD, HELD_EACH, HELD_FRESH = 64, 8, 4
-#: so many times more where the command wrote nothing of it
+#: this many times more if the command wrote nothing of it
 UNWRITTEN = 8
 #: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are
 CUT_EACH = 1.75

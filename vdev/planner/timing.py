@@ -16,13 +16,14 @@ from math import inf
 
 from vdev.translators.values import dataclass
 
-#: what a new measurement weighs in a mean
+#: the weight of a new measurement in a mean
 _WEIGHT = 0.25
-#: a measurement counts at most so many times what is known: one alone may have waited for something
+#: a measurement counts for at most this many times what is known: a single one may have waited for something
 _MOST_LONGER = 4.0
-#: the most that is taken for what every kernel takes, in seconds: the least one that was seen may be a long one
+#: the most seconds assumed for what every kernel takes: the least one that was seen may be a long one
 MOST_FLOOR = 2e-5
-#: a share of the work is believed to be so many times an even one at most: one bad measurement shall not stand for all
+#: the largest share of the work is assumed to be at most this many times an even one: one bad measurement must not
+#: decide for all
 _MOST_UNEVEN = 8.0
 
 
@@ -37,7 +38,7 @@ class Way:
         return Way(self.host + other.host, self.device + other.device)
 
     def times(self, count: int) -> Way:
-        """So many launches of this kind."""
+        """This many launches of this kind."""
         return Way(self.host * count, self.device * count)
 
     @property
@@ -63,7 +64,7 @@ class MachineTimes:
     )
 
     def handing_over(self, workers: int, messages: int) -> float:
-        """Seconds of the host for a launch on so many workers that needs so many transfers in all."""
+        """Seconds of the host for a launch on this many workers that needs this many transfers in all."""
         return self.launch + self.part * (workers - 1) + self.message * messages
 
     def exchanging(self, messages: int, cost: float, unit: float | None = None) -> float:
@@ -136,13 +137,12 @@ class KernelTimes:
             self._uneven += _WEIGHT * (uneven - self._uneven)
 
     def forget_shares(self) -> None:
-        """Launches are cut elsewhere from now on: what is known of the largest share does not hold for them."""
+        """From now on launches are cut elsewhere: what is known of the largest share is not valid for them."""
         self._uneven = 1.0
 
     def chunk(self, nitems: int, share: float) -> float:
-        """Seconds of the largest chunk, which has such a part of the work-groups, of a launch of so many work-items.
-
-        0 where nothing was measured.
+        """Seconds of the largest chunk, which has this fraction of the work-groups, of a launch of this many
+        work-items. 0 if nothing was measured.
         """
         if not self._rates:
             return 0.0

@@ -21,9 +21,9 @@ from typing import NoReturn
 
 from vdev.process.forking import in_child, keep_for_ever
 
-#: called at the interpreter's exit, the last first
+#: called at the interpreter's exit, the last registered first
 _actions: list[Callable[[], object]] = []
-#: whether the process is at its end: threads other than the one that ends it get nothing done any more
+#: whether the process is ending: only the thread that ends it gets anything done
 _over = False
 _left = False
 
@@ -47,18 +47,18 @@ def end() -> None:
             action()
         except (
             BaseException
-        ) as error:  # reported as Python reports an exit handler's, and the others have their turn
+        ) as error:  # reported as Python reports errors in exit handlers; then the others have their turn
             sys.excepthook(type(error), error, error.__traceback__)
 
 
 def give_up() -> None:
-    """Nothing that is not done by now will be."""
+    """From now on, what is not done never will be."""
     global _over
     _over = True
 
 
 def is_over() -> bool:
-    """Whether what is not done will not be."""
+    """Whether what is not done never will be."""
     return _over
 
 
@@ -74,16 +74,16 @@ def _hold() -> NoReturn:
 
 
 def leave_behind(engine: object) -> None:
-    """End the process, when it comes to it, with threads at work in `engine`: natively loaded code and all it holds.
+    """Prepare to end the process with threads at work in `engine`: natively loaded code and everything that it holds.
 
-    The C library's exit runs what was registered last first. What comes after these are the engines' destructors.
+    The C library's exit runs what was registered last first. After these come the engines' destructors.
     """
     global _left
     keep_for_ever(engine)
     _keep_modules()
     sys._vdev_last_of_all = _LastOfAll()  # type: ignore[attr-defined]
     library = ctypes.CDLL(None)
-    if _left or not hasattr(library, "on_exit"):  # other C libraries than GNU's do not tell the status
+    if _left or not hasattr(library, "on_exit"):  # C libraries other than GNU's do not pass on the status
         return
     _left = True
     library.on_exit(library["_exit"], None)  # called with the exit status
@@ -95,19 +95,22 @@ class _LastOfAll:
     """Dropped with the interpreter's own modules, after everything of the program's."""
 
     def __del__(self, freeze: Callable[[], None] = gc.freeze) -> None:
-        freeze()  # nobody is left to see what the last collections would find, and they take longest
+        freeze()  # nobody will see what the last collections would find, and they take longest
 
 
 def _keep_modules() -> None:
-    """Large modules of others' that vdev has loaded are not taken apart: that takes longer than all else."""
+    """Keep large modules of others that vdev has loaded from being torn down, which takes longer than everything
+    else.
+    """
     for name in list(sys.modules):
         if name.partition(".")[0] in ("sympy", "mpmath"):
             keep_for_ever(sys.modules.pop(name))
 
 
 def _hold_instead_of_terminating(library: ctypes.CDLL) -> None:
-    """Until Python 3.13 a thread that wants to run in an ending interpreter is ended by unwinding its stack; C++
-    functions that let nothing out call the terminate handler then, which would abort the process.
+    """Until Python 3.13, a thread that wants to run in an ending interpreter is ended by unwinding its stack. C++
+    functions that let no exception out then call the terminate handler, which would abort the process; this one holds
+    the thread instead.
     """
     try:
         runtime = ctypes.CDLL("libstdc++.so.6", mode=os.RTLD_NOLOAD)
@@ -116,7 +119,8 @@ def _hold_instead_of_terminating(library: ctypes.CDLL) -> None:
     runtime["_ZSt13set_terminatePFvvE"](library.pause)
 
 
-in_child(_actions.clear)  # what the parent does at its end is not the child's
+in_child(_actions.clear)  # what the parent does at its end does not concern the child
 _boot = sys.modules.get("vdev.boot")
-if _boot is None or _boot.StandInFinder not in sys.meta_path:  # else it calls `end`, later than this would
+# otherwise the interpreter calls `end`, later than this would
+if _boot is None or _boot.StandInFinder not in sys.meta_path:
     atexit.register(end)

@@ -17,7 +17,7 @@ from vdev.process.forking import in_child
 
 #: identifiers of the threads that everything else waits for
 _own_threads: set[int] = set()
-#: the thread that collects cycles at the moment; Python never collects on two at a time
+#: the thread that is collecting cycles at the moment; Python never collects on two at a time
 _collecting: int | None = None
 
 
@@ -28,7 +28,7 @@ def may_wait() -> bool:
 
 
 def enter_own_thread() -> None:
-    """The current thread is one that others wait for, until `leave_own_thread`."""
+    """Until `leave_own_thread`, the current thread is one that others wait for."""
     _own_threads.add(get_ident())
 
 
@@ -43,7 +43,7 @@ def _collection(phase: str, info: dict[str, Any], current: Callable[[], int] = g
 
 
 def _forget() -> None:
-    """In a forked child: the thread that forked is no worker, whatever its identifier."""
+    """In a forked child: the thread that forked is not a worker, whatever its identifier."""
     _own_threads.clear()
 
 

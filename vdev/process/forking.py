@@ -26,9 +26,10 @@ _before: list[Callable[[], Callable[[], object]]] = []
 _in_child: list[Callable[[], object]] = []
 _undo: list[Callable[[], object]] = []
 _is_child = False
-#: held while a fork is on its way: one at a time
+#: held while a fork is being prepared: one at a time
 _fork = threading.RLock()
-#: one entry for each thread inside a driver (`in_driver`), and the thread that keeps others from going in, so often
+#: one entry for each thread inside a driver (`in_driver`); and the thread that keeps others from entering, as often
+#: as it does so
 _inside: list[None] = []
 _keepers: list[int] = []
 #: held by that thread
@@ -37,12 +38,14 @@ _KINDS = (type(threading.Lock()), type(threading.RLock()))
 
 
 def before_fork(action: Callable[[], Callable[[], object]]) -> None:
-    """Call `action` before each fork, before those given earlier, and what it returns after it in the parent."""
+    """Call `action` before each fork, before those given earlier; in the parent, call its result after the fork."""
     _before.append(action)
 
 
 def in_child(action: Callable[[], object]) -> None:
-    """Call `action` in each forked child, after those given earlier. It takes no lock that a thread may hold."""
+    """Call `action` in each forked child, after those given earlier. It must not take locks that another thread may
+    hold.
+    """
     _in_child.append(action)
 
 
@@ -52,8 +55,8 @@ def is_child() -> bool:
 
 
 def in_driver(wait: Callable[[], T]) -> T:
-    """`wait()`, which lets go of the interpreter lock inside a driver while no lock of vdev's tells of it."""
-    # Entered before it is asked whether one may: who keeps others out looks after having said so.
+    """`wait()`, which releases the interpreter lock inside a driver while no lock of vdev's shows that."""
+    # Entered first and checked afterwards: whoever keeps others out looks after having said so.
     _inside.append(None)
     while _keepers and get_ident() not in _keepers:
         _inside.pop()
@@ -67,7 +70,7 @@ def in_driver(wait: Callable[[], T]) -> T:
 
 
 def keep_out() -> Callable[[], None]:
-    """In an action before a fork: let no other thread begin `in_driver` until what is returned is called."""
+    """In an action before a fork: let no other thread begin `in_driver` until the result is called."""
     _gate.acquire()
     _keepers.append(get_ident())
 
@@ -84,12 +87,12 @@ def is_anyone_inside() -> bool:
 
 
 def keep_for_ever(item: object) -> None:
-    """Never release `item`, nor what it holds, not at the interpreter's end either."""
+    """Never release `item`, nor anything that it holds, not even at the interpreter's end."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
 
 
 def renew(lock: object) -> None:
-    """Make a lock free that a thread of the parent's may hold."""
+    """Make a lock free that a thread of the parent's may have held."""
     lock._at_fork_reinit()  # type: ignore[attr-defined]
 
 

@@ -17,7 +17,7 @@ from vdev.process.unraisable import module_of, swallows
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: the packages and modules whose calls are made as a whole; others, as the command line's, call the program
+#: the packages and modules whose calls must not be cut short; others, such as the command line's, call the program
 _WHOLE = (
     "vdev.facade.",
     "vdev.start.current",
@@ -30,38 +30,38 @@ _WHOLE = (
     "vdev.process.forking",
     "vdev.process.unraisable",
 )
-#: modules of others that belong to calls, and those where the methods of classes with a finaliser do
+#: others' modules that belong to calls, and those in which the methods of classes with a finaliser do
 _parts: set[str] = set()
 _finalised: set[str] = set()
-#: functions during which an exception may come, where what they call does nothing but wait
+#: functions during which an exception may come, provided that what they call only waits
 waiting: set[CodeType] = set()
-#: functions that do nothing but wait. No other's wait will do: `threading`'s hold locks meanwhile.
+#: functions that only wait. Waits in others do not count: `threading`'s hold locks meanwhile.
 blocking: set[CodeType] = set()
-#: functions that call the program's: a handler may itself be interrupted, and call vdev
+#: functions that call the program's: a handler may itself be interrupted, and may call vdev
 program: set[CodeType] = set()
 
 
 def waits(function: Function) -> Function:
-    """Let waits in `function` be interrupted: what it leaves undone then nobody misses."""
+    """Let waits in `function` be interrupted: nothing depends on what it then leaves undone."""
     assert isinstance(function, FunctionType)
     waiting.add(function.__code__)
     return function
 
 
 def part_of_calls(modules: Iterable[str], finalised: Iterable[str]) -> None:
-    """Let functions of others' be parts of the calls that they make: all of `modules`, and in the modules `finalised` the
-    methods of classes with a finaliser, which asks what a method has noted after its call.
+    """Make others' functions parts of the calls that they make: all functions of `modules`, and in the modules
+    `finalised` the methods of classes with a finaliser, which relies on what a method notes after its call.
     """
     _parts.update(modules)
     _finalised.update(finalised)
 
 
 def outermost(frame: FrameType | None, patient: bool = True, until: float = inf) -> FrameType | None:
-    """The frame of the call that has to end before an exception may come to `frame`; None where it may now.
+    """The frame of the call that must end before an exception may come to `frame`; None if it may come now.
 
-    `patient`: functions of the program's that an exception cannot leave have to end as well, and others' that are to be
-    parts of calls, also where they make none at the moment. `until`: by time.perf_counter, when another thread's frames
-    may begin to move, which nobody must look at meanwhile; what is not known by then counts as inside.
+    `patient`: functions of the program's that an exception cannot leave must end as well, and so must others' that
+    can be parts of calls, even while they make none. `until`: the time.perf_counter at which another thread's frames
+    may begin to move, after which nobody must look; what is not known by then counts as inside.
     """
     found = None
     idle = frame is not None and frame.f_code in blocking
@@ -80,7 +80,7 @@ def outermost(frame: FrameType | None, patient: bool = True, until: float = inf)
 
 
 def may_wait(frame: FrameType | None) -> bool:
-    """Whether all of the call around `frame` lets waits be interrupted."""
+    """Whether every part of the call around `frame` lets waits be interrupted."""
     while frame is not None and frame.f_code not in program:
         if _is_own(frame) and frame.f_code not in waiting:
             return False

@@ -31,13 +31,13 @@ from vdev.process.unraisable import Rider, module_of, spread, swallows
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: functions behind which the look-out for a call's end begins
+#: functions after which the look-out for a call's end begins
 _long: set[CodeType] = set()
 #: seconds between two looks at a thread that is inside a call
 _PAUSE = 0.0005
-#: seconds after which a wait looks around: exceptions that threads set wake nobody
+#: seconds after which a wait looks around: exceptions that threads set do not wake anybody
 _SLICE = 0.05
-#: seconds for which functions of the program's that an exception cannot leave, and of PyOpenCL's, are left alone
+#: seconds for which the program's functions that an exception cannot leave, and PyOpenCL's, are left alone
 _PATIENCE = 1.0
 
 _set_handler = _signal.signal
@@ -45,7 +45,9 @@ _get_handler = _signal.getsignal
 
 
 def long(function: Function) -> Function:
-    """A function that may compute for long: looking for the call's end begins at its own, and does not slow it down."""
+    """Mark a function that may compute for long: looking for the call's end begins at its own end, and does not slow
+    it down.
+    """
 
     @functools.wraps(function)
     def whole(*args: Any, **kwargs: Any) -> Any:
@@ -60,11 +62,12 @@ def long(function: Function) -> Function:
 
 
 def block(acquire: Callable[..., bool], timeout: float = -1) -> bool:
-    """Acquire a lock that only tells of something; a place where a call may be interrupted."""
+    """Acquire a lock that only signals something; at this point a call may be interrupted."""
     while True:
         while _pending.until is not None and checkpoint():
             pass
-        # What comes from here on comes at once, where it wakes a thread that waits; else at the next turn.
+        # From here on, whatever arrives takes effect immediately if it wakes a thread that waits; otherwise at the
+        # next turn.
         if acquire(timeout=_SLICE if timeout < 0 else timeout):
             return True
         if timeout >= 0:
@@ -72,21 +75,23 @@ def block(acquire: Callable[..., bool], timeout: float = -1) -> bool:
 
 
 class _Item:
-    """What came for the main thread."""
+    """Something that arrived for the main thread."""
 
     __slots__ = ("since",)
-    #: whether it wakes a thread that waits, as the signal did that brought it
+    #: whether it wakes a thread that waits, like the signal that brought it
     wakes = False
 
     def __init__(self) -> None:
         self.since = time.monotonic()
 
     def come(self, caller: FrameType | None) -> None:
-        """Do what it does, in the code of `caller`."""
+        """Take effect, in the code of `caller`."""
         raise NotImplementedError
 
     def again(self) -> None:
-        """As if it came a moment later. Not from here: what the main thread is told to look at it would look at at once."""
+        """Arrive once more, a moment later. Not from here: whatever the main thread is told to look at, it would look
+        at immediately.
+        """
 
         def run() -> None:
             time.sleep(max(_PAUSE, min(_SLICE, self._age() / 4)))
@@ -95,7 +100,7 @@ class _Item:
         threading.Thread(target=run, name="vdev-later", daemon=True).start()
 
     def meet(self, frame: FrameType | None) -> None:
-        """On the main thread, which is at `frame`: come, or be kept until that may be."""
+        """On the main thread, which is at `frame`: take effect, or be kept until that is allowed."""
         until = outermost(frame, patient=self._age() < _PATIENCE)
         if until is None:
             self.come(frame)
@@ -119,7 +124,7 @@ class _Signal(_Item):
         self.number = number
 
     def come(self, caller: FrameType | None) -> None:
-        handler = _signal_getsignal(self.number)  # by now it may be another one, or none
+        handler = _signal_getsignal(self.number)  # by now there may be another handler, or none
         if callable(handler):
             try:
                 handler(self.number, caller)
@@ -129,7 +134,7 @@ class _Signal(_Item):
 
 
 class _Exception(_Item):
-    """An exception that a thread set for the main thread."""
+    """An exception that another thread set for the main thread."""
 
     __slots__ = ("kind",)
 
@@ -146,8 +151,10 @@ class _Exception(_Item):
 
 
 class _Raised(_Item):
-    """An exception that a handler has raised and that was lost: as long as the handler is there it comes again, and
-    where there is nothing left of it the handler is called again.
+    """An exception that a handler raised and that was lost.
+
+    As long as the handler is still running, it is raised again there; once nothing is left of it, the handler is
+    called again.
     """
 
     __slots__ = ("error", "handler", "number")
@@ -198,13 +205,13 @@ class _Pending:
         self.watching = False
 
     def keep(self, item: _Item, frame: FrameType | None, until: FrameType) -> None:
-        """`frame`: where it came; `until`: whose end it has to wait for."""
+        """`frame`: where it arrived; `until`: whose end it must wait for."""
         inside: set[CodeType] = set()
         while frame is not None and frame is not until:
             inside.add(frame.f_code)
             frame = frame.f_back
         before = sys.getprofile()
-        seen = self.until is None and _Pending.look.__code__ in inside  # that end has been looked at already
+        seen = self.until is None and _Pending.look.__code__ in inside  # that end is being watched already
         if seen or not (before is None or callable(before)):  # cProfile's cannot be called from here
             item.again()
         else:
@@ -215,7 +222,7 @@ class _Pending:
                     self.watch()
 
     def watch(self) -> None:
-        """Look out for the end of the call. On the main thread."""
+        """Watch for the end of the call. On the main thread."""
         if not self.watching and threading.current_thread() is threading.main_thread():
             self.before, self.watching = sys.getprofile(), True
             sys.setprofile(self.look)
@@ -228,7 +235,7 @@ class _Pending:
             self.come(frame)
 
     def come(self, frame: FrameType) -> None:
-        """The call is over, or waits: what was kept comes, in the code of its caller."""
+        """The call has ended, or waits: what was kept takes effect, in the code of its caller."""
         raises = not swallows(frame)
         try:
             while self.kept and raises:
@@ -250,7 +257,7 @@ _pending = _Pending()
 
 
 class _Handler:
-    """A program's handler of a signal, kept from running inside a call."""
+    """The program's handler of a signal, kept from running inside a call."""
 
     __slots__ = ("handler",)
 
@@ -262,7 +269,7 @@ class _Handler:
 
 
 def checkpoint() -> bool:
-    """Between two waits of a call: what is kept comes now, if waits may be interrupted; whether it did."""
+    """Between two waits of a call: what was kept takes effect now, if waits may be interrupted; whether it did."""
     if _pending.until is None or threading.current_thread() is not threading.main_thread():
         return False
     if not may_wait(sys._getframe(1)):
@@ -293,17 +300,17 @@ def _given(handler: Any) -> Any:
 # exceptions that another thread sets ----------------------------------------------------------------------------------
 
 _set_exception: Any = None
-#: a signal that nothing sends, which tells the main thread to look; 0 for none
+#: a signal that nobody sends, which tells the main thread to look; 0 for none
 _unused = 0
-#: what the main thread is going to look at
+#: what the main thread will look at
 _entered: list[_Item] = []
-#: by thread, what is going to be set in it when it has left its call, and what was set in it last
+#: by thread: what will be set in it when it has left its call, and what was set in it last
 _wanted: dict[int, Any] = {}
 _set_last: dict[int, Any] = {}
 
 
 def _look(number: int, frame: FrameType | None) -> None:
-    """Handles a signal that is never sent: the interpreter calls this on the main thread, wherever that is."""
+    """The handler of a signal that is never sent: the interpreter calls this on the main thread, wherever that is."""
     try:
         while _entered:
             _entered.pop(0).meet(frame)
@@ -321,7 +328,9 @@ def _on_main_thread(item: _Item) -> None:
 
 
 class _SetAsyncExc:
-    """PyThreadState_SetAsyncExc, as `ctypes.pythonapi` offers it: the exception does not come inside a call."""
+    """PyThreadState_SetAsyncExc as `ctypes.pythonapi` offers it, except that the exception does not come inside a
+    call.
+    """
 
     def __init__(self) -> None:
         self.argtypes: Any = None  # programs set these
@@ -342,7 +351,7 @@ class _SetAsyncExc:
 
 
 def _raise_in(number: int, kind: Any) -> int:
-    """Set the exception; how many threads have it now."""
+    """Set the exception; the number of threads that now have it."""
     if kind is not None:
         _set_last[number] = kind
     found = _set_exception(
@@ -352,8 +361,8 @@ def _raise_in(number: int, kind: Any) -> int:
 
 
 def _raise_outside(number: int, kind: Any, patient: bool = True) -> int:
-    """Set the exception if the thread is outside calls; 0 where it is inside one."""
-    time.sleep(0)  # a turn of the interpreter's lock begins: until its end the thread stays where it is
+    """Set the exception if the thread is outside calls; 0 if it is inside one."""
+    time.sleep(0)  # a turn of the interpreter's lock begins: until it ends the thread stays where it is
     until = time.perf_counter() + sys.getswitchinterval() / 2
     inside = outermost(sys._current_frames().get(number), patient, until) is not None
     if inside or time.perf_counter() > until:
@@ -380,7 +389,7 @@ def _raise_soon(number: int) -> None:
 
 
 def _thread_of(number: int) -> threading.Thread | None:
-    """The thread that has this identifier now: when it has ended another one may get it."""
+    """The thread that has this identifier now: after a thread's end another one may get it."""
     return next((thread for thread in threading.enumerate() if thread.ident == number), None)
 
 
@@ -388,17 +397,17 @@ def _thread_of(number: int) -> threading.Thread | None:
 
 
 def _send(error: BaseException, caller: FrameType | None, item: _Item) -> None:
-    """`error` is on its way to `caller`: where it is lost, `item` comes."""
+    """`error` is on its way to `caller`: if it is lost, `item` arrives once more."""
     Rider(error, caller, item)
     spread(_lost)
 
 
 def _lost(unraisable: Any, beneath: FrameType) -> bool:
-    """See to an exception that nobody can raise, if it came by here: it comes again."""
+    """Deal with an exception that nobody can raise, if it came from here: it arrives once more."""
     error, number = unraisable.exc_value, threading.get_ident()
     item = Rider.take(error)
     if item is not None:
-        error.__traceback__ = None  # it holds what is being finalised
+        error.__traceback__ = None  # it holds the object that is being finalised
         if isinstance(item, _Raised):
             item.error = error
         item.again()
@@ -416,7 +425,9 @@ waiting.update(blocking)
 
 
 def install() -> None:
-    """Keep exceptions out of calls from now on, also those of handlers that are set already. Calling again changes nothing."""
+    """From now on, keep exceptions out of calls, also those of handlers that are already set. Calling it again
+    changes nothing.
+    """
     global _set_exception
     if _set_exception is not None:
         return
@@ -427,12 +438,12 @@ def install() -> None:
     spread(_lost)
     if threading.current_thread() is threading.main_thread():
         take_over()
-    else:  # handlers can be set on the main thread alone
+    else:  # handlers can only be set on the main thread
         ctypes.pythonapi["Py_AddPendingCall"](_take_over_c, None)
 
 
 def take_over(argument: object = None) -> int:
-    """Keep the handlers that are set already out of calls. On the main thread."""
+    """Keep the handlers that are already set out of calls. On the main thread."""
     for number in _signal.valid_signals():
         handler = _get_handler(number)
         if callable(handler) and not isinstance(handler, _Handler):
@@ -442,7 +453,7 @@ def take_over(argument: object = None) -> int:
 
 
 def _choose_signal() -> None:
-    """Take a signal that nobody uses, another one than before."""
+    """Choose a signal that nobody uses, different from the one before."""
     global _unused
     before = _unused or _signal.SIGRTMAX + 1
     for number in range(before - 1, _signal.SIGRTMIN, -1):
@@ -456,13 +467,12 @@ _take_over_c = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(take_over)
 
 
 def _forget() -> None:
-    """In a child: what was kept is the parent's."""
+    """In a child: what was kept belongs to the parent."""
     _entered.clear()
     _wanted.clear()
     _set_last.clear()
-    if (
-        _pending.until is not None and module_of(_pending.until) != "vdev.process.forking"
-    ):  # else it came in the child
+    # otherwise it arrived in the child
+    if _pending.until is not None and module_of(_pending.until) != "vdev.process.forking":
         _pending.kept.clear()
         sys.setprofile(None)
         _pending.until = _pending.before = None

@@ -1,7 +1,6 @@
-"""Where vdev's log goes: to standard error from the level that VDEV_LOG says, or nowhere.
+"""Where vdev's log goes: to standard error from the level that VDEV_LOG gives, or nowhere.
 
-Decides nothing where the program configures the logger `vdev` itself: its handlers stay, and VDEV_LOG only
-adds one.
+If the program configures the logger `vdev` itself, its handlers stay, and VDEV_LOG only adds one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from pathlib import Path
 logger = logging.getLogger("vdev.files")
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-#: Seconds after which nobody writes on what was begun.
+#: Seconds after which an unfinished file counts as abandoned.
 _ABANDONED_SECONDS = 3600
 #: begins every entry of a `Store`; the number is that of the format
 _HEADER = b"vdev entry 2\n"
@@ -34,10 +34,10 @@ class Untrusted(PermissionError):
 
 
 def private_folder(path: Path) -> Path:
-    """`path` as a folder of this user alone, made (mode 0700, as are its parents) where it is not there.
+    """`path` as a folder of this user alone, made (mode 0700, as are its parents) if it does not exist.
 
-    Raises Untrusted where it is somebody else's, a link, or may be written to by others; OSError where it cannot
-    be made.
+    Raises Untrusted if it belongs to somebody else, is a link, or is writable by others; OSError if it cannot be
+    made.
     """
     _make(path)
     with _opened(path):
@@ -74,7 +74,9 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _check_parents(path: Path) -> None:
-    """Who may write to a folder above may put another in this one's place, unless it keeps to its owner's files."""
+    """Check the folders above: whoever may write to one of them can put another folder in this one's place, unless it
+    only lets owners move their files.
+    """
     for folder in Path(os.path.realpath(path)).parents:
         mode = os.stat(folder).st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -82,7 +84,7 @@ def _check_parents(path: Path) -> None:
 
 
 def read_private(folder: Path, name: str) -> bytes | None:
-    """The content of a file of this user in a private folder; None where there is none that is to be trusted.
+    """The content of a file of this user in a private folder; None if there is none that can be trusted.
 
     Raises as `private_folder` does, for the folder.
     """
@@ -92,9 +94,9 @@ def read_private(folder: Path, name: str) -> bytes | None:
 
 def _read(folder: int, name: str) -> bytes | None:
     try:
-        # O_NONBLOCK: to open a pipe that somebody has put there must not wait for its other end.
+        # O_NONBLOCK: opening a pipe that somebody has put there must not wait for its other end.
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:  # not there, a link, not readable
+    except OSError:  # it does not exist, is a link, or is not readable
         return None
     state = os.fstat(handle)
     ours = state.st_uid == os.getuid() and not state.st_mode & _OTHERS_MAY_WRITE
@@ -108,7 +110,7 @@ def _read(folder: int, name: str) -> bytes | None:
 def write_private(folder: Path, name: str, content: bytes) -> None:
     """Write a file into a private folder, in one piece: other processes see all of it or nothing.
 
-    Raises as `private_folder` does, and OSError where there is no room.
+    Raises as `private_folder` does, and OSError if there is no room.
     """
     with _opened(folder) as opened:
         _write(opened, name, content)
@@ -128,24 +130,27 @@ def _write(folder: int, name: str, content: bytes) -> None:
 
 
 class Store:
-    """Entries by key in one private folder, each with its hash. Any thread and any process may use it at once.
+    """Entries by key in one private folder, each with its hash. Any thread and any process may use it at the same
+    time.
 
-    Where the folder cannot be had, or is not to be trusted, nothing is kept and nothing found; that is logged once.
+    If there is no such folder, or it cannot be trusted, nothing is kept and nothing is found; that is logged once.
     """
 
     def __init__(self, folder: Path, suffix: str) -> None:
-        """`suffix` of the entries' files, such as ".cubin"."""
+        """`suffix`: of the entries' files, such as ".cubin"."""
         self._folder = folder
         self._suffix = suffix
         self._refused = False
-        self._untrimmed: int | None = None  #: bytes put since entries were last trimmed; None: never
+        self._untrimmed: int | None = (
+            None  #: bytes written since entries were last trimmed; None: never trimmed
+        )
 
     def name(self, key: str) -> str:
         """The file of an entry."""
         return hashlib.sha256(key.encode()).hexdigest() + self._suffix
 
     def get(self, key: str) -> bytes | None:
-        """What `put` kept under `key`; None where it kept nothing, or something else lies in its place."""
+        """What `put` kept under `key`; None if it kept nothing, or something else lies in its place."""
         name = self.name(key)
         try:
             with _opened(self._folder.parent), _opened(self._folder) as folder:
@@ -165,10 +170,10 @@ class Store:
         return content
 
     def put(self, key: str, content: bytes, most_nbytes: int) -> None:
-        """Keep `content`. Of all entries those unused for longest go where they take more than `most_nbytes`.
+        """Keep `content`. If all entries take more than `most_nbytes`, those unused for longest go.
 
-        To look at all of them takes longer than to write one: that is done at the process's first entry, and again
-        whenever it has written a sixteenth of what there may be.
+        Looking at all of them takes longer than writing one: that is done at the process's first entry, and again
+        whenever it has written a sixteenth of the limit.
         """
         name = self.name(key)
         try:
@@ -193,7 +198,7 @@ class Store:
             if name.endswith(".part"):
                 self._drop_abandoned(folder, name)
             elif name.endswith(self._suffix):
-                with contextlib.suppress(FileNotFoundError):  # another process trims as well
+                with contextlib.suppress(FileNotFoundError):  # another process is trimming as well
                     state = os.stat(name, dir_fd=folder, follow_symlinks=False)
                     found.append((state.st_mtime, state.st_size, name))
         total = sum(size for _, size, _ in found)
@@ -206,7 +211,7 @@ class Store:
 
     @staticmethod
     def _drop_abandoned(folder: int, name: str) -> None:
-        """What a process that was killed had not written to its end."""
+        """Remove what a killed process did not finish writing."""
         with contextlib.suppress(FileNotFoundError):
             state = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISREG(state.st_mode) and time.time() - state.st_mtime > _ABANDONED_SECONDS:
@@ -220,5 +225,5 @@ class Store:
 
 
 def _sealed(name: str, content: bytes) -> bytes:
-    """An entry's file: the hash is of its name, too, so that one entry cannot stand for another."""
+    """An entry's file: the hash also covers its name, so that one entry cannot stand for another."""
     return _HEADER + hashlib.sha256(name.encode() + b"\0" + content).digest() + content

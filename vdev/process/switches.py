@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-MAX_WORKERS = 256  #: on one device; more is a slip of the finger
-LEAST_MEMORY = 64 << 10  #: bytes of a worker's memory: below that hardly any command has room
+MAX_WORKERS = 256  #: workers on one device; more is taken for a typing error
+LEAST_MEMORY = 64 << 10  #: bytes of a worker's memory: with less, hardly any command has room
 LOG_LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -53,7 +53,7 @@ class WorkerSpec:
 
 @dataclass(frozen=True)
 class Switch(Generic[T]):
-    """One row of the table. `parse` turns the text into the value; ValueError where it cannot."""
+    """One row of the table. `parse` turns the text into the value; ValueError if it cannot."""
 
     name: str
     default: str  #: as the user would write it
@@ -62,7 +62,7 @@ class Switch(Generic[T]):
     parse: Callable[[str], T]
 
     def text(self, environ: Mapping[str, str] | None = None) -> str:
-        """What the environment says, or the default; an empty value says nothing."""
+        """What the environment says, or the default; an empty value counts as unset."""
         return (os.environ if environ is None else environ).get(self.name) or self.default
 
     def value(self, environ: Mapping[str, str] | None = None) -> T:
@@ -130,7 +130,7 @@ def _parse_report(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """What a worker may use of its memory: so many bytes, or a share of what it has."""
+    """What a worker may use of its memory: a number of bytes, or a share of what it has."""
 
     nbytes: int = 0
     share: float = 1.0
@@ -187,8 +187,8 @@ def _parse_folder(text: str) -> Path:
 
 
 def user_temporary_folder() -> Path:
-    """Where this user's files go that find no other place; not necessarily there yet."""
-    import tempfile  # most programs do without
+    """Where files of this user go that find no other place; the folder may not exist yet."""
+    import tempfile  # most programs do not need it
 
     return Path(tempfile.gettempdir(), f"vdev-{os.getuid()}")
 
@@ -254,7 +254,7 @@ _PARSERS = {"auto": _parse_auto, "cpu": _parse_cpu, "opencl": _parse_opencl, "cu
 
 
 def _matched(pattern: str, text: str) -> tuple[int, ...]:
-    """The numbers of a match; a group that took no part counts 1."""
+    """The numbers of a match; a group that did not take part counts as 1."""
     match = re.fullmatch(pattern, text, re.ASCII)
     if match is None:
         raise ValueError(f"{text!r} does not have the right form")
@@ -392,7 +392,7 @@ def enabled() -> bool:
 
 
 def workers() -> tuple[WorkerSpec, ...]:
-    """The workers asked for; ('auto',) where the user says nothing."""
+    """The workers asked for; ('auto',) if the user says nothing."""
     return WORKERS.value()
 
 
@@ -402,17 +402,17 @@ def memory() -> MemoryLimit | None:
 
 
 def min_items() -> int | None:
-    """Launches of fewer work-items stay on one worker; None where it is left to the planner."""
+    """Launches of fewer work-items stay on one worker; None if that is left to the planner."""
     return MIN_ITEMS.value()
 
 
 def gather() -> bool | None:
-    """Whether buffers are gathered on one worker; None where measured times decide."""
+    """Whether buffers are gathered on one worker; None if measured times decide."""
     return GATHER.value()
 
 
 def plan_always() -> bool:
-    """Whether launches are planned whatever that takes."""
+    """Whether launches are planned whatever that costs."""
     return PLANNING.value()
 
 
@@ -422,7 +422,7 @@ def check() -> bool:
 
 
 def check_memory() -> int | None:
-    """Bytes that a checked launch may take; None where its buffers say how many."""
+    """Bytes that a checked launch may take; None if that follows from its buffers."""
     return CHECK_MEMORY.value()
 
 
@@ -442,7 +442,7 @@ def log_level() -> int | None:
 
 
 def cache_dir() -> Path:
-    """The folder for what is kept between runs; not necessarily there yet."""
+    """The folder for what is kept between runs; it may not exist yet."""
     return CACHE_DIR.value()
 
 
@@ -452,7 +452,7 @@ def cache() -> bool:
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Names in the environment that look like switches and are none."""
+    """Names in the environment that look like switches but are not."""
     known = {switch.name for switch in SWITCHES}
     return sorted(
         name
@@ -462,6 +462,6 @@ def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
 
 
 def as_markdown() -> str:
-    """The table as the guide has it."""
+    """The table in the form that the guide uses."""
     rows = [f"| `{switch.name}` | `{switch.default}` | {switch.meaning} |" for switch in SWITCHES]
     return "\n".join(["| switch | default | meaning |", "|---|---|---|", *rows])

@@ -1,8 +1,9 @@
 """Threads that Python does not know: those that drivers and other libraries create for themselves.
 
-Decides whether they rest. A pool's threads look for work for a while before they sleep, and until then count as busy
-with their last task, such as an arena of TBB; a child forked in that moment counts them for ever. The system does not
-tell whose thread it is, so one that never rests is not waited for again until it has been seen asleep.
+Decides whether they are at rest. A pool's threads look for work for a while before they sleep, and until then count
+as busy with their last task, such as an arena of TBB; a child forked at that moment would count them as busy for
+ever. The system does not tell whose thread it is, so one that never rests is not waited for again until it has been
+seen asleep.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ import threading
 from vdev.process.forking import in_child
 
 _TASKS = "/proc/self/task"
-#: threads that were awake as long as anybody cared to wait
+#: threads that stayed awake for as long as anybody waited
 _restless: set[str] = set()
 
 
 def others_asleep() -> bool:
-    """Whether all threads sleep but those that Python has begun, and the restless; also where the system does not tell."""
+    """Whether all threads sleep, except those that Python has started and the restless ones; also True if the system
+    does not tell.
+    """
     awake = _awake()
     _restless.intersection_update(awake)
     return awake <= _restless
 
 
 def give_up_waiting() -> None:
-    """Whoever is awake now is restless."""
+    """From now on, whoever is awake counts as restless."""
     _restless.update(_awake())
 
 
@@ -38,7 +41,7 @@ def _awake() -> set[str]:
 
 
 def _sleeps(task: str) -> bool:
-    """By its state (proc(5), stat): sleeping, or at its end."""
+    """Whether its state (proc(5), stat) is sleeping, or it has ended."""
     try:
         with open(f"{_TASKS}/{task}/stat", "rb") as file:
             line = file.read()

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-#: by module: what the interpreter calls by itself, or what is called while it prints or deallocates; None: all
+#: by module: what the interpreter calls by itself, or what is called while it prints or deallocates; None: everything
 _CALLED: dict[str, frozenset[str] | None] = {
     "weakref": frozenset(("remove", "_remove", "__call__")),  # weak dictionaries, `finalize`
     "_weakrefset": frozenset(("_remove",)),
@@ -40,11 +40,11 @@ def module_of(frame: FrameType) -> str:
 
 
 def swallows(frame: FrameType) -> bool:
-    """Whether an exception would be lost that leaves this function, which may also have been called in another way."""
+    """Whether an exception that leaves this function would be lost. It may also have been called in another way."""
     code = frame.f_code
     if code.co_name == "__del__" or _is_hook(code):
         return True
-    if code.co_name == "close" and code.co_argcount:  # io's finalisers call it
+    if code.co_name == "close" and code.co_argcount:  # called by io's finalisers
         return isinstance(frame.f_locals.get(code.co_varnames[0]), io.IOBase)
     module = module_of(frame)
     called = _CALLED.get(module, ()) if not module.startswith("encodings.") else None
@@ -56,25 +56,27 @@ def _is_hook(code: CodeType) -> bool:
 
 
 def code_of(function: Any) -> CodeType | None:
-    """What runs when `function` is called, a function or an object; None where that is not Python's."""
+    """The code that runs when `function` is called, a function or an object; None if that is not Python's."""
     function = getattr(function, "func", function)  # functools.partial
     found = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return found if isinstance(found, CodeType) else None
 
 
-#: seconds within which an exception is dropped that nobody sees
+#: seconds within which an exception is dropped without anybody seeing it
 _AT_ONCE = 0.02
 
 
 class Errand(Protocol):
-    """What is to be done where an exception was lost."""
+    """What has to be done if an exception was lost."""
 
     def again(self) -> None: ...
 
 
 class Rider:
-    """Goes with an exception, as its attribute, into the code of `caller`. Where that exception is dropped while `caller`,
-    or what called it, is still where it was, that has not seen it, and the errand is done.
+    """Travels with an exception, as its attribute, into the code of `caller`.
+
+    If the exception is dropped while `caller`, or what called it, is still at the same place, neither of them has
+    seen it, and the errand is done.
     """
 
     __slots__ = ("errand", "places", "since")
@@ -90,7 +92,7 @@ class Rider:
 
     @staticmethod
     def take(error: object) -> Errand | None:
-        """The errand of the one that goes with `error`, which does no longer."""
+        """The errand of the rider that travels with `error`, and no longer does."""
         rider = getattr(error, "__dict__", {}).pop(_RIDER, None)
         if not isinstance(rider, Rider):
             return None
@@ -107,12 +109,12 @@ class Rider:
 
 _RIDER = "_vdev_rider"
 
-#: takes (what the hook is given, the frame beneath) and says whether it has seen to the exception
+#: takes (the hook's argument, the frame beneath) and returns whether it has dealt with the exception
 Found = Callable[[Any, FrameType], bool]
 
 
 class Net:
-    """A `sys.unraisablehook` that asks `found` first and then does what was there `before`."""
+    """A `sys.unraisablehook` that asks `found` first and then does what the hook `before` did."""
 
     __slots__ = ("before", "found")
 
@@ -121,13 +123,13 @@ class Net:
         self.found = found
 
     def __call__(self, unraisable: Any, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # With nothing beneath, the program or the thread is over.
+        # With nothing beneath, the program or the thread has ended.
         beneath = None if is_ending() else sys._getframe().f_back
         if beneath is None or not self.found(unraisable, beneath):
             self.before(unraisable)
 
 
 def spread(found: Found) -> None:
-    """Hear of exceptions before whatever hook the program has set."""
+    """Hear of exceptions before any hook that the program has set."""
     if not isinstance(sys.unraisablehook, Net):
         sys.unraisablehook = Net(sys.unraisablehook, found)

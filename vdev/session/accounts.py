@@ -1,7 +1,7 @@
 """Buffers that belong together, and the way in use for their launches.
 
-Decides which buffers share an account (those that launches use together), and which workers have room for all of them.
-When the ways change is `choosing`'s decision.
+Decides which buffers share an account (those that launches use together), and which workers have room for all of
+them. `choosing` decides when the ways change.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from vdev.planner.spans import Spans
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.kernel_timing import KernelTiming
 
-#: seconds that what a way has gained counts at most when it loses: sequences of launches gain and lose by turns, and where one
-#: gives way to another, so much is lost until that is noticed
+#: seconds of a way's gains that count at most when it begins to lose: sequences of launches gain and lose in turn,
+#: and when one gives way to another, this much is lost before that is noticed
 _CREDIT = 0.004
-#: of a worker's memory that is free, what gathered buffers may take
+#: the fraction of a worker's free memory that gathered buffers may take
 _ROOM_SHARE = 0.9
 
 
@@ -51,10 +51,10 @@ class Account:
         self.buffers: WeakSet[VirtualBuffer] = WeakSet()
         self.ways = TwoWays()
         self.keeper: int | None = None  #: the worker on which they are kept; None: launches are split
-        #: transfers still to come that are part of changing over, in the unit of costs
+        #: transfers still to come that belong to the change of ways, in the unit of costs
         self.budget = 0.0
         self.barred = False  #: no worker has room for them
-        #: what planning, handing over and exchanging take against what splitting gains
+        #: what planning, handing over and exchanging cost, against what splitting gains
         self.thrift = Stretch(_CREDIT)
         self.hands = Stretch(_CREDIT)  #: the same without planning
         self.thought = 0.0  #: seconds of planning that have not been weighed yet
@@ -64,10 +64,10 @@ class Account:
         self.returns = 0  #: how often they were split again after that
         self.span = 0  #: over how many workers launches are split; 0: all
         self.spans = Spans(_CREDIT)
-        self.planned = 0.0  #: seconds of planning over the number of workers in use: over another one all is planned anew
-        self.wanted = 0  #: the number of workers that is to be taken; 0: the one in use
-        self.cramped = 0  #: so many workers, and fewer, have no room for them
-        #: while they are kept: the states that they would have
+        self.planned = 0.0  #: seconds of planning over the number of workers in use: over another number everything is planned anew
+        self.wanted = 0  #: the number of workers that will be used next; 0: the one in use
+        self.cramped = 0  #: this many workers, and fewer, have no room for them
+        #: while they are kept: the states that they would have if launches were split
         self.split_states: WeakKeyDictionary[VirtualBuffer, BufferState] = WeakKeyDictionary()
 
     @property
@@ -82,7 +82,7 @@ class Account:
         buffer.span = self.span
 
     def set_way(self, buffers: Sequence[VirtualBuffer] | WeakSet[VirtualBuffer]) -> None:
-        """Let plans for these buffers be made for the way in use."""
+        """Have plans for these buffers made for the way in use."""
         for buffer in buffers:
             buffer.state = kept_on(buffer.state, self.keeper)
             buffer.span = self.span
@@ -110,7 +110,9 @@ class Accounts:
         return account is not None and account.open
 
     def joined(self, buffers: Sequence[VirtualBuffer], kept: int | None) -> Account:
-        """The one account of these buffers, whose launch was just planned to be kept on `kept` or to be split."""
+        """The single account of these buffers, whose launch has just been planned to be kept on `kept` or to be
+        split.
+        """
         found = list(dict.fromkeys(filter(None, map(self.get, buffers))))
         account = found[0] if found else Account()
         for other in found[1:]:
@@ -118,7 +120,7 @@ class Accounts:
         for buffer in buffers:
             if buffer not in account.buffers:
                 account.enter(buffer)
-        if account.keeper != kept:  # the first of them that is kept decides, as for the plan
+        if account.keeper != kept:  # the first of them that is kept decides, as in the plan
             account.keeper = kept
             account.thrifty = account.thrifty and kept is not None
             account.ways.changed()
@@ -148,12 +150,12 @@ class Accounts:
         account.cramped = max(account.cramped, other.cramped)
 
     def enter_kept(self, buffer: VirtualBuffer, account: Account) -> None:
-        """A buffer without an account that `account.keeper` has whole belongs to what is kept there."""
+        """A buffer without an account that `account.keeper` has whole joins what is kept there."""
         account.enter(buffer)
         account.set_way((buffer,))
 
     def found(self, buffer: VirtualBuffer) -> Account | None:
-        """The account of a buffer; one that a launch without a plan has left on a worker belongs to those that are there."""
+        """The account of a buffer; one that a launch without a plan has left on a worker joins those that are there."""
         account = self.get(buffer)
         if account is None and buffer.state.kept is not None:
             there = (other for other in self.without_plans if other.keeper == buffer.state.kept)
@@ -164,7 +166,9 @@ class Accounts:
 
     @staticmethod
     def kept_together(buffers: Sequence[VirtualBuffer]) -> int | None:
-        """The worker on which all of these buffers are kept by accounts whose launches take no plans; None where that is none."""
+        """The worker on which all of these buffers are kept by accounts whose launches take no plans; None if there
+        is none.
+        """
         keeper: int | None = None
         for buffer in buffers:
             account = buffer.account
@@ -182,7 +186,7 @@ class Accounts:
 
 
 def have_room(account: Account, occupancy: Occupancy, workers: Sequence[int], in_use: int) -> bool:
-    """Whether `workers` have room for an account's buffers, which are spread over `in_use` of them now."""
+    """Whether `workers` have room for an account's buffers, which are now spread over `in_use` of them."""
     occupancy.settle()
     free, room = occupancy.free(), occupancy.room
     nbytes = sum(buffer.nbytes for buffer in account.buffers)

@@ -27,9 +27,8 @@ _making = threading.Lock()
 
 
 class _Home:
-    """Host memory of a buffer.
-
-    Apart from the buffer, so that its holdings refer to no buffer and are freed with it.
+    """Host memory of a buffer. It is an object of its own, so that the buffer's holdings do not refer to the buffer
+    and are freed with it.
     """
 
     __slots__ = ("_memory", "_nbytes")
@@ -43,8 +42,8 @@ class _Home:
         if memory is None:
             with _making:
                 if self._memory is None:
-                    # Untouched pages of fresh memory cost nothing: a home holds what came to the host, not
-                    # the whole buffer. They are zero, which `Holdings.blank` counts on.
+                    # Untouched pages of fresh memory take no room: a home holds what came to the host, not the whole
+                    # buffer. They are zero, on which `Holdings.blank` relies.
                     raw = np.zeros(self._nbytes + _HOME_ALIGNMENT, np.uint8)
                     start = -raw.ctypes.data % _HOME_ALIGNMENT
                     self._memory = raw[start : start + self._nbytes]
@@ -52,36 +51,36 @@ class _Home:
         return memory
 
 
-#: every buffer that is alive, by the identity of its holdings, which live at least as long. Programs make many: a dictionary
-#: of weak values would make an object and a call for each.
+#: every live buffer, by the identity of its holdings, which live at least as long. Programs make many buffers: a
+#: dictionary of weak values would need an object and a call for each.
 _by_holdings: dict[int, ref[VirtualBuffer]] = {}
 
 
 def buffer_of(holdings: Holdings) -> VirtualBuffer | None:
-    """The buffer with these holdings; None where the program has dropped it."""
+    """The buffer with these holdings; None if the program has dropped it."""
     found = _by_holdings.get(id(holdings))
     return None if found is None else found()
 
 
 class Occupancy:
-    """How much of each worker's memory is taken by replicas, as the directory has it. Under the session's lock,
-    but for `release`.
+    """How much of each worker's memory replicas take, according to the directory. Under the session's lock, except
+    `release`.
 
-    Memory of buffers that are gone is free here at once. On the worker it is when the work that used it is
-    done, for which an allocation waits that does not fit before.
+    Memory of buffers that are gone counts as free immediately. On the worker it is free when the work that used it is
+    done; an allocation that does not fit before waits for that.
     """
 
     __slots__ = ("_released", "room", "taken")
 
     def __init__(self, room: Sequence[int]) -> None:
-        #: by worker: bytes that replicas may add up to
+        #: by worker: bytes that replicas may take
         self.room = list(room)
-        #: by worker: bytes that they do, without those of `release` that `settle` has not seen yet
+        #: by worker: bytes that they take, including those given to `release` that `settle` has not counted yet
         self.taken = [0] * len(self.room)
         self._released: deque[Replicas] = deque()
 
     def change(self, before: Replicas, after: Replicas) -> None:
-        """A buffer's replicas are different ones."""
+        """A buffer's replicas have changed."""
         taken = self.taken
         for worker, start, stop in before:
             taken[worker] -= stop - start
@@ -89,7 +88,7 @@ class Occupancy:
             taken[worker] += stop - start
 
     def release(self, replicas: Replicas) -> None:
-        """A buffer with these replicas is gone. From a finaliser: takes no lock."""
+        """A buffer with these replicas is gone. Called from a finaliser: takes no lock."""
         self._released.append(replicas)
 
     def settle(self) -> None:
@@ -135,14 +134,15 @@ class VirtualBuffer:
         """
         self.occupancy = occupancy  #: where its replicas are counted
         self.nbytes = nbytes
-        #: the number of the last command on it, as the session counts them
+        #: the number of the last command on it, in the session's count
         self.used = 0
         self.span = (
-            0  #: over how many workers launches on it are split (`planner.spans`); 0: nothing was chosen
+            0  #: over how many workers launches on it are split (`planner.spans`); 0: nothing has been chosen
         )
-        #: of the buffers that belong together with it, where ways are chosen (`accounts`)
+        #: the account of the buffers that belong together with it, where ways are chosen (`accounts`)
         self.account: Any = None
-        #: the cache of plans of the launch that changed it last, and which launches of it are alike; None: something else did
+        #: the cache of plans of the launch that changed it last, and what identifies similar launches; None:
+        #: something else changed it
         self.writer: tuple[Any, Hashable] | None = None
         self.home = _Home(nbytes, host_memory)
         self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
@@ -152,13 +152,13 @@ class VirtualBuffer:
             self._state = new_state(nbytes)
         else:
             self._state = buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),))
-        #: the worker that alone holds all of it, as its state says, which each launch asks for
+        #: the worker that alone holds all of it according to its state, which each launch asks for
         self.resident: int | None = None
         _by_holdings[id(self.holdings)] = ref(self)
 
     @property
     def state(self) -> BufferState:
-        """Who holds what of it."""
+        """Which holder has what of it."""
         return self._state
 
     @state.setter

@@ -1,7 +1,8 @@
-"""How long handing over and moving take on a machine with certain workers: stored in the cache folder, read by every session.
+"""How long handing over and moving take on a machine with certain workers: stored in the cache folder, read by every
+session.
 
-Decides for which machine a measurement (`measuring`) holds. Without one that can be trusted, the time model uses its defaults
-(`vdev.planner.timing`).
+Decides to which machine a measurement (`measuring`) applies. Without one that can be trusted, the time model uses its
+defaults (`vdev.planner.timing`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vdev.planner.timing import MachineTimes
 from vdev.process.private_files import Store
 from vdev.process.switches import cache_dir
 
-_MOST_NBYTES = 1 << 20  #: of all that is kept
+_MOST_NBYTES = 1 << 20  #: bytes of everything that is kept
 
 
 def keep(workers: Sequence[WorkerInfo], times: MachineTimes) -> None:
@@ -26,14 +27,14 @@ def keep(workers: Sequence[WorkerInfo], times: MachineTimes) -> None:
 
 
 def kept(workers: Sequence[WorkerInfo]) -> MachineTimes | None:
-    """What was measured for these workers; None where nothing was, or it cannot be used."""
+    """What was measured for these workers; None if nothing was, or it cannot be used."""
     content = _store().get(machine_key(workers))
     if content is None:
         return None
     try:
         found: dict[str, Any] = json.loads(content)
         times = MachineTimes(**{name: float(value) for name, value in found.items()})
-    except (ValueError, TypeError, AttributeError):  # something else than what `keep` writes
+    except (ValueError, TypeError, AttributeError):  # something that `keep` did not write
         return None
     return times if all(0 <= value < 1 for value in dataclasses.astuple(times)) else None
 
@@ -43,6 +44,6 @@ def _store() -> Store:
 
 
 def machine_key(workers: Sequence[WorkerInfo]) -> str:
-    """All that decides which measurement is true: one of other drivers, or of other devices, is not."""
+    """Everything that decides whether a measurement applies: one made with other drivers or devices does not."""
     each = [(info.backend, info.name, info.driver, str(info.device_key)) for info in workers]
     return json.dumps([vdev.__version__, each])

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from vdev.backends.base import WorkerInfo
 
-#: Extensions that only add functions and types to OpenCL C: a kernel using them runs on part of an NDRange
-#: as on
-#: the whole.
+#: Extensions that only add functions and types to OpenCL C: a kernel that uses them runs on part of an NDRange just
+#: as on the whole.
 _EXTENSIONS = (
     "cl_khr_fp64",
     "cl_khr_fp16",
@@ -26,7 +25,7 @@ _EXTENSIONS = (
     "cl_khr_byte_addressable_store",
 )
 
-#: Extensions that are the virtual device's own: kernels work on images as plain memory, on workers of any kind.
+#: The virtual device's own extensions: kernels work on images as plain memory, on workers of any kind.
 _IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer")
 _IMAGES_OF_BUFFERS = "cl_khr_image2d_from_buffer"
 _IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_read_write_images", "__opencl_c_3d_image_writes")
@@ -44,8 +43,10 @@ def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
 
 
 def makes_images_of_buffers(workers: Sequence[WorkerInfo]) -> bool:
-    """Whether kernels may be given engines' own images of what is in buffers: on every worker whose engine compiles OpenCL
-    C, if it is a CPU's. On others a copy in another order is faster, which only an image by itself has.
+    """Whether kernels may be given engines' own images of buffers: on every worker whose engine compiles OpenCL C, if
+    it is a CPU's.
+
+    On others an image with memory of its own is faster, since it may have another layout.
     """
     engines = [worker for worker in workers if worker.backend == "opencl"]
     return bool(engines) and all(
@@ -76,7 +77,7 @@ def language_features(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
 
 
 def intermediate_languages(workers: Sequence[WorkerInfo]) -> tuple[str, list[object]]:
-    """CL_DEVICE_IL_VERSION and CL_DEVICE_ILS_WITH_VERSION: what every worker takes, as the first lists it."""
+    """CL_DEVICE_IL_VERSION and CL_DEVICE_ILS_WITH_VERSION: what every worker takes, in the order of the first."""
     lists = [str(worker.native.get(_IL_VERSION, "")).split() for worker in workers]
     names = [name for name in lists[0] if all(name in others for others in lists)]
     versions = workers[0].native.get(_ILS_WITH_VERSION, [])

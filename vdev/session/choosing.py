@@ -63,7 +63,7 @@ _IDLE = 64
 #: seconds that splitting may cost before anything is decided by it, with planning and without: most plans are made once. And
 #: where workers share hardware, which nobody asks for but to have launches split
 _FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.004, 0.0005, 0.006
-#: each return to one worker makes it so many times dearer to leave it again
+#: each return to one worker makes leaving it this many times more expensive
 _RETURN = 4
 #: returns that the program's last run counts for, where it ended on one worker: it may have been too short to gain
 _KEPT_RETURNS = 1
@@ -129,7 +129,7 @@ class Choosing:
         self._changed: Account | None = None  #: with the launch that was weighed last
 
     def begin(self, cache: LaunchCache) -> None:
-        """The first launch of a kernel comes: begin with what the program's last run has found."""
+        """The first launch of a kernel: begin with what the program's last run found."""
         cache.span = len(self._options.workers)
         span = cache.begin(self.machine) if self.machine else None
         if span in self._spans:
@@ -139,7 +139,7 @@ class Choosing:
             self._kept_alone.add(id(cache.tally))
 
     def over(self, span: int, options: LaunchOptions) -> LaunchOptions:
-        """`options`, the session's, for launches that are split over so many workers."""
+        """The session's `options` for launches that are split over this many workers."""
         if not 0 < span < len(options.workers):
             return options
         found = self._fewer.get(span)
@@ -149,12 +149,12 @@ class Choosing:
         return found
 
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
-        """What a plan for `buffers` as they are is weighed by."""
+        """What a plan for `buffers`, as they are, is weighed by."""
         states = [buffer.state for buffer in buffers]
         return stake_of(plan, states, self._options.links, nitems, small=self.thrifty)
 
     def counts(self, stake: Stake, thought: float, tally: KernelTally) -> bool:
-        """Whether a launch is to be weighed for whose plan so many seconds were taken."""
+        """Whether a launch has to be weighed whose plan took this many seconds."""
         if self.open or (self.exchanges and stake.exchanges):
             return True
         return self.thrifty and (thought > 0 or self._is_due(tally))
@@ -186,11 +186,11 @@ class Choosing:
         return changes
 
     def handed_over(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
-        """The host took so long to hand over a launch that was weighed or sampled."""
+        """The host took this long to hand over a launch that was weighed or sampled."""
         self.times.handed_over(tally, cached, seconds)
 
     def handed_over_at_once(self, seconds: float) -> None:
-        """The host took so long to hand over a launch without a plan that was looked at."""
+        """The host took this long to hand over a launch without a plan that was looked at."""
         self.times.handed_over_at_once(seconds)
 
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
@@ -246,7 +246,7 @@ class Choosing:
         return change
 
     def _exchange_counts(self, stake: Stake, large: Sequence[VirtualBuffer]) -> bool:
-        """Whether what a launch exchanges is weighed: it is much, or that of others on these buffers is."""
+        """Whether the exchange of a launch is weighed: it is large, or that of others on these buffers is."""
         if self.exchanges and (stake.exchanges or any(map(self._accounts.is_open, large))):
             self._idle = 0
             return True
@@ -356,7 +356,7 @@ class Choosing:
     def _note_split(
         self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, thought: float
     ) -> None:
-        """Note what a split launch whose plan took so many seconds to make exchanges."""
+        """Note what a split launch, whose plan took this many seconds, exchanges."""
         launches = tally.launches
         thought = timing.believed(thought)
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
@@ -369,7 +369,7 @@ class Choosing:
     def _weigh_shared(
         self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, change: float
     ) -> bool:
-        """The same where workers share hardware: what kernels take is the same in either way."""
+        """The same if workers share hardware: kernels take the same time in either way."""
         launches, machine = tally.launches, self.times.machine
         _, _, seen = account.kernels[id(tally)]
         account.kernels[id(tally)] = (tally, timing, launches + 1)
@@ -406,7 +406,7 @@ class Choosing:
         return account.span or len(self._options.workers)
 
     def _others(self, account: Account) -> tuple[int, ...]:
-        """The numbers of workers to choose from; none where there is nothing to choose."""
+        """The numbers of workers to choose from; none if there is nothing to choose."""
         found = self._spans
         if account.cramped:
             found = tuple(span for span in found if span > account.cramped)
@@ -463,7 +463,7 @@ class Choosing:
                     timing.cache.span = span
 
     def _set_span(self, account: Account, span: int) -> None:
-        """Launches on an account's buffers are split over so many workers."""
+        """From now on, launches on an account's buffers are split over this many workers."""
         if span != account.span:
             account.span = span
             account.spans.changed()
@@ -489,7 +489,7 @@ class Choosing:
         """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
         keeper = self._accounts.kept_together(buffers)
         if keeper is not None:
-            return keeper  # as nearly always where there are such
+            return keeper  # nearly always, if there are such accounts
         found_on = keepers([buffer.state for buffer in buffers], self._options.links)
         if not found_on:
             if id(tally) not in self.alone or any(buffer in self._accounts for buffer in buffers):
@@ -499,7 +499,7 @@ class Choosing:
         first = next((account for account in found if account.thrifty and account.keeper in found_on), None)
         if first is None:
             return None
-        if len(found_on) > 1:  # they meet, and are kept together from now on
+        if len(found_on) > 1:  # they meet, and from now on they are kept together
             met = [buffer for buffer in buffers if buffer in self._accounts]
             met.sort(key=lambda buffer: self._accounts.get(buffer) is not first)
             self._accounts.joined(met, first.keeper)
@@ -535,7 +535,7 @@ class Choosing:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
         timing = self.times.known(tally)
         if timing is None or not timing.times.known or self._shared:
-            return False  # nothing to gain, or nothing known of it
+            return False  # nothing to gain, or nothing known about it
         if not timing.is_due_at(tally.launches + 1):
             return False
         states = [buffer.state for buffer in buffers]

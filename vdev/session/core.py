@@ -31,40 +31,40 @@ from vdev.session.ordering import Deferrals
 from vdev.session.programs import SessionProgram
 from vdev.session.room import RoomMaker
 
-#: The unit of costs: a byte over a worker's link to the host. A peer's memory is nearer
-#: (`WorkerInfo.peer_cost`): bytes that a worker wrote stay with workers.
+#: The unit of costs: a byte over a worker's link to the host. A peer's memory is nearer (`WorkerInfo.peer_cost`):
+#: bytes that a worker wrote stay on workers.
 _HOST_COST = 1.0
-#: Each run of a strided copy costs what so many bytes cost (measured on a CPU engine: 100 to 400), so that
-#: columns have to save bytes.
+#: Each run of a strided copy costs as much as this many bytes (measured on a CPU engine: 100 to 400), so that copying
+#: columns only pays if it saves bytes.
 _RUN_COST = 256.0
 
-#: Seconds after which a thread lets go of the interpreter for one that wants it, where workers are fed over links.
+#: Seconds after which a thread gives up the interpreter to one that wants it, if workers are fed over links.
 _SWITCH_INTERVAL = 0.0001
-#: A replica with gaps may take this part of a worker's memory.
+#: A replica with gaps may take this fraction of a worker's memory.
 _GAPS_SHARE = 16
 
 Observer = Callable[[Command, Plan], None]
 
 
 class Checker(Protocol):
-    """Somebody who makes launches again to compare (`vdev.check`). Under the session's lock."""
+    """Repeats launches in order to compare results (`vdev.check`). Under the session's lock."""
 
     @property
     def failure(self) -> Exception | None:
-        """What is wrong; no further command is taken then."""
+        """What is wrong; after that no further command is taken."""
 
     def built(self, program: SessionProgram) -> None:
-        """A program was built; by any thread, without the lock."""
+        """A program has been built; on any thread, without the lock."""
 
     def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> Any:
-        """A launch is about to be submitted; gives what `end` wants."""
+        """A launch is about to be submitted; returns what `end` takes."""
 
     def end(self, launch: Launch, buffers: list[VirtualBuffer], case: Any, completion: Completion) -> None:
-        """It has been."""
+        """The launch has been submitted."""
 
 
 class SessionCore:
-    """The parts of one session that all its commands share. All but the workers changes under its lock."""
+    """The parts of one session that all its commands share. Everything except the workers changes under its lock."""
 
     def __init__(
         self,
@@ -75,22 +75,16 @@ class SessionCore:
         gather: bool | None,
         plan_always: bool,
     ) -> None:
-        """Arguments and what is raised: as for `Session`."""
+        """Arguments and exceptions: as for `Session`."""
         self.executor = Executor(openers)
         self.workers: tuple[WorkerInfo, ...] = self.executor.workers
         if any(not info.is_cpu for info in self.workers):
-            # A thread that feeds a link needs the interpreter for microseconds at a time, and would wait for it
-            # 5 ms each time while the program's thread computes.
+            # A thread that feeds a link needs the interpreter for microseconds at a time, and would otherwise wait 5
+            # ms for it each time while the program's thread computes.
             sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL))
         self.links = _links_between(self.workers)
-        self.launch_options = LaunchOptions(
-            tuple(range(len(self.workers))),
-            self.links,
-            USUAL_MIN_ITEMS if min_items is None else min_items,
-            compute_units=_own_units(self.workers) if min_items is None else 0,
-            # Who compares each launch with what it found wants to see its bytes after it.
-            pending=check is None and len(self.workers) > 1,
-        )
+        # A checker wants to see the launch's bytes after it, so nothing may be left pending.
+        self.launch_options = self._options(min_items, pending=check is None and len(self.workers) > 1)
         self.folding = Folding(self)
         self.room = RoomMaker(self.executor, self.links, self.folding)
         #: where launches that exchange much may be better off on one worker
@@ -108,13 +102,23 @@ class SessionCore:
         self.recorder: Recorder | None = None
         self.executor.red_zones = check is not None
         self.checker = None if check is None else check(self.executor, self.links)
-        #: held while a command is planned and handed over. Reentrant: what a command kept alive may go inside, and a
-        #: mapping's finaliser submits.
+        #: held while a command is planned and handed over. Reentrant: objects that a command kept alive may be
+        #: dropped inside, and a mapping's finaliser submits.
         self.lock = threading.RLock()
         self.deferrals = Deferrals()  #: commands that wait for user events
 
+    def _options(self, min_items: int | None, *, pending: bool) -> LaunchOptions:
+        """How launches are planned, as far as that is the same for all. `min_items`: as for `Session`."""
+        return LaunchOptions(
+            tuple(range(len(self.workers))),
+            self.links,
+            USUAL_MIN_ITEMS if min_items is None else min_items,
+            compute_units=_own_units(self.workers) if min_items is None else 0,
+            pending=pending,
+        )
+
     def _choice(self, gather: bool | None, *, plan_always: bool) -> Choosing | None:
-        """What chooses between all workers and one; None if there is nothing to choose, or the switches forbid it."""
+        """Chooses between all workers and one; None if there is nothing to choose, or the switches forbid it."""
         exchanges = len(self.links.direct) == len(self.workers) and (
             bool(gather) or (gather is None and can_choose(self.workers))
         )
@@ -138,17 +142,17 @@ class SessionCore:
     # commands ---------------------------------------------------------------------------------------
 
     def next_number(self) -> int:
-        """Of the next command that uses buffers."""
+        """The number of the next command that uses buffers."""
         self.number += 1
         return self.number
 
     def observe(self, command: Command, plan: Plan) -> None:
-        """Tell who wants to know of every command."""
+        """Tell those who want to know of every command."""
         for observer in self.observers:
             observer(command, plan)
 
     def shape(self, tally: KernelTally, plan: Plan) -> Shape | None:
-        """For the recorder, where there is one."""
+        """For the recorder, if there is one."""
         return None if self.recorder is None else Shape(tally.name, tally.times, plan)
 
     def planned(self, tally: KernelTally | CommandTally, what: str, started: int) -> None:
@@ -179,7 +183,7 @@ def _links_between(workers: Sequence[WorkerInfo]) -> LinkCosts:
 
 
 def _own_units(workers: Sequence[WorkerInfo]) -> int:
-    """The compute units of the smallest worker, where each has its own: CPU workers may share theirs."""
+    """The compute units of the smallest worker, if each has its own: CPU workers may share theirs."""
     if any(info.is_cpu for info in workers):
         return 0
     return min(info.compute_units for info in workers)

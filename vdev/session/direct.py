@@ -1,9 +1,9 @@
-"""Launches that need no plan of their own: on one worker, where all their buffers are whole.
+"""Launches that need no plan of their own: on one worker that holds all their buffers whole.
 
 Decides which launches these are: those of a session with only one worker, and those whose buffers are kept on one.
-The kernel is not analysed, and scalars, index space and offsets in buffers play no part: what has to move depends
+The kernel is not analysed, and scalars, index space and offsets in buffers do not matter: what has to move depends
 only on the buffers' states, and if all of them are on the worker, all launches of a kernel share one plan. Launches
-are left to plans made from access ranges if one worker's memory cannot hold their buffers, if a failure has touched
+are left to plans made from access ranges if one worker's memory cannot hold their buffers, if a failure has affected
 these, or if the host may use one at any time without sharing memory with the worker.
 """
 
@@ -36,7 +36,7 @@ Found = tuple[CachedPlan, list[VirtualBuffer]]
 
 
 class DirectLaunches:
-    """Those of one session. Under its lock."""
+    """The direct launches of one session. Under its lock."""
 
     def __init__(
         self,
@@ -49,10 +49,12 @@ class DirectLaunches:
         shape: Callable[[KernelTally, Plan], Shape | None],
         fold: Callable[[Sequence[VirtualBuffer]], None],
     ) -> None:
-        """`observers`: where there are any, each launch has a plan that says what it does. `planned`: told of planning,
-        as `Session._planned`. `keeper`: the worker on which launches of a kernel on some buffers run without plans, None for none;
-        asked where there are several workers. `shape`: of a plan, for the recorder, where there is one. `fold`: fold all
-        that is pending of some buffers.
+        """`observers`: if there are any, each launch has a plan that says what it does. `planned`: told of planning,
+        like `Session._planned`.
+
+        `keeper`: gives the worker on which launches of a kernel on some buffers run without plans, None for none;
+        asked if there are several workers. `shape`: of a plan, for the recorder, if there is one. `fold`: folds
+        everything pending of some buffers.
         """
         self._executor = executor
         self._room = occupancy.room
@@ -67,7 +69,7 @@ class DirectLaunches:
         self._in_place = [shares_host_memory(info) for info in executor.workers]
 
     def find(self, cache: LaunchCache, launch: Launch) -> Found | None:
-        """The plan of a launch and its buffers by slot; None where it takes a plan made from access ranges."""
+        """The plan of a launch and its buffers by slot; None if it takes a plan made from access ranges."""
         if launch.shared:
             return None
         buffers: list[VirtualBuffer] = []
@@ -97,7 +99,7 @@ class DirectLaunches:
     def _placed(
         self, cache: LaunchCache, launch: Launch, worker: int, buffers: list[VirtualBuffer]
     ) -> Found | None:
-        """The same where something has to move first, or no launch has been planned yet."""
+        """The same when something has to move first, or no launch has been planned yet."""
         if any(buffer.state.pending for buffer in buffers):
             self._fold(buffers)
         states = tuple([buffer.state for buffer in buffers])
@@ -139,7 +141,7 @@ class DirectLaunches:
         prepared = self._executor.prepare(plan, recipe)
         available = len(self._executor.workers)
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, None, available)
-        # In place nothing is resident: the next launch may have other buffers to use in that way.
+        # In place, nothing is resident: the next launch may have other buffers to use in that way.
         steady = plan.states == states and not at_home
         found = CachedPlan(
             plan, prepared, plan.states, *counted, steady, self._shape(cache.tally, plan), direct=True
@@ -151,7 +153,7 @@ class DirectLaunches:
 def _narrowed(
     kernel: SessionKernel,
 ) -> Callable[[Sequence[tuple[int, int, int]]], tuple[Sequence[int], Sequence[int]]]:
-    """Which slots a launch at given places reads and may change, from an analysis that is made when it is asked for:
+    """Which slots a launch at given places reads and may change, from an analysis that is made at the first request:
     only failures ask.
     """
 

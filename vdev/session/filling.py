@@ -1,8 +1,7 @@
 """Launches that differ from earlier ones only in their scalars: their plans are filled in, not made.
 
-Decides which launches are alike, after how many of them a plan with parameters is made
-(`planner.parameters`), and how many such plans are kept. The planner decides what such a plan contains, and for which
-numbers it holds.
+Decides which launches are alike, after how many of them a plan with parameters is made (`planner.parameters`), and
+how many such plans are kept. The planner decides what such a plan contains, and for which numbers it is valid.
 """
 
 from __future__ import annotations
@@ -36,14 +35,15 @@ logger = logging.getLogger("vdev.session.filling")
 
 T = TypeVar("T")
 
-#: launches that are alike, before one of them is traced: to trace a plan takes as long as to make some twenty; twice as
-#: many each time that a trace came to nothing
+#: launches that are alike before one of them is traced: tracing a plan takes as long as making some twenty; the
+#: number doubles with each trace that was of no use
 MOST_PLANNED = 3
-#: forms for launches that are alike, one for each set of conditions that were met
+#: forms for launches that are alike, one for each set of conditions that has occurred
 MOST_FORMS = 6
 #: launches of one kernel that are told apart by what is no number; patterns of what lies where they reach
 MOST_KINDS = 256
-#: launches of one kernel that are traced before that has served anybody; and plans that are filled in for each further one
+#: launches of one kernel that are traced before that has been of use; and plans that must be filled in for each
+#: further one
 MOST_AT_FIRST, FILLED_EACH = 8, 8
 
 #: set by tests: called with each plan that was filled in, and what it is for
@@ -52,7 +52,7 @@ check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions, Habi
 
 @dataclass(slots=True, eq=False)
 class Shape:
-    """A form and what those who fill it in keep with it."""
+    """A form, and what its users keep with it."""
 
     form: Form
     kept: Any = None
@@ -62,17 +62,17 @@ class Found(NamedTuple):
     """A plan that was filled in."""
 
     plan: Plan
-    longer: bool  #: it has more instructions than others of its shape
+    longer: bool  #: whether it has more instructions than others of its shape
     shape: Shape
 
 
 @dataclass(slots=True, eq=False)
 class _Pattern:
-    """Launches that find the same pattern where they reach."""
+    """Launches that find the same pattern in the bytes that they touch."""
 
-    planned: int = 0  #: how many were planned by the planner since the last trace
+    planned: int = 0  #: how many the planner has planned since the last trace
     most_planned: int = MOST_PLANNED
-    #: the one that the last launch found comes first
+    #: the form that the last launch used comes first
     shapes: list[Shape] = field(default_factory=list)
 
     def fill(
@@ -90,10 +90,10 @@ class _Pattern:
 
 @dataclass(slots=True, eq=False)
 class _Kind:
-    """Launches that are alike but for their numbers and for what they find."""
+    """Launches that are alike except for their numbers and for what they find."""
 
     planned: int = 0
-    since_trace: int = 0  #: launches whose plans were not filled in, since one was traced
+    since_trace: int = 0  #: launches whose plans were not filled in since one was traced
     windows: list[Windows] = field(default_factory=list)
     patterns: dict[Any, _Pattern] = field(default_factory=dict)
 
@@ -141,10 +141,10 @@ class Forms:
         work_dim: int,
         request: Request,
     ) -> Found | None:
-        """The plan of a launch, filled in; None where the planner has to make it.
+        """The plan of a launch, filled in; None if the planner has to make it.
 
-        `where`: whatever else the plan depends on beside the scalars, the states, the options and the habits; told apart by
-        what it hashes as. `request`: the launch with other scalars, which may be traced.
+        `where`: everything else that the plan depends on besides the scalars, the states, the options and the habits;
+        told apart by its hash. `request`: the launch with other scalars, which may be traced.
         """
         last, self._last = self._last, scalars
         if last is None or len(last) != len(scalars) or options is not self._options:
@@ -211,8 +211,9 @@ class Forms:
         return None
 
     def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
-        """Whether a launch that finds the pattern is to be traced: the pattern has come up often, or a second time where
-        many launches of the kind have found none that they could use."""
+        """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
+        while many launches of the kind have found none that they could use.
+        """
         if len(pattern.shapes) >= MOST_FORMS or self.traced >= MOST_AT_FIRST + self.filled // FILLED_EACH:
             return False
         again = pattern.planned > 1 and kind.since_trace > pattern.most_planned
@@ -230,7 +231,7 @@ class Forms:
 
 
 def _traced(trace: Callable[[], T]) -> T | None:
-    """What a trace gives; None where it comes to nothing."""
+    """The result of a trace; None if it was of no use."""
     try:
         return trace()
     except Untraceable as refusal:

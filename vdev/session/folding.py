@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Folder(Protocol):
-    """What folding needs of a session (`core.SessionCore`)."""
+    """What folding needs from a session (`core.SessionCore`)."""
 
     executor: Executor
     links: LinkCosts
@@ -37,14 +37,14 @@ class Folder(Protocol):
 
 
 class Folding:
-    """That of one session. Under its lock."""
+    """The folding of one session. Under its lock."""
 
     def __init__(self, session: Folder) -> None:
         self._session = session
         self._plans = TransferPlans()
 
     def before(self, transfer: Transfer) -> None:
-        """Fold what a transfer wants to be folded."""
+        """Fold what a transfer needs to have folded."""
         if transfer.reaches is None:
             self.fold(transfer.buffers)
             return
@@ -53,7 +53,7 @@ class Folding:
                 self.fold((buffer,))
 
     def fold(self, buffers: Sequence[VirtualBuffer], *, at_home: bool = False) -> None:
-        """Fold all that is pending of these buffers. `at_home`: none of the workers' memory is to be taken for it."""
+        """Fold everything pending of these buffers. `at_home`: without taking any of the workers' memory."""
         for buffer in buffers:
             if buffer.state.pending:
                 self._fold(buffer, at_home)

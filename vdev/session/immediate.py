@@ -1,8 +1,8 @@
-"""Commands that a worker is handed as they come, by the thread that submits them.
+"""Commands that a worker is given immediately, by the thread that submits them.
 
-Decides which: commands whose plan is known and is one step on one worker, and which are not observed. With several workers,
-these are launches on buffers that are kept on one, and transfers of bytes that one holds alone. They are counted like any other.
-`vdev.executor.stretch` describes the worker's side.
+Decides which: commands whose plan is known and is one step on one worker, and which are not observed. With several
+workers, these are launches on buffers that are kept on one, and transfers of bytes that one holds alone. They are
+counted like any other. `vdev.executor.stretch` describes the worker's side.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
 
-#: launches in a row that were handed over at once to one of several workers after which new buffers begin there, too
+#: launches in a row, handed over immediately to the same one of several workers, after which new buffers begin there,
+#: too
 _LONG = 64
-#: what transfers are counted as
+#: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
 _Found: TypeAlias = tuple[
@@ -42,17 +43,17 @@ _Found: TypeAlias = tuple[
 
 
 class AtOnce:
-    """Those of one session."""
+    """The immediate commands of one session."""
 
     def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
         self._until_looked_at = UNTIL_LOOKED_AT
-        self._is_timed = False  #: the launch in hand is one that was looked at
-        #: the worker to which the last launches were handed over at once, and how many of these there were in a row
+        self._is_timed = False  #: the current launch is one that was looked at
+        #: the worker that the last launches were handed to immediately, and how many of them in a row
         self._at, self._in_a_row = 0, 0
-        #: of several workers, one keeps buffers only where ways are chosen
+        #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._transfers = transfers
         self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Part | None]] = {
@@ -62,7 +63,7 @@ class AtOnce:
         }
 
     def submit(self, command: Command, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
-        """Hand a command over. None where it has to be submitted: then nothing has happened."""
+        """Hand a command over. None if it has to be submitted: then nothing has happened."""
         kind = self._kinds.get(type(command))
         return None if kind is None else kind(command, after, queue)
 
@@ -79,7 +80,7 @@ class AtOnce:
         after: Sequence[Completion],
         queue: QueueOrder,
     ) -> Part | None:
-        """The same for a launch that reaches nothing but by its arguments."""
+        """The same for a launch that reaches memory only through its arguments."""
         session, executor = self._session, self._executor
         with session.lock:
             in_a_row, self._in_a_row = self._in_a_row, 0
@@ -117,8 +118,8 @@ class AtOnce:
         return part
 
     def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
-        """The plan of a launch without one, where all its buffers are on one worker: that, the buffers by slot with their
-        holdings, and where its pointers point.
+        """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
+        slot with their holdings, and where its pointers point.
         """
         if cache is None or not self._launches:
             return None
@@ -154,8 +155,10 @@ class AtOnce:
         return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
-        """A new one's is, where there is one worker, that in which it is when it has been given its memory; and where a program
-        has been on one of several for long.
+        """A buffer's state.
+
+        With a single worker, or once a program has long been on one of several, a new buffer's state is the one that
+        it has after being given memory there.
         """
         if buffer.resident is None:
             there = self._at if self._in_a_row >= _LONG else None
@@ -165,9 +168,9 @@ class AtOnce:
     def _placed(
         self, buffer: VirtualBuffer, worker: int | None, account: Account | None = None
     ) -> int | None:
-        """Give a new buffer, of which nothing was ever written, its memory on the only worker, or on the one where those are
-        kept that a launch uses with it, those of `account`, as a plan of a launch would: that worker; None where it takes a
-        plan.
+        """Give a new buffer, to which nothing was ever written, its memory, as a plan of a launch would: on the only
+        worker, or on the one that keeps those of `account`, which a launch uses together with it. That worker; None
+        if it takes a plan.
         """
         state, nbytes = buffer.state, buffer.nbytes
         if worker is None or state is not new_state(nbytes):
@@ -188,8 +191,8 @@ class AtOnce:
     def _is_kept(
         self, line: Line, cache: LaunchCache | None, ndrange: NDRange, found: _Found, queue: QueueOrder
     ) -> bool:
-        """Of several workers: whether launches on these buffers, which are on one, run there without a plan, and nobody else
-        has to do with them. Now and then one looks whether they still should, and is timed.
+        """With several workers: whether launches on these buffers, which are on one, run there without a plan, and
+        nobody else is concerned with them. Now and then one checks whether they still should, and is timed.
         """
         choosing, (_, worker, buffers, holdings, _) = self._session.choosing, found
         self._is_timed = False
@@ -213,7 +216,7 @@ class AtOnce:
     def _noted(
         self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
     ) -> Part | None:
-        """Hand over a launch that is recorded, or was looked at: what that takes is to be known."""
+        """Hand over a launch that is recorded, or was looked at, so the time that this takes must be known."""
         timed, self._is_timed = self._is_timed, False
         choosing = self._session.choosing
         if self._session.recorder is not None:
@@ -227,7 +230,7 @@ class AtOnce:
     def _recorded(
         self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
     ) -> Part | None:
-        """Hand a launch over where somebody wants to know where the time goes."""
+        """Hand a launch over when somebody wants to know where the time goes."""
         recorder = self._session.recorder
         assert recorder is not None
         if cached.shape is None:
@@ -268,8 +271,8 @@ class AtOnce:
         return part
 
     def write(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
-        """Hand over a small write, whose bytes have been read when this returns: the program's memory may change, whether
-        its call is blocking or not. None where it has to be submitted.
+        """Hand over a small write whose bytes have been read when this returns: the program's memory may then change,
+        whether its call is blocking or not. None if it has to be submitted.
         """
         session, layout, buffer = self._session, command.layout, command.buffer
         if session.recorder is not None or session.checker is not None or not layout.is_contiguous:
@@ -292,7 +295,7 @@ class AtOnce:
         return part
 
     def _line_of(self, found: ReadyPlan) -> Line | None:
-        """The way to the worker that does all of a transfer."""
+        """The line to the worker that does all of a transfer."""
         worker = found.prepared.alone
         return None if worker is None else self._executor.lines[worker]
 
@@ -306,7 +309,7 @@ class AtOnce:
         standing: object,
         host: tuple[Bytes, Layout] | None = None,
     ) -> Part | None:
-        """Hand over a transfer whose plan leaves all as it is. Under the session's lock."""
+        """Hand over a transfer whose plan leaves everything as it is. Under the session's lock."""
         session, worker = self._session, line.worker.number
         if queue.profiled or session.observers or session.deferrals.held:
             return None
@@ -336,7 +339,9 @@ class AtOnce:
         return not self._executor.failures.any or all(each.is_sound for each in holdings)
 
     def _is_free(self, line: Line, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
-        """Of several workers: whether nobody else reads what one has of some buffers, or has to come before in the queue."""
+        """With several workers: whether nobody else reads what one of them has of some buffers, or has to come first
+        in the queue.
+        """
         worker = line.worker.number
         for each in holdings:
             readers = each.readers[worker]
@@ -360,7 +365,7 @@ def _places(
 
 
 def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
-    """Of the first of a launch's buffers that is kept on a worker without plans; None where there is none."""
+    """The account of the first of a launch's buffers that is kept on a worker without plans; None if there is none."""
     for index in cache.pointers:
         arg = args[index]
         if type(arg) is BufferArg:
@@ -371,7 +376,7 @@ def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
 
 
 def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
-    """Its buffers, each once, and what its plan depends on besides."""
+    """Its buffers, each once, and what else its plan depends on."""
     if type(command) is Fill:
         return [command.buffer], (Fill, command.offset, command.nbytes, command.pattern)
     assert type(command) is CopyBuffer
@@ -387,7 +392,7 @@ def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, 
 
 
 def _stands_at(completion: Completion, worker: int) -> bool:
-    """Whether it is of commands of which only that worker has still to do something."""
+    """Whether only that worker still has something to do for it."""
     progress = completion.progress
     if type(progress) is Stretch and progress.worker == worker:
         return True
@@ -395,12 +400,12 @@ def _stands_at(completion: Completion, worker: int) -> bool:
 
 
 def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, alone: bool) -> bool:
-    """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have failed.
-    `alone`: there is no other worker.
+    """Whether everything that a command waits for was handed to its worker before it, and none of it is known to have
+    failed. `alone`: there is no other worker.
     """
     if queue.barrier is not None and not queue.barrier.settled:
         return False
-    for item in after:  # of arrays ten and more
+    for item in after:  # for arrays, ten and more
         if type(item) is Part:
             stretch = item.stretch
             if stretch.parts is not None or stretch.worker != worker:

@@ -71,10 +71,10 @@ THRIFTY = (
     " data took longer than splitting them saved (VDEV_PLANNING)"
 )
 
-#: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
+#: plans kept for each kernel; a program that needs more of them changes something with every launch, and gains
 #: nothing from a cache
 _MOST_PLANS = 1024
-#: launches in a row that are not made again, after which only those with the arguments of the one before may be
+#: launches in a row that were not repeated, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
 #: the weight of a launch of which nothing is known: each is looked at
 _EVERY = 1 << 20
@@ -94,19 +94,19 @@ class CachedPlan:
     traffic: Traffic | None = None
     #: it leaves every buffer as it finds it: the same launch has the same plan next time
     steady: bool = False
-    #: for the recorder, where there is one
+    #: for the recorder, if there is one
     shape: Shape | None = None
-    #: for the choice between all workers and one, where there is any
+    #: for the choice between all workers and one, if there is one
     stake: Stake | None = None
-    #: it is of a launch that needs none (`vdev.session.direct`)
+    #: it is for a launch that needs none (`vdev.session.direct`)
     direct: bool = False
-    #: it was not made, but filled in (`vdev.session.filling`)
+    #: whether it was filled in rather than made (`vdev.session.filling`)
     filled: bool = False
-    #: what it moves is to move once: the next launch alike is planned anew
+    #: what it moves has to move only once: the next such launch is planned anew
     once: bool = False
     #: what its chunks read of buffers of which they bring much from each other, by slot
     readings: tuple[tuple[int, Reading], ...] = ()
-    #: slots whose pending bytes have to be folded before: there is no plan yet
+    #: slots whose pending bytes have to be folded first: there is no plan yet
     unfolded: tuple[int, ...] = ()
 
 
@@ -116,14 +116,14 @@ class ReadyPlan:
 
     plan: Plan
     prepared: PreparedPlan
-    #: for the recorder, where there is one
+    #: for the recorder, if there is one
     shape: Shape | None = None
 
 
 class TransferPlans:
-    """The plans of writes, reads, copies and fills, by all that they depend on.
+    """The plans of writes, reads, copies and fills, by everything that they depend on.
 
-    A program that goes on doing the same transfers plans none of them twice.
+    A program that keeps making the same transfers plans none of them twice.
     """
 
     __slots__ = ("_known", "_others", "_same")
@@ -139,8 +139,8 @@ class TransferPlans:
         return self._known.get(key)
 
     def find_move(self, kind: type, layout: Layout, state: BufferState) -> ReadyPlan | None:
-        """That of reads, or writes, of a buffer in a state: looked up by identity first, since to hash the two takes longer
-        than the rest.
+        """The plan of a read, or write, of a buffer in a state: looked up by identity first, since hashing the two
+        takes longer than everything else.
         """
         key = (kind, id(layout), id(state))
         same = self._same.get(key)
@@ -154,19 +154,21 @@ class TransferPlans:
         return found
 
     def find_same(self, what: tuple[Any, ...], states: Sequence[BufferState]) -> ReadyPlan | None:
-        """What `remember_same` was given for the same: found by identity, since to hash states takes longer than the rest."""
+        """What `remember_same` was given for the same: found by identity, since hashing states takes longer than
+        everything else.
+        """
         same = self._others.get((*what, *map(id, states)))
         return None if same is None else same[1]
 
     def remember_same(self, what: tuple[Any, ...], states: Sequence[BufferState], found: ReadyPlan) -> None:
-        """Keep the plan of something in these states, which live as long as that is known."""
+        """Keep the plan of something in these states, which live as long as it is known."""
         if len(self._others) >= _MOST_PLANS:
             self._others.clear()
         key = (*what, *map(id, states))
         self._others[key] = (states, found)
 
     def remember(self, key: Any, found: ReadyPlan) -> None:
-        """Unless it is long: rectangles of many rows cost more to keep than to plan."""
+        """Keep it, unless it is long: rectangles of many rows cost more to keep than to plan."""
         nboxes = sum(touch.region.nboxes for touches in found.plan.touches for touch in touches)
         nboxes += sum(region.nboxes for state in found.plan.states for _, region in state.valid)
         if nboxes > _MOST_TRANSFER_BOXES:
@@ -176,7 +178,7 @@ class TransferPlans:
         self._known[key] = found
 
     def forget(self) -> None:
-        """Forget all of them: they are made anew when they are wanted."""
+        """Forget all of them: they are made again when they are needed."""
         self._known.clear()
         self._same.clear()
         self._others.clear()
@@ -225,7 +227,7 @@ class LaunchCache:
         self.pointers = kernel.pointers
         #: where they point if each points to the beginning of a buffer of its own: (argument, slot, bytes into the buffer)
         self.plain_places = tuple((index, slot, 0) for slot, index in enumerate(self.pointers))
-        self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
+        self._scalars: tuple[int, ...] | None = None  #: known once the kernel has been analysed
         self._plans: dict[Any, CachedPlan] = {}
         self._once: set[int] = set()  #: hashes of the keys of plans that were filled in and not kept
         self._places: dict[Any, Place] = {}  #: by local size, and by slot and bounds of each pointer argument
@@ -235,18 +237,20 @@ class LaunchCache:
         self.balance = Balance()
         self.successors = Successors()
         self._written: tuple[int, ...] | None = None
-        #: over how many workers launches on buffers are split for which nothing was chosen; 0: all
+        #: over how many workers launches are split on buffers for which nothing has been chosen; 0: all
         self.span = 0
-        self._span_kept: int | None = None  #: of the program's last run, or for its next
-        self._machine = ""  #: under which cuts and the span are kept between runs; empty: they are not
+        self._span_kept: int | None = None  #: from the program's last run, or for its next
+        self._machine = (
+            ""  #: the name under which cuts and the span are kept between runs; empty: they are not
+        )
         self.forms = Forms()
-        #: whether what was to make the last launch again has done so, and how many of these in a row have not
+        #: whether the last repetition has made a launch, and how many in a row have not
         self.repeated: list[bool] | None = None
         self._in_vain = 0
         #: plans of direct launches: by worker and number of buffers where all are there, else by their states
         self.resident: dict[tuple[int, int], CachedPlan] = {}
         self.placed: dict[Any, CachedPlan] = {}
-        #: of launches without a plan, one of which is looked at now and then: of how many short ones each has the weight
+        #: for launches without a plan, one of which is looked at now and then: how many short ones each stands for
         self.weight = _EVERY
 
     @property
@@ -306,7 +310,7 @@ class LaunchCache:
         return found
 
     def expects_repetition(self) -> bool:
-        """Whether it is worth while to be ready for the same launch again, whatever its arguments."""
+        """Whether it pays to prepare for the same launch to come again, whatever its arguments."""
         last, self.repeated = self.repeated, None
         if last is not None:
             self._in_vain = 0 if last[0] else self._in_vain + 1
@@ -315,9 +319,8 @@ class LaunchCache:
     def find(
         self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]
     ) -> tuple[CachedPlan, list[VirtualBuffer]]:
-        """The plan for `launch` as the directory stands, and its buffers by slot.
-
-        Made by `plan` where there is none yet.
+        """The plan for `launch` as the directory stands, and its buffers by slot. `plan` makes it if there is none
+        yet.
         """
         if self._scalars is None:
             self._scalars = tuple(sorted(self._kernel.scalars))
@@ -352,7 +355,9 @@ class LaunchCache:
         return found, buffers
 
     def span_of(self, buffers: Sequence[VirtualBuffer]) -> int:
-        """Over how many workers a launch on `buffers` is split: the first for which that was chosen decides. 0: all."""
+        """Over how many workers a launch on `buffers` is split: the first for which that has been chosen decides. 0:
+        all.
+        """
         for buffer in buffers:
             if buffer.span:
                 return buffer.span
@@ -388,13 +393,14 @@ class LaunchCache:
         return f"{what} {self._kernel.name} {self._machine}"
 
     def forget(self) -> None:
-        """Forget all plans: they are made anew when they are wanted."""
+        """Forget all plans: they are made again when they are needed."""
         self._plans.clear()
         self._once.clear()
 
     def _wanted_again(self, key: Any) -> bool:
-        """Whether a plan that is easily filled in once more is worth keeping: those of scalars that never come back
-        would only be walked through by the garbage collector."""
+        """Whether a plan that is easily filled in again is worth keeping: the garbage collector would have to go
+        through those of scalars that never come back.
+        """
         name = hash(key)
         if name in self._once:
             return True

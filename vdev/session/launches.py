@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vdev.session.session")
 
-#: what gives the plan of a launch as the directory stands, and its buffers by slot
+#: returns the plan of a launch as the directory stands, and its buffers by slot
 Finder = Callable[[LaunchCache, Launch], tuple[CachedPlan, list[VirtualBuffer]]]
 
 
 class Launches:
-    """Those of one session."""
+    """The launches of one session."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
@@ -109,7 +109,7 @@ class Launches:
         self._latest, self._latest_marks = cached, marked
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
-        """The launch happens: what it changes, and where it is counted."""
+        """The launch takes place: what it changes, and where it is counted."""
         session = self._session
         number = session.next_number()
         for buffer in buffers:
@@ -129,7 +129,7 @@ class Launches:
             session.observe(command, cached.plan)
 
     def _follow(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
-        """Tell those that wrote what this launch reads how it reads it, and note what this one writes."""
+        """Tell the writers of what this launch reads how it reads it, and record what this one writes."""
         for slot, reading in cached.readings:
             writer = buffers[slot].writer
             if writer is not None and writer[0].successors.note(writer[1], reading):
@@ -139,7 +139,9 @@ class Launches:
             return
         for index in cache.written:
             arg = command.args[index]
-            if type(arg) is BufferArg and arg.buffer.nbytes >= LEAST_NBYTES:  # of others no reading matters
+            if (
+                type(arg) is BufferArg and arg.buffer.nbytes >= LEAST_NBYTES
+            ):  # for others, reading does not matter
                 arg.buffer.writer = cache, cache.left_in(command, index, arg.buffer)
 
     def _be_ready(
@@ -151,7 +153,7 @@ class Launches:
         completion: Completion,
         queue: QueueOrder,
     ) -> None:
-        """Be ready for the same launch again."""
+        """Prepare for the same launch to come again."""
         session = self._session
         command.repetition = open_repetition(
             session.lock,
@@ -167,7 +169,7 @@ class Launches:
         cache.repeated = None if command.repetition is None else command.repetition.used
 
     def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, marked: tuple[Hashable, ...]) -> bool:
-        """Whether it is worth while to be ready for the same launch, with these marks, again. Direct ones go another way
+        """Whether it pays to prepare for the same launch, with these marks, to come again. Direct ones go another way
         (`vdev.session.immediate`).
         """
         if cached is not self._latest or cached.direct:
@@ -175,7 +177,7 @@ class Launches:
         return cache.expects_repetition() or marked == self._latest_marks
 
     def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
-        """The plan of a launch and its buffers, in the way that is chosen; whether it had to be."""
+        """The plan of a launch and its buffers, in the way that is chosen; and whether a way had to be chosen."""
         choosing, self._thought_ns = self._session.choosing, 0
         cached, buffers = self._finder()(cache, command)
         if choosing is None:
@@ -199,9 +201,9 @@ class Launches:
         buffers: list[VirtualBuffer],
         weighed: bool,
     ) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
-        """The same for a launch whose plan takes more memory than there is, with room made for it."""
+        """The same for a launch whose plan takes more memory than there is, after making room for it."""
         choosing, find = self._session.choosing, self._finder()
-        # The states of its buffers may be other ones then, and so its plan.
+        # Its buffers may then be in other states, and so its plan may differ.
         if choosing is not None and choosing.give_up(buffers):
             _, buffers = find(cache, command)
         fitting = self._with_room(find, cache, command, buffers)
@@ -245,7 +247,7 @@ class Launches:
     def _with_room(
         self, find: Finder, cache: LaunchCache, command: Launch, buffers: list[VirtualBuffer]
     ) -> tuple[CachedPlan, list[VirtualBuffer]] | None:
-        """A plan as `find` gives it, and its buffers by slot, with room made for it; None where there is none."""
+        """A plan as `find` returns it, and its buffers by slot, after making room for it; None if there is none."""
         if self._session.room.never_fits(find(cache, command)[0].plan):
             return None
         if self._session.room.fit(lambda _: find(cache, command)[0].plan, buffers) is None:
@@ -255,7 +257,7 @@ class Launches:
     def _plan_turns(
         self, command: Launch, completion: Completion, buffers: list[VirtualBuffer]
     ) -> CachedPlan:
-        """The plan of a launch that does not fit whole, with room made for it. NoRoom where no part fits."""
+        """The plan of a launch that does not fit whole, after making room for it. NoRoom if no part fits."""
         cached: CachedPlan | None = None
         self._session.folding.fold(buffers, at_home=True)
         with suppress(NoTurns):
@@ -273,7 +275,7 @@ class Launches:
         if self._session.choosing is not None and command.kernel.plans is not None and not room:
             options = self._session.choosing.over(command.kernel.plans.span_of(buffers), options)
         cached = make_plan(command, buffers, options, self._session.executor, room)
-        # Fine-grain buffers are at home after each launch, on however many workers it runs.
+        # Fine-grain buffers are at home after each launch, however many workers it runs on.
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
             cached = replace(cached, stake=stake)
@@ -288,7 +290,9 @@ class Launches:
             tally = kernel.plans.tally
             cached = replace(cached, shape=self._session.shape(tally, cached.plan))
             self._session.planned(tally, f"plan {kernel.name}", started)
-            self._thought_ns += time.thread_time_ns() - busy  # not what others took of the processor
+            self._thought_ns += (
+                time.thread_time_ns() - busy
+            )  # without the time in which others had the processor
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s over %s: %s",
@@ -302,7 +306,7 @@ class Launches:
 def _exchange(
     exchanges: Exchanges, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]
 ) -> None:
-    """Tell who wants to know what is exchanged for a launch, before its buffers change."""
+    """Tell those who want to know what is exchanged for a launch, before its buffers change."""
     names = [""] * len(buffers)
     for info, arg in zip(command.kernel.info.args, command.args, strict=False):
         if type(arg) is BufferArg and arg.buffer in buffers:

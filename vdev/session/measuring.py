@@ -1,9 +1,8 @@
 """How long handing over and moving take on this machine: measured on request (`vdev-info --links`).
 
-Times err by being too long: a thread is woken late, a driver does something for the first time. So each is the least of
-many, after what is done once is over; and what is small beside that is measured as a difference of many and few.
-
-Decides how it is measured; `calibration` stores it.
+Measured times can only be too long: a thread is woken late, a driver does something for the first time. So each time
+is the least of many, taken after one-time work is over; and a time that is small beside such work is measured as the
+difference between many repetitions and few. Decides how it is measured; `calibration` stores it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from vdev.session.session import Session
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.values import dataclass
 
-#: bytes of the copies that are timed, for the latency and for the bandwidth; how many of the latter behind each other, and how
+#: bytes of the copies that are timed, for the latency and for the bandwidth; how many of the latter in a row, and how
 #: often each is timed
 SMALL_NBYTES, LARGE_NBYTES = 4096, 64 << 20
 _IN_A_ROW, _TRIES = 8, 24
-#: launches that are timed together, of a kernel with so many work-items
+#: launches that are timed together, of a kernel with this many work-items
 _LAUNCHES, _ITEMS = 32, 1 << 18
 _SOURCE = "__kernel void touch(__global uint *out) { out[get_global_id(0)] += 1; }"
 
@@ -36,20 +35,20 @@ class Link:
     source: int
     target: int
     latency: float  #: one of `SMALL_NBYTES`, waited for
-    host: float  #: of the host's time, to hand one over with a marker behind it
+    host: float  #: of the host's time: handing one over with a marker behind it
     per_byte: float  #: of one of `LARGE_NBYTES`
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A machine: every link between workers that copy from each other, and what follows for the model of time."""
+    """A machine: every link between workers that copy from each other, and what follows for the time model."""
 
     links: tuple[Link, ...]
     times: MachineTimes
 
 
 def measure(session: Session) -> Measured:
-    """Measure the machine of a session in which nothing else happens. Raises BackendError where a worker fails."""
+    """Measure the machine of a session in which nothing else happens. Raises BackendError if a worker fails."""
     count = len(session.workers)
     pairs = [(a, b) for a in range(count) for b in range(count) if a != b and session.links.linked(a, b)]
     links = tuple(_measure_link(session, *pair) for pair in pairs)
@@ -96,7 +95,7 @@ def _timed_copies(backend: Backend, peer: Backend, there: Allocation, source: in
         host, latency = _least(lambda: copies(SMALL_NBYTES))
         _, one = _least(lambda: copies(LARGE_NBYTES))
         _, many = _least(lambda: copies(LARGE_NBYTES, 1 + _IN_A_ROW))
-        more = max(many - one, many / 2)  # the others take no less, whatever befell the first
+        more = max(many - one, many / 2)  # the others take no less, whatever happened to the first
         return Link(source, target, latency, host, more / _IN_A_ROW / LARGE_NBYTES)
     finally:
         backend.free(here)
@@ -109,7 +108,9 @@ def _least(timed: Callable[[], tuple[float, float]]) -> tuple[float, float]:
 
 
 def _handing_over(session: Session, workers: tuple[int, ...]) -> float:
-    """Seconds of the submitting thread for a launch over these workers, each of which has its part of the data, among many."""
+    """Seconds that the submitting thread needs for one launch, among many, over these workers, each of which has its
+    part of the data.
+    """
     options, choosing = session.launch_options, session.choosing
     session.launch_options, session.choosing = dataclasses.replace(options, workers=workers), None
     try:

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class Moves:
-    """Those of one session."""
+    """The commands of one session other than launches."""
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.plans = TransferPlans()
         self._workers = session.executor.all_workers[:-1]
-        #: the only worker; None where there are several
+        #: the only worker; None if there are several
         self._only = self._workers[0] if len(self._workers) == 1 else None
 
     def submit(
@@ -80,7 +80,7 @@ class Moves:
                 session.recorder.exchanges.note(kind, plan, [buffer.holdings for buffer in buffers])
 
     def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
-        """The plan of a command that is no launch; with room made for it, where it takes any."""
+        """The plan of a command that is not a launch; after making room for it, if it takes any."""
         session, buffers, make = self._session, transfer.buffers, transfer.make
         if any(buffer.state.pending for buffer in buffers):
             session.folding.before(transfer)
@@ -118,8 +118,8 @@ class Moves:
 
     @waits
     def calm(self, nbytes: int) -> None:
-        """Before a command that the program waits for and that brings so many bytes to the host: where there is one worker, let
-        it end what it was handed, so that the calling thread can do the rest itself.
+        """Before a command that the program waits for and that brings so many bytes to the host: if there is only one
+        worker, let it finish what it was given, so that the calling thread can do the rest itself.
         """
         worker = self._only
         if worker is not None and is_to_be_calm(worker, nbytes):
@@ -127,7 +127,7 @@ class Moves:
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
-        """Read and return when it is done: its status. None where it has to be submitted."""
+        """Read, and return when the read is done: its status. None if it has to be submitted."""
         with self._session.lock:
             order = queue.last if queue.in_order else None
             reading = self._begin_reading(command, queue, after, None)
@@ -154,7 +154,7 @@ class Moves:
     def _begin_reading(
         self, command: Read, queue: QueueOrder, after: Sequence[Completion], quiet: Worker | None
     ) -> Reading | Arriving | Worker | None:
-        """Hand over a read like one whose plan is known, where nobody wants to hear of it (`begin_reading`)."""
+        """Hand over a read like one whose plan is known, if nobody wants to hear of it (`begin_reading`)."""
         session = self._session
         watched = session.recorder is not None or session.observers or session.checker is not None
         if watched or queue.profiled or session.deferrals or session.executor.damaged:
@@ -179,7 +179,9 @@ class Moves:
         return reading
 
     def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
-        """Whether what a worker is handed now comes behind all of `after`, of which nothing is known to have failed."""
+        """Whether everything in `after` was given to a worker before whatever it is given now, and none of it is
+        known to have failed.
+        """
         home = self._session.executor.all_workers[HOST]
         if home.completed < home.submitted:
             return False

@@ -31,7 +31,7 @@ class QueueOrder:
     def __init__(self, *, in_order: bool, profiled: bool) -> None:
         self.in_order = in_order
         self.profiled = profiled
-        self.number = 0  #: the recorder's, given at its first command
+        self.number = 0  #: the number that the recorder gave it, at its first command
         #: commands that may not have ended, oldest first
         self.outstanding: list[Completion] = []
         self._sweep_at = _MOST_REMEMBERED
@@ -75,7 +75,7 @@ class UserCompletion(Completion):
 
 
 class Deferred:
-    """A command that waits for completions which are not submitted yet."""
+    """A command that waits for completions which have not been submitted yet."""
 
     __slots__ = ("awaited", "completion", "missing", "start")
 
@@ -93,7 +93,7 @@ class Deferred:
 
 
 class Deferrals:
-    """Commands held back, and what each is held back by. Used under the session's lock only."""
+    """Commands held back, and what holds each of them back. Used under the session's lock only."""
 
     def __init__(self) -> None:
         self._waiting: dict[Completion, list[Deferred]] = {}
@@ -101,7 +101,7 @@ class Deferrals:
         self.held: set[Completion] = set()
 
     def lose(self) -> None:
-        """In a forked child: what is held back is the parent's, and waits for nothing any more."""
+        """In a forked child: what is held back is the parent's, and no longer waits for anything."""
         for completion in self.held | set(self._waiting):
             completion.abandon(OUT_OF_RESOURCES)
         self.held, self._waiting = set(), {}
@@ -117,7 +117,7 @@ class Deferrals:
         return isinstance(completion, UserCompletion) and not completion.settled
 
     def blockers(self, completions: Iterable[Completion]) -> set[Completion]:
-        """Those of `completions` that are not submitted yet."""
+        """Those of `completions` that have not been submitted yet."""
         if not self.held:
             return {c for c in completions if isinstance(c, UserCompletion) and not c.settled}
         return {c for c in completions if self.is_open(c)}
@@ -129,10 +129,7 @@ class Deferrals:
             self._waiting.setdefault(blocker, []).append(deferred)
 
     def release(self, completion: Completion) -> list[Deferred]:
-        """`completion` was submitted, set or has failed.
-
-        The commands that nothing holds back any longer, in order.
-        """
+        """`completion` was submitted, set or has failed. The commands that nothing holds back any longer, in order."""
         self.held.discard(completion)
         free = []
         for deferred in self._waiting.pop(completion, ()):
@@ -143,7 +140,7 @@ class Deferrals:
 
 
 def first_failure(awaited: Iterable[Completion]) -> int | None:
-    """The negative status of a completion that has ended so; None where none has."""
+    """The negative status of the first completion that has failed; None if none has."""
     for completion in awaited:
         if completion.settled and completion.status < COMPLETE:
             return completion.status

@@ -1,9 +1,10 @@
 """What is kept of programs between processes: translations and summaries, so that a second run reads no source.
 
-Decides under which key they are kept and when they still hold. A key has the source, its options, what the program may
-count on, who the workers' compilers are, and all of vdev's own that had a part in it, by content; the files that were
-looked for to be included are compared on every use, found or not. Whether a file of the cache folder is to be trusted
-is `private_files`' affair. Everything is written as JSON, member by member: nothing that is read can be more than data.
+Decides under which key they are kept and when they are still valid. A key covers the source, its options, what the
+program may count on, which compilers the workers have, and every part of vdev that was involved, by content; the
+files that were looked for to be included are compared on every use, found or not. `private_files` decides whether a
+file of the cache folder can be trusted. Everything is written as JSON, member by member: what is read can never be
+more than data.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from vdev.translators.interpreter.summaries import KernelSummary, Reason
 if TYPE_CHECKING:
     from vdev.session.translation import Reading
 
-__all__ = ["CACHE_NBYTES", "KeptProgram", "kept_program", "own_content"]
+__all__ = ["CACHE_NBYTES", "CachedProgram", "cached_program", "own_content"]
 
 logger = logging.getLogger("vdev.session.program_cache")
 
@@ -40,21 +41,18 @@ T = TypeVar("T")
 
 #: Bytes of translations and summaries kept; the ones unused for longest go first.
 CACHE_NBYTES = 64 << 20
-#: What a text says that is another one tomorrow.
+#: Words in a text whose meaning changes from day to day.
 _OF_TODAY = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
-#: What has clang look for files in further folders.
+#: Options that make clang look for files in further folders.
 _CLANGS_FOLDERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH")
-#: What plain values raise that are not as expected.
+#: What unexpected plain values raise.
 _NOT_OURS = (ValueError, KeyError, TypeError, IndexError, AttributeError)
-#: Modules of vdev's own that make what is kept, besides the translators.
+#: Modules of vdev, besides the translators, that produce what is kept.
 _MAKERS = ("capabilities.py", "program_cache.py", "programs.py", "translation.py")
 
 
-def kept_program(reading: Reading, compilers: Sequence[object]) -> KeptProgram | None:
-    """What is kept, or may be, of a source. None where nothing may be.
-
-    `compilers`: who the workers' compilers are.
-    """
+def cached_program(reading: Reading, compilers: Sequence[object]) -> CachedProgram | None:
+    """What is kept, or may be, of a source; None if nothing may be. `compilers`: identifies the workers' compilers."""
     if not switches.cache() or _OF_TODAY.search(reading.source):
         return None
     folder = switches.cache_dir()
@@ -66,21 +64,22 @@ def kept_program(reading: Reading, compilers: Sequence[object]) -> KeptProgram |
     key = json.dumps(
         [content, target, list(compilers), given, reading.native_images, reading.options, reading.source]
     )
-    return KeptProgram(_store(folder), key)
+    return CachedProgram(_store(folder), key)
 
 
-class KeptProgram:
-    """The entries of one program. Any thread may ask."""
+class CachedProgram:
+    """The entries of one program. Any thread may use them."""
 
     def __init__(self, store: Store, key: str) -> None:
-        #: names the source and all that was included, once its translation is known: what is made of it holds as long;
+        #: identifies the source and everything that was included, once its translation is known: what is made from it
+        #: is valid for as long; empty before, and if that cannot be told
         #: empty before, and where that cannot be told
         self.content = ""
         self._key = _hash(key)
         self._store = store
 
     def translation(self) -> Translation | None:
-        """What was kept, where it still holds."""
+        """The translation that was kept, if it is still valid."""
         plain = self._get(f"{self._key} translation")
         if plain is None:
             return None
@@ -95,7 +94,7 @@ class KeptProgram:
             return None
 
     def keep_translation(self, translation: Translation) -> None:
-        """Keep it, where what it comes from can be told."""
+        """Keep it, if it can be told what it comes from."""
         if translation.sought is None or _OF_TODAY.search(translation.source):
             return
         stamps = [[path, _stamp(path)] for path in sorted(translation.sought)]
@@ -103,14 +102,14 @@ class KeptProgram:
         self.content = self._content(stamps)
 
     def summary(self, kernel: str) -> KernelSummary | None:
-        """What was kept for a translation that still holds."""
+        """The summary that was kept for a translation that is still valid."""
         return self.made(f"summary {kernel}", summary_of_plain)
 
     def keep_summary(self, summary: KernelSummary) -> None:
         self.keep_made(f"summary {summary.name}", plain_summary(summary))
 
     def made(self, what: str, of_plain: Callable[[Any], T]) -> T | None:
-        """What was made of the translated program and kept, which `of_plain` reads."""
+        """What was made from the translated program and kept; `of_plain` reads it."""
         plain = self._get(f"{self.content} {what}") if self.content else None
         try:
             return None if plain is None else of_plain(plain)
@@ -119,7 +118,7 @@ class KeptProgram:
             return None
 
     def keep_made(self, what: str, plain: Mapping[str, Any]) -> None:
-        """Keep it, where it can be told how long it holds."""
+        """Keep it, if it can be told how long it is valid."""
         if self.content:
             self._put(f"{self.content} {what}", plain)
 
@@ -147,7 +146,7 @@ def _store(folder: Path) -> Store:
 
 
 def _stamp(path: str) -> str | None:
-    """The content of a file, as a hash; None where none is."""
+    """The content of a file, as a hash; None if there is none."""
     try:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
@@ -160,10 +159,11 @@ def _stamp(path: str) -> str | None:
 
 @functools.cache
 def own_content(folder: Path) -> str | None:
-    """A hash of all that makes what is kept: vdev's version, the translators' files and libclang. None: it cannot be told.
+    """A hash of everything that produces what is kept: vdev's version, the translators' files and libclang; None if
+    it cannot be told.
 
-    Of the files as they are: to read them all takes longer than to look when each was last written, which is kept with the
-    hash.
+    It is of the files as they are: reading them all takes longer than checking when each was last written, which is
+    kept with the hash.
     """
     try:
         files = [
@@ -190,7 +190,7 @@ def own_content(folder: Path) -> str | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of a package that are read or run, in order."""
+    """The files of a package that are read or executed, in order."""
     found: list[Path] = []
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
 from vdev.session.capabilities import common_extensions, language_features, makes_images_of_buffers
-from vdev.session.program_cache import KeptProgram, kept_program
+from vdev.session.program_cache import CachedProgram, cached_program
 from vdev.session.translation import Reading, Translation, lowered, read, translate
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import ArgInfo, ArgKind, KernelInfo, Untranslatable
@@ -40,12 +40,12 @@ _serials = itertools.count(1)
 #: Kinds of arguments that may be given a buffer.
 _POINTERS = ("global", "constant", "unknown")
 
-#: Options that the preprocessor has already honoured; the translated text must not meet them again.
+#: Options that the preprocessor has already applied; the translated text must not see them again.
 _PREPROCESSOR_OPTIONS = ("-D", "-I", "-U")
 
 
 class SessionKernel:
-    """One kernel of a built program, as every launch of it shares it."""
+    """One kernel of a built program, shared by all its launches."""
 
     def __init__(
         self,
@@ -58,15 +58,15 @@ class SessionKernel:
         blind: bool = False,
     ) -> None:
         self.program = program
-        self.info = info  #: as launches have it: images are pointers to global memory
+        self.info = info  #: as launches see it: images are pointers to global memory
         self.declared = info if declared is None else declared  #: as the user wrote it
         self.images = images  #: image arguments; their descriptors follow the user's arguments in this order
-        #: whether workers may group work-items as they like: it cannot tell, or it runs whole
+        #: whether workers may group work-items as they like: it cannot tell the difference, or it runs whole
         self.regroups = blind or subgrid is None
         self.name = info.name
         self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
         self.serial = next(_serials)
-        #: the plans of launches so far; made and read by the session alone (`launching.LaunchCache`)
+        #: the plans of launches so far; made and read only by the session (`launch_plans.LaunchCache`)
         self.plans: Any = None
         #: argument numbers of pointers to buffers
         self.pointers = tuple(i for i, arg in enumerate(info.args) if arg.kind in _POINTERS)
@@ -76,7 +76,7 @@ class SessionKernel:
 
     @cached_property
     def summary(self) -> KernelSummary | None:
-        """What the kernel touches; None where only the worker's compiler understands the program."""
+        """What the kernel touches; None if only the worker's compiler understands the program."""
         return None if self.subgrid is None else self.program.summary(self.name)
 
     @cached_property
@@ -86,14 +86,14 @@ class SessionKernel:
 
     @cached_property
     def one_worker(self) -> tuple[Reason, ...]:
-        """Why every launch must run as one chunk; empty where it need not."""
+        """Why every launch must run as one chunk; empty if it need not."""
         if self.summary is None:
             return self.program.reasons or (Reason("its analysis failed (see the log)", self.info.line),)
         return self.program.reasons + self.summary.one_worker
 
     @cached_property
     def addresses(self) -> Reason | None:
-        """Where the kernel sees addresses of buffers as numbers, as far as anybody knows; None: nowhere."""
+        """Where the kernel uses addresses of buffers as numbers, as far as is known; None: nowhere."""
         if self.summary is None:
             return Reason("a kernel that is not analysed may follow any address", self.info.line)
         return self.summary.addresses
@@ -120,9 +120,8 @@ class Renumbered:
 
 
 class SessionProgram:
-    """A built program. `source` is OpenCL C, or an intermediate language where it is bytes.
-
-    `reasons` is not empty where its kernels must run whole on one worker.
+    """A built program. `source` is OpenCL C, or an intermediate language if it is bytes. `reasons` is not empty if
+    its kernels must run whole on one worker.
     """
 
     def __init__(self, source: str | bytes, options: Sequence[str], workers: Sequence[WorkerInfo]) -> None:
@@ -137,11 +136,11 @@ class SessionProgram:
         self._workers = workers
         self._reading: Reading | None = None  #: None: the source is not OpenCL C
         self._translation: Translation | None = None
-        self._kept: KeptProgram | None = None
+        self._kept: CachedProgram | None = None
         self._parsed: ParsedProgram | None = None
         self._lowered: LoweredProgram | None = None
         self._renumbered: Renumbered | None = None
-        self._renumbers = True  #: False once it was asked for
+        self._renumbers = True  #: False once it has been asked for
 
     @property
     def binary(self) -> bytes:
@@ -152,13 +151,13 @@ class SessionProgram:
         return _pack_binary(content | {"source": self.source})
 
     @property
-    def kept(self) -> KeptProgram | None:
+    def kept(self) -> CachedProgram | None:
         """What is kept of it between processes; None: nothing is."""
         return self._kept
 
     @property
     def parsed(self) -> ParsedProgram | None:
-        """The source as clang's parser has it, parsed where it is asked for first; None where it does not take it."""
+        """The source parsed by clang's parser, at the first request; None if the parser does not take it."""
         translation = self._translation
         if self._parsed is None and self._reading is not None and translation is not None:
             if translation.declared is None:
@@ -168,7 +167,7 @@ class SessionProgram:
 
     @property
     def lowered(self) -> LoweredProgram | None:
-        """The same without images; None where there is no such program."""
+        """The same without images; None if there is no such program."""
         if self._lowered is None and self.parsed is not None:
             try:
                 self._lowered = lowered(self.parsed)
@@ -177,7 +176,7 @@ class SessionProgram:
         return self._lowered
 
     def build(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> None:
-        """Parse, translate and compile. BuildError with clang's messages where the source is wrong."""
+        """Parse, translate and compile. BuildError with clang's messages if the source is wrong."""
         translation: Translation | None = None
         if isinstance(self.source, bytes):
             self.reasons = (Reason("the program is in an intermediate language, which is not analysed"),)
@@ -191,7 +190,7 @@ class SessionProgram:
         subgrid = {} if translation is None or self.reasons else translation.subgrid
         infos = translation.kernels if translation is not None and subgrid else declared
         images = translation.images if translation is not None and subgrid else {}
-        # A compiler may hide a kernel: PoCL 3.1 does so where a built-in function has its name.
+        # A compiler may hide a kernel: PoCL 3.1 does so if a built-in function has its name.
         blind = frozenset() if translation is None else translation.blind
         self.kernels = {
             name: SessionKernel(
@@ -219,7 +218,7 @@ class SessionProgram:
             makes_images_of_buffers(self._workers),
         )
         compilers = {(each.backend, each.name, each.version, each.driver) for each in self._workers}
-        self._kept = kept_program(self._reading, sorted(compilers))
+        self._kept = cached_program(self._reading, sorted(compilers))
         translation = self._translation = self._translate()
         self.log = translation.log
         self.reasons = translation.reasons
@@ -238,7 +237,7 @@ class SessionProgram:
         return found
 
     def _program_for_workers(self, translation: Translation) -> BackendProgram:
-        """`parsed` is of what back ends translate themselves: the program without images, where there is one."""
+        """`parsed` is for back ends that translate it themselves: the program without images, if there is one."""
 
         def parse() -> ParsedProgram | None:
             if translation.reasons:
@@ -258,8 +257,8 @@ class SessionProgram:
     def renumbered(
         self, build_on_workers: Callable[[BackendProgram], Sequence[BuildResult]]
     ) -> Renumbered | None:
-        """The same for launches with cycles in their chunks, translated and built when it is first asked for; None where that is
-        not possible.
+        """The same for launches with cycles in their chunks, translated and built at the first request; None if that
+        is not possible.
         """
         if self._renumbers:
             self._renumbers, self._renumbered = False, self._renumber(build_on_workers)
@@ -283,7 +282,7 @@ class SessionProgram:
         return Renumbered(native, subgrid.kernels)
 
     def summary(self, kernel: str) -> KernelSummary | None:
-        """What a kernel touches, as far as it was kept or can be analysed now."""
+        """What a kernel touches, if it was kept or can be analysed now."""
         kept = None if self._kept is None else self._kept.summary(kernel)
         if kept is not None:
             return kept
@@ -306,7 +305,7 @@ class SessionProgram:
         return summary
 
     def _asker(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> Ask | None:
-        """Asks the workers' compilers what they have defined. None where they have none that sees OpenCL C."""
+        """Asks the workers' compilers what they have defined. None if none of them takes OpenCL C."""
         if any(worker.backend != "opencl" for worker in self._workers):
             return None
         options = tuple(word for word in self.options if word.startswith("-cl-"))
@@ -341,8 +340,7 @@ class SessionProgram:
                 self.results = build_on_workers(original)
             except BuildFailure as second:
                 raise BuildError(second.log, second.status) from second
-            # The user's text compiles and ours does not: the fault is the translator's, and the program
-            # still runs.
+            # The user's text compiles and ours does not: the translator is at fault, and the program still runs.
             logger.warning(
                 "a translated program does not compile; its kernels run on one worker\n%s", failure.log
             )
@@ -352,7 +350,7 @@ class SessionProgram:
         return native
 
 
-#: What workers' compilers have said, by who they are and the options that may matter.
+#: Answers of workers' compilers, by their identity and the options that may matter.
 _answers: dict[tuple[object, ...], dict[str, str | None]] = {}
 
 
@@ -361,13 +359,13 @@ def _answered(
     options: Sequence[str],
     build_on_workers: Callable[[BackendProgram], list[BuildResult]],
 ) -> Mapping[str, str | None]:
-    """The answers that all workers' compilers give. Raises Untranslatable where they differ."""
+    """The answers that all workers' compilers give. Raises Untranslatable if they differ."""
     from vdev.translators.frontend.compiler_macros import answers_from, question_program  # as above
 
     try:
         results = build_on_workers(BackendProgram(question_program(questions), tuple(options)))
     except BuildFailure:
-        # A value that is no integer, say.
+        # A value that is not an integer, for example.
         try:
             results = build_on_workers(
                 BackendProgram(question_program(questions, values=False), tuple(options))
@@ -390,9 +388,8 @@ def _pack_binary(content: dict[str, object]) -> bytes:
 
 
 def load_binary(binary: bytes) -> tuple[str | bytes, tuple[str, ...]]:
-    """Source (bytes: an intermediate language) and options of a program from its binary.
-
-    ValueError where it is none of ours (CL_INVALID_BINARY).
+    """Source (bytes: an intermediate language) and options of a program from its binary. ValueError if it is not one
+    of ours (CL_INVALID_BINARY).
     """
     if not binary.startswith(BINARY_TAG):
         raise ValueError("not a program binary of this virtual device: build the program from its source")
@@ -448,9 +445,7 @@ def version_number(version: str) -> int:
 
 
 def opaque_kernels(result: BuildResult) -> dict[str, KernelInfo]:
-    """Kernels that only the worker's compiler understands, from what it says of their arguments
-    (clGetKernelArgInfo).
-    """
+    """Kernels that only the worker's compiler understands, from what it says of their arguments (clGetKernelArgInfo)."""
     found = {}
     for name, resources in result.kernels.items():
         sizes = resources.compile_work_group_size
@@ -474,7 +469,7 @@ _QUALIFIERS = {1: "const", 2: "restrict", 4: "volatile", 8: "pipe"}
 
 def _opaque_argument(arg: NativeArg) -> ArgInfo:
     address = _ADDRESSES.get(arg.address_qualifier, "private")
-    if not arg.address_qualifier:  # no record: the argument is what the program sets it to
+    if not arg.address_qualifier:  # no record: the argument is whatever the program sets it to
         kind = ArgKind.UNKNOWN
     elif arg.type_name.startswith("image"):
         kind = ArgKind.IMAGE

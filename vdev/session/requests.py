@@ -1,4 +1,4 @@
-"""From a captured launch to what the planner asks of it: where its pointers point, and what its chunks access.
+"""From a captured launch to the planner's request: where its pointers point, and what its chunks access.
 
 Decides nothing: numbers come from the launch, ranges from the kernel's analysis.
 """
@@ -31,19 +31,20 @@ logger = logging.getLogger("vdev.session.requests")
 _MOST_BOXES = 1 << 16
 
 
-#: what a work-group asks for in a second, of which nothing is measured yet: a fast memory's bandwidth
+#: bytes that a work-group is assumed to ask for in a second, before anything is measured: a fast memory's bandwidth
 _BYTES_PER_SECOND = 4e12
 
-#: a value argument, and what makes a tuple with its number of its bytes; None where they are taken as they are
+#: a value argument, and the function that makes a tuple with its number from its bytes; None if they are used as they
+#: are
 Reader = tuple[int, Callable[[Any], tuple[Any, ...]] | None]
 
 
 class EvaluationFault(Exception):
-    """Analysis could not say what a chunk touches, for a reason of its own."""
+    """The analysis could not say what a chunk touches, for a reason of its own."""
 
 
 def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchRequest:
-    """What the planner has to know of a launch beside its buffers' states. `buffers`: by slot."""
+    """What the planner has to know of a launch besides its buffers' states. `buffers`: by slot."""
     kernel = launch.kernel
     pointers = pointer_args(launch, buffers)
     values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
@@ -68,7 +69,7 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
 def request_with(
     launch: Launch, ndrange: NDRange, pointers: tuple[PointerArg, ...], values: dict[int, Any]
 ) -> LaunchRequest:
-    """The same for other numbers than those of its NDRange and its scalars. `values`: by argument."""
+    """The same with other numbers for its NDRange and its scalars. `values`: by argument."""
     kernel = launch.kernel
     return LaunchRequest(
         args=pointers,
@@ -102,8 +103,10 @@ def evaluator(
     ndrange: NDRange | None = None,
     values: Mapping[int, Any] | None = None,
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory. `ndrange`,
-    `values`: other index space and scalars, by argument, than those of the launch.
+    """The access ranges of a chunk of `launch`.
+
+    `sizes`: bytes from each pointer to the end of its memory. `ndrange`, `values`: another index space and other
+    scalars, by argument, than those of the launch.
     """
     summary = kernel.summary
     if summary is None:  # only the worker's compiler understands the kernel
@@ -131,7 +134,7 @@ def _before(launch: Launch, index: int) -> int:
 
 
 def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """What a kernel may do of which nothing is known: read and write all that it is given."""
+    """What a kernel may do of which nothing is known: read and write everything that it is given."""
     ranges = [
         AccessRange(arg, mode, Region.span(0, nbytes + _before(launch, arg)), exact=False)
         for arg, nbytes in sizes.items()
@@ -141,10 +144,10 @@ def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Seque
 
 
 class RangeCache:
-    """The access ranges of one kernel's chunks, by all that they depend on.
+    """The access ranges of one kernel's chunks, by everything that they depend on.
 
-    That is less than a plan depends on: a loop that goes through the same index spaces and numbers again,
-    with buffers in other states, evaluates nothing again.
+    That is less than a plan depends on: a loop that goes through the same index spaces and numbers again, with
+    buffers in other states, evaluates nothing again.
     """
 
     __slots__ = ("_known", "_nboxes")
@@ -156,7 +159,7 @@ class RangeCache:
     def remember(
         self, key: Any, evaluate: Callable[[Chunk], Sequence[AccessRange]]
     ) -> Callable[[Chunk], Sequence[AccessRange]]:
-        """`evaluate`, which depends on `key` and the chunk alone, with a memory."""
+        """`evaluate`, which depends only on `key` and the chunk, with a memory."""
 
         def known_or_evaluated(chunk: Chunk) -> Sequence[AccessRange]:
             found = self._known.get((key, chunk))
@@ -173,7 +176,7 @@ class RangeCache:
 
 
 def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:
-    """The number in the bytes of a value argument; the bytes themselves of a vector or a structure."""
+    """The number in the bytes of a value argument; for a vector or a structure, the bytes themselves."""
     code = kernel.info.args[index].scalar
     return content if code is None else struct.unpack("=" + code, content)[0]
 
@@ -187,7 +190,7 @@ def scalar_readers(kernel: SessionKernel) -> tuple[Reader, ...]:
 def recipe_of(
     launch: Launch, partition: Sequence[tuple[int, Chunk]], executor: Executor
 ) -> LaunchRecipe | None:
-    """The kernel that runs these chunks; None where none runs chunks with cycles."""
+    """The kernel that runs these chunks; None if none runs chunks with cycles."""
     kernel, program = launch.kernel, launch.kernel.program
     native, subgrid = program.native, kernel.subgrid
     if any(chunk.cycle is not None for _, chunk in partition):
@@ -201,7 +204,7 @@ def recipe_of(
 def hidden_packer(
     subgrid: SubgridKernel | None,
 ) -> Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None:
-    """What fills the hidden argument of a chunk; None for a kernel that has none."""
+    """Fills the hidden argument of a chunk; None for a kernel without one."""
     if subgrid is None:
         return None
 

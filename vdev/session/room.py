@@ -1,9 +1,9 @@
 """Room for a plan: what has to leave the workers' memory before a command may take more of it.
 
-Decides when replicas are evicted: where what a plan takes, on top of what the directory has given away, exceeds
-what a worker has. Which ones go is `planner.evictions`'. The evictions are plans of their own, submitted before
-the command's; hazards on the memory order them. A command for which there is no room however much is evicted
-fails before anything of it has happened, so that nothing is lost.
+Replicas are evicted if what a plan takes, on top of what the directory has given away, exceeds what a worker has;
+`planner.evictions` chooses which. The evictions are plans of their own, submitted before the command's; hazards on
+the memory order them. A command for which there is no room however much is evicted fails before anything of it has
+happened, so that nothing is lost. Decides when that is so.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ logger = logging.getLogger("vdev.session.room")
 
 
 class Folds(Protocol):
-    """Who folds pending reductions (`folding.Folding`)."""
+    """Folds pending reductions (`folding.Folding`)."""
 
     def fold(self, buffers: Sequence[VirtualBuffer], *, at_home: bool = False) -> None:
-        """All that is pending of these buffers."""
+        """Fold everything pending of these buffers."""
 
 
 class RoomMaker:
@@ -43,9 +43,10 @@ class RoomMaker:
         self.occupancy = Occupancy([info.room_nbytes or info.memory_nbytes for info in executor.workers])
 
     def fit(self, make: Callable[[LinkCosts], Plan], buffers: Sequence[VirtualBuffer]) -> Plan | None:
-        """The plan that `make` gives for `buffers` with the costs it is given, room for it made.
+        """The plan that `make` returns for `buffers` with the costs that it is given, after making room for it. None
+        if no room can be made.
 
-        None where no room can be made. Before that the plan may use the homes: their memory is the host's.
+        Before giving up, the plan may use the homes: their memory is the host's.
         """
         plan = make(self._links)
         if not self.lacks(plan):
@@ -65,8 +66,8 @@ class RoomMaker:
         return None if self.lacks(plan) else plan
 
     def never_fits(self, plan: Plan) -> bool:
-        """Whether a launch of `plan` touches more, from the first byte to the last, than its worker has: then it is in vain
-        to carry anything out for it.
+        """Whether a launch of `plan` touches more, from the first byte to the last, than its worker has: then it is
+        useless to make room for it.
         """
         for item, touches in zip(plan.instructions, plan.touches, strict=True):
             if not isinstance(item, Launch):
@@ -81,7 +82,7 @@ class RoomMaker:
         return False
 
     def fit_turns(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> bool:
-        """Whether there is room for `plan`, which takes its `buffers` from the workers first; it is made."""
+        """Whether there is room for `plan`, which first takes its `buffers` from the workers; if so, it is made."""
         if self.lacks(plan):
             self._evict_others(plan, buffers)
         return not self.lacks(plan)
@@ -95,9 +96,8 @@ class RoomMaker:
         )
 
     def _evict_others(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
-        """Make room for `plan` among buffers that it does not use. `lacks` tells whether it was enough.
-
-        Nothing goes for a plan that needs more than all of that.
+        """Make room for `plan` among buffers that it does not use. `lacks` tells whether it was enough. Nothing is
+        evicted for a plan that needs more than all of that.
         """
         if any(
             most + _held(buffers, worker) > self.occupancy.room[worker] for worker, _, most in plan.growth
@@ -108,7 +108,7 @@ class RoomMaker:
             self._evict(worker, most, plan, others)
 
     def _evict_own(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
-        """Take `buffers`, those of `plan`, from the workers where it lacks memory: it has to be made again."""
+        """Take `buffers`, those of `plan`, from the workers that lack memory for it: the plan has to be made again."""
         for worker, _, most in plan.growth:
             self._evict(worker, most, plan, buffers, at_least=_held(buffers, worker))
 
@@ -120,10 +120,10 @@ class RoomMaker:
                 self._carry_out(worker, held, buffers, ())
 
     def learn(self) -> None:
-        """After a failure: what a worker has refused is more than it has, whatever it said.
+        """After a failure: a worker that has refused memory has less than it said.
 
-        What it has held at some time it can hold; beyond that nothing is known but that half of what was
-        refused is likely to fit.
+        It can hold what it has held before; of the rest it is only assumed that half of what was refused is likely to
+        fit.
         """
         room = self.occupancy.room
         for worker, (refused, held) in self._executor.refused().items():
@@ -153,7 +153,7 @@ class RoomMaker:
     def _carry_out(
         self, worker: int, nbytes: int, candidates: Sequence[VirtualBuffer], room: Sequence[int]
     ) -> None:
-        """Free `nbytes` of the worker, as far as `candidates` have them; other workers take as `room` says."""
+        """Free `nbytes` of the worker, as far as `candidates` have them; other workers take as much as `room` says."""
         found = [buffer for buffer in candidates if buffer.state.replica(worker)]
         while True:
             states = [buffer.state for buffer in found]
@@ -189,7 +189,7 @@ def _held(buffers: Sequence[VirtualBuffer], worker: int) -> int:
 
 
 def fail_for_room(command: Command, completion: Completion) -> NoReturn:
-    """End `command` before anything of it has happened, as clEnqueue… does that returns a status."""
+    """End `command` before anything of it has happened, as when clEnqueue… returns an error."""
     completion.reason = f"{type(command).__name__}: it needs more memory than any worker has, even with everything else moved to the host"
     logger.warning("%s", completion.reason)
     completion.settle(MEM_OBJECT_ALLOCATION_FAILURE)

@@ -1,6 +1,6 @@
 """Samples: a few launches are timed; their times are read once they are complete, and passed on.
 
-Decides of which launches a sample is taken. The chunks' times relative to each other go to the kernel's balance
+Decides which launches are sampled. The chunks' times relative to each other go to the kernel's balance
 (`vdev.planner.balance`), everything else to its timing. Nothing waits for a sample.
 """
 
@@ -18,15 +18,15 @@ from vdev.session.way_times import WayTimes
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.values import dataclass
 
-#: samples on their way; those of commands that failed never arrive
+#: samples under way; those of commands that failed never arrive
 _MOST_SAMPLES = 64
-#: seconds that a plan which is not filled in takes, at most
+#: seconds that a plan takes, at most, if it is not filled in
 _PLAN = 0.005
 
 
 @dataclass(slots=True)
 class _Taken:
-    """A launch of which a sample was taken. `stake`: None where it is looked at only for its balance."""
+    """A launch that was sampled. `stake`: None if it is only looked at for its balance."""
 
     sample: Sample
     cache: LaunchCache
@@ -34,30 +34,30 @@ class _Taken:
     timing: KernelTiming
     stake: Stake | None
     ndrange: NDRange
-    number: int  #: of the launch, among its kernel's
+    number: int  #: its number among its kernel's launches
 
 
 class Samples:
     """The samples of one session. Under its lock."""
 
     def __init__(self, times: WayTimes, *, shared: bool, forced: bool) -> None:
-        """`shared`: the workers share hardware, so that chunks tell nothing of each other. `forced`: nothing is weighed by
-        what launches take.
+        """`shared`: the workers share hardware, so chunks tell nothing about each other. `forced`: nothing is weighed
+        by what launches take.
         """
         self._times = times
         self._shared, self._forced = shared, forced
         self._taken: deque[_Taken] = deque(maxlen=_MOST_SAMPLES)
-        self.recut = False  #: a kernel's plans have been forgotten
+        self.recut = False  #: whether a kernel's plans have been forgotten
 
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
-        """Whether a launch is to be looked at for what its chunks take beside each other."""
+        """Whether a launch has to be looked at for what its chunks take relative to each other."""
         if self._shared:
             return False
         workers, chunks = self._parted(cached)
         return cache.balance.wants(ndrange.num_groups, chunks, workers, cache.tally.launches)
 
     def _parted(self, cached: CachedPlan) -> tuple[tuple[int, ...], tuple[Chunk, ...]]:
-        """The workers of a plan and their chunks, where each has one of its own, on hardware of its own; else none."""
+        """The workers of a plan and their chunks, if each has one chunk and hardware of its own; else none."""
         partition = cached.plan.partition
         if self._shared or len(partition) < 2:
             return (), ()
@@ -67,7 +67,7 @@ class Samples:
     def prepared(
         self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange, timing: KernelTiming
     ) -> PreparedPlan:
-        """What is to be submitted of a launch over `ndrange`: its plan, or that with a sample taken."""
+        """What has to be submitted for a launch over `ndrange`: its plan, or that plan with a sample taken."""
         self.read()
         stake = cached.stake
         if cached.direct:
@@ -90,7 +90,7 @@ class Samples:
         return cache.balance.wants_sample(ndrange.num_groups, chunks, workers, launches) or wanted
 
     def read(self) -> None:
-        """Learn from those that are complete."""
+        """Learn from those samples that are complete."""
         for _ in range(len(self._taken)):
             taken = self._taken.popleft()
             measured = taken.sample.take()
@@ -112,14 +112,16 @@ class Samples:
                     self._times.unit = min(self._times.unit or inf, timing.unit.value)
 
     def _balance(self, taken: _Taken, measured: Measured) -> None:
-        """Learn what the chunks of a launch took beside each other, and cut its kernel's launches elsewhere if that gains."""
+        """Learn what the chunks of a launch took relative to each other, and recut its kernel's launches if that
+        gains.
+        """
         cache = taken.cache
         workers, chunks = self._parted(taken.cached)
         if not chunks or measured.kernel.keys() != set(workers):
             return
         launches = cache.tally.launches
         thought = taken.timing.thought.value or FIRST_PLAN
-        # Cut elsewhere, launches whose numbers change are planned one by one.
+        # After a recut, launches whose numbers change are planned one by one.
         each = _PLAN if taken.cached.filled else 0.0
         moving = max(measured.before.values(), default=0.0)
         seconds = [measured.kernel[worker] for worker in workers]

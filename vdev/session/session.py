@@ -61,19 +61,19 @@ class Session(SessionCore):
         gather: bool | None = False,
         plan_always: bool = True,
     ) -> None:
-        """`openers` make the back ends, each on its worker's thread. `check`: what makes the checker of launches, if they are checked.
+        """`openers` make the back ends, each on its worker's thread. `check`: makes the checker of launches, if they
+        are checked.
 
         `min_items`: launches of fewer work-items stay on one worker; None: those that `launches` calls small.
-        `gather`: whether buffers are kept on one worker (`vdev.session.choosing`); None: where that is faster. `plan_always`:
-        also where planning takes longer than splitting gains.
-
-        Raises what the first that fails raises.
+        `gather`: whether buffers are kept on one worker (`vdev.session.choosing`); None: if that is faster.
+        `plan_always`: also if planning takes longer than splitting gains. Raises what the first opener that fails
+        raises.
         """
         super().__init__(openers, min_items=min_items, check=check, gather=gather, plan_always=plan_always)
         self.executor.ended = self._ended
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
         self.launches, self.moves = Launches(self), Moves(self)
-        #: what hands commands over without a submission, where there may be any such
+        #: hands commands over without a submission, if there may be any such commands
         self.at_once: AtOnce | None = None
         if any(self.executor.lines):
             self.at_once = AtOnce(self, self.moves.plans)
@@ -91,38 +91,37 @@ class Session(SessionCore):
     def create_buffer(
         self, nbytes: int, host_memory: Bytes | None = None, *, fine: bool = False
     ) -> VirtualBuffer:
-        """A buffer; costs nothing until it is used. `host_memory` is its home and its content where given. `fine`:
-        the program reads and writes it there at any time, with no command.
+        """A buffer; it costs nothing until it is used. `host_memory`, if given, is its home and its content. `fine`:
+        the program reads and writes it there at any time, without a command.
         """
         return VirtualBuffer(self.executor, nbytes, host_memory, self.room.occupancy, fine)
 
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
 
-        On workers with memory of their own a large one goes there at once; the home of any other is a copy.
+        On workers with their own memory, a large one goes there immediately; the home of any other is a copy.
         """
         if self.links.direct and nbytes >= self.links.large_nbytes:
             buffer = self.create_buffer(nbytes)
             write = Write(buffer, Layout.contiguous(0, nbytes), host)
             if self.submit(write, queue=self.create_queue(in_order=False)).wait() == 0:
                 return buffer
-            # Creating a buffer may succeed where a worker fails: the commands that use it tell.
+            # Creating a buffer may succeed although a worker fails: the commands that use it report the failure.
         return self.create_buffer(nbytes, host.copy())
 
     def create_queue(self, *, in_order: bool, profiled: bool = False) -> QueueOrder:
         return QueueOrder(in_order=in_order, profiled=profiled)
 
     def user_completion(self) -> UserCompletion:
-        """What clCreateUserEvent makes; its `set_status` lets go what waited for it."""
+        """What clCreateUserEvent makes; its `set_status` releases what waits for it."""
         completion = UserCompletion(self._released)
         self._user_completions.add(completion)
         return completion
 
     @long
     def build(self, source: str | bytes, options: Sequence[str] = ()) -> SessionProgram:
-        """Build for all workers; `source` is an intermediate language where it is bytes.
-
-        BuildError with the compiler's log where the source is wrong.
+        """Build for all workers; `source` is an intermediate language if it is bytes. BuildError with the compiler's
+        log if the source is wrong.
         """
         program = SessionProgram(source, options, self.workers)
         program.build(self._build_on_workers)
@@ -136,10 +135,10 @@ class Session(SessionCore):
     # submission -----------------------------------------------------------------------------------
 
     def submit(self, command: Command, after: Sequence[Completion] = (), *, queue: QueueOrder) -> Completion:
-        """Enqueue `command`.
+        """Enqueue `command`. It starts when those in `after` are complete and its queue allows it. Does not wait for
+        any device.
 
-        It starts when those in `after` are complete and what its queue demands is met. Waits for no device.
-        Raises NoRoom where the workers' memory cannot hold what the command needs.
+        Raises NoRoom if the workers' memory cannot hold what the command needs.
         """
         if self.at_once is not None:
             handed_over = self.at_once.submit(command, after, queue)
@@ -165,7 +164,7 @@ class Session(SessionCore):
             if missing:
                 start = _Start(self, command, completion, after, order, queue)
                 self.deferrals.hold(Deferred(completion, after, missing, start))
-                self.executor.standing = object()  # what comes behind it in its queue has to wait, too
+                self.executor.standing = object()  # what comes after it in its queue has to wait, too
             else:
                 try:
                     self.start(command, completion, after, order, queue)
@@ -177,14 +176,14 @@ class Session(SessionCore):
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
-        """Read and return when it is done: its status. None where it has to be submitted."""
+        """Read, and return when the read is done: its status. None if it has to be submitted."""
         return self.moves.read_at_once(command, queue, after)
 
     def write_at_once(
         self, command: Write, after: Sequence[Completion], queue: QueueOrder
     ) -> Completion | None:
-        """Enqueue a write whose bytes have been read from the program's memory when this returns. None where it has to be
-        submitted.
+        """Enqueue a write whose bytes have been read from the program's memory when this returns. None if it has to
+        be submitted.
         """
         return None if self.at_once is None else self.at_once.write(command, after, queue)
 
@@ -229,14 +228,14 @@ class Session(SessionCore):
             recorder.leave(outer)
 
     def _released(self, completion: Completion) -> None:
-        """A user event was set: start what waited for nothing else, and what waited for that."""
+        """A user event was set: start what waited only for it, and what waited for that."""
         with self.lock:
             free = self.deferrals.release(completion)
             failure: BaseException | None = None
             while free:
                 deferred = free.pop(0)
                 try:
-                    with suppress(NoRoom):  # its event says so
+                    with suppress(NoRoom):  # its event reports it
                         deferred.start()
                 except BaseException as error:  # the others must not wait for ever
                     _never_submitted(deferred.completion)
@@ -246,7 +245,7 @@ class Session(SessionCore):
                 raise failure
 
     def flush(self, queue: QueueOrder) -> None:
-        """Commands start by themselves; there is nothing to push (clFlush)."""
+        """Commands start by themselves; nothing needs to be done (clFlush)."""
 
     @waits
     def finish(self, queue: QueueOrder) -> None:
@@ -262,7 +261,7 @@ class Session(SessionCore):
         self.executor.close()
 
     def _ended(self) -> None:
-        """At the interpreter's exit: threads that are held may have the lock for good."""
+        """At the interpreter's exit: threads that are stopped may hold the lock for good."""
         self.lock = threading.RLock()
 
     def lose(self) -> None:
@@ -278,7 +277,7 @@ class Session(SessionCore):
 
     @contextmanager
     def observing(self, until: int = 0) -> Iterator[Ledger]:
-        """What was counted so far; nothing is planned meanwhile. Commands up to number `until` have ended."""
+        """What has been counted so far; nothing is planned meanwhile. Commands up to number `until` have ended."""
         with self.lock:
             if self.recorder is not None:
                 self.recorder.take(until)
@@ -287,7 +286,7 @@ class Session(SessionCore):
     # failures ---------------------------------------------------------------------------------------
 
     def _repair(self) -> None:
-        """Take out of the directory what a failed command was to bring about."""
+        """Correct the directory for what failed commands should have brought about."""
         for holdings, damage in self.executor.repair():
             buffer = buffer_of(holdings)
             if buffer is not None:
@@ -296,14 +295,14 @@ class Session(SessionCore):
 
 
 def _never_submitted(completion: Completion) -> None:
-    """Whatever kept a command from being handed over (no memory, a stack that is full): nobody shall wait for it."""
+    """Whatever kept a command from being handed over (no memory, a full stack): nobody must wait for it."""
     if completion.progress is None and not completion.settled:
         completion.reason = "it was never handed over"
         completion.settle(OUT_OF_RESOURCES)
 
 
 class LostSession:
-    """What a session is in a forked child of the process that has opened it. Whatever is asked of it fails."""
+    """What a session becomes in a forked child of the process that has opened it: every use of it fails."""
 
     #: makes the error that everything raises
     failure: ClassVar[Callable[[], Exception]] = lambda: RuntimeError("the session is another process's")
@@ -325,7 +324,7 @@ class _Start:
         self._session.start(*self._arguments)
 
 
-#: all that are alive
+#: all live sessions
 _sessions: WeakSet[Session] = WeakSet()
 
 
@@ -345,7 +344,7 @@ def _hold() -> Callable[[], None]:
 
 
 def _lose() -> None:
-    """In a forked child: its parent's sessions are of no use to it."""
+    """In a forked child: its parent's sessions are of no use."""
     for session in list(_sessions):
         session.lose()
     _sessions.clear()

@@ -1,4 +1,4 @@
-"""Shadow runs: a launch, or part of one, on copies of its buffers, apart from what the program sees.
+"""Shadow runs: a launch, or part of one, on copies of its buffers, separate from what the program sees.
 
 Decides nothing: which kernel runs, on which worker, over which part of the index space and on which contents is the
 caller's choice. A shadow run changes no buffer of the program and no state of the directory, is seen by no observer,
@@ -35,7 +35,7 @@ logger = logging.getLogger("vdev.check")
 
 
 class ShadowFailure(Exception):
-    """A shadow run did not come to its end (memory, a compiler, a device); says nothing about the program."""
+    """A shadow run could not be completed (memory, a compiler, a device); this says nothing about the program."""
 
 
 class Shadows:
@@ -46,9 +46,8 @@ class Shadows:
         self._links = links
 
     def content(self, buffer: VirtualBuffer) -> Bytes:
-        """What `buffer` holds once everything planned so far has run; 0 where nobody has written.
-
-        Raises ShadowFailure where its content was lost to a failure.
+        """What `buffer` holds once everything planned so far has run; 0 where nothing has been written. Raises
+        ShadowFailure if its content was lost to a failure.
         """
         content = np.zeros(buffer.nbytes, np.uint8)
         if buffer.state.pending:
@@ -71,7 +70,7 @@ class Shadows:
         return content
 
     def mark_beside(self, buffer: VirtualBuffer, worker: int) -> int | None:
-        """The byte of `buffer` beside `worker`'s replica at which somebody has written; None where nobody has."""
+        """The byte of `buffer`, beside `worker`'s replica, at which something has been written; None if nothing has."""
         replicas = buffer.holdings.replicas
 
         def look(backend: Backend) -> Callable[[], int | None]:
@@ -83,7 +82,7 @@ class Shadows:
         return self._executor.call(worker, look)()
 
     def original(self, program: SessionProgram) -> BackendProgram | None:
-        """The program as the user wrote it, built on all workers; None where their compiler refuses it."""
+        """The program as the user wrote it, built on all workers; None if their compiler refuses it."""
         native = BackendProgram(program.source, program.options)
         try:
             self._executor.build(native)
@@ -143,7 +142,7 @@ class Shadows:
 
 
 class _Home:
-    """A shadow's host memory, as holdings ask for it."""
+    """A shadow's host memory, in the form that holdings use."""
 
     def __init__(self, memory: Bytes) -> None:
         self._memory = memory

@@ -24,11 +24,11 @@ _MOST_PLANS = 1024
 
 
 class SplitPlans:
-    """What is known of such plans in one session. Under its lock."""
+    """Such plans of one session. Under its lock."""
 
     def __init__(self, options: LaunchOptions) -> None:
         self._options = options
-        #: by all that they depend on: the states that a launch leaves if it is split, and its stake
+        #: by everything that they depend on: the states that a launch leaves if it is split, and its stake
         self._found: dict[Any, tuple[tuple[BufferState, ...], Stake | None]] = {}
 
     def stake(
@@ -39,17 +39,19 @@ class SplitPlans:
         cached: CachedPlan,
         buffers: Sequence[VirtualBuffer],
     ) -> Stake | None:
-        """The stake that the launch would have over `span` workers, had its buffers never been kept. None where it is whole."""
+        """The stake that the launch would have over `span` workers if its buffers had never been kept. None if it
+        would run whole.
+        """
         assert cached.stake is not None, "only what is at stake is weighed"
         known, nitems = account.split_states, cached.stake.nitems
         links = self._options.links
         states = [folded(known.get(buffer) or kept_on(buffer.state, None), links) for buffer in buffers]
-        # Two launches with one plan are the same but for their buffers' states.
+        # Two launches with one plan differ only in their buffers' states.
         key = (cached, *states)
         found = self._found.get(key)
         if found is None:
             try:
-                # What is folded later is exchanged, too.
+                # What is folded later counts as exchanged, too.
                 options = replace(self._options, workers=self._options.workers[:span], pending=False)
                 plan = plan_launch(states, request_of(launch, buffers), options)
             except EvaluationFault:  # it runs whole

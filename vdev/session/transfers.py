@@ -27,14 +27,14 @@ class Transfer(NamedTuple):
     buffers: Sequence[VirtualBuffer]
     #: the plan, for the buffers as they are
     make: Callable[[LinkCosts], Plan]
-    #: with the buffers' states and the costs all that `make` depends on; None: its plan is not kept
+    #: everything that `make` depends on besides the buffers' states and the costs; None: its plan is not kept
     what: Hashable = None
-    #: by buffer, the bytes that have to be there for the command, and those that it replaces whatever they were; None:
-    #: all have to be there
+    #: by buffer: the bytes that must be there for the command, and those that it replaces whatever they were; None:
+    #: all must be there
     reaches: Callable[[], Sequence[tuple[Region, Region]]] | None = None
     host: Bytes | None = None  #: the program's memory
-    layout: Layout | None = None  #: where the bytes lie there
-    host_writes: bool = False  #: the command writes the program's memory
+    layout: Layout | None = None  #: where its bytes are in that memory
+    host_writes: bool = False  #: whether the command writes to the program's memory
     homes: tuple[int, ...] = ()  #: positions in `buffers` of those whose home in host memory is used
 
 
@@ -139,5 +139,5 @@ TRANSFERS: dict[type[Command], Callable[[Any], Transfer]] = {
 
 
 def transfer_of(command: Command) -> Transfer:
-    """What a command of one of the `TRANSFERS` takes."""
+    """The transfer that a command in `TRANSFERS` makes."""
     return TRANSFERS[type(command)](command)

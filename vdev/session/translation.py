@@ -29,22 +29,21 @@ __all__ = ["Reading", "Translation", "lowered", "read", "translate"]
 
 @dataclass(frozen=True)
 class Translation:
-    """What the translators made of a source."""
+    """What the translators made from a source."""
 
     source: str  #: what workers build, with `options`
     options: tuple[str, ...]
     log: str = ""  #: clang's messages
-    refusal: str | None = None  #: the same where its parser does not take the source
-    reasons: tuple[Reason, ...] = ()  #: why kernels must run whole; the source is the user's then
-    #: kernels as the user wrote them; None where they are not known
+    refusal: str | None = None  #: clang's messages if its parser does not take the source
+    reasons: tuple[Reason, ...] = ()  #: why kernels must run whole; the source is then the user's
+    #: kernels as the user wrote them; None if they are not known
     declared: Mapping[str, KernelInfo] | None = None
     kernels: Mapping[str, KernelInfo] = field(default_factory=dict)  #: the same without images
     images: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  #: see `LoweredProgram`
-    subgrid: Mapping[str, SubgridKernel] = field(
-        default_factory=dict
-    )  #: kernels that can run on part of an NDRange
-    #: by kernel, for workers' engines: (pixels, descriptor), argument numbers, of the images that they may give it as their
-    #: own, behind all other arguments, each with whether it may be used
+    #: kernels that can run on part of an NDRange
+    subgrid: Mapping[str, SubgridKernel] = field(default_factory=dict)
+    #: by kernel, for workers' engines: (pixels, descriptor), the argument numbers of the images that they may give it
+    #: as their own, behind all other arguments, each with whether it may be used
     native_images: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     blind: frozenset[str] = frozenset()  #: kernels that cannot tell how work-items are grouped
     answers: tuple[tuple[str, str | None], ...] = ()  #: of the workers' compilers (`Target.answers`)
@@ -53,17 +52,17 @@ class Translation:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How a source is to be read: what it is, for which workers, and who answers for their compilers."""
+    """How a source has to be read: what it is, for which workers, and who answers for their compilers."""
 
     source: str
     options: tuple[str, ...]
     target: Mapping[str, Any]  #: `Target`'s fields
     ask: Ask | None
-    native_images: bool = False  #: whether all engines make images of buffers
+    native_images: bool = False  #: whether all engines make images from buffers
 
 
 def read(reading: Reading, answers: tuple[tuple[str, str | None], ...] = ()) -> ParsedProgram:
-    """The source parsed. Raises as `parse_program` does. `answers`: what compilers have said before."""
+    """The source parsed. Raises what `parse_program` raises. `answers`: what compilers have said before."""
     from vdev.translators.frontend.source import Target, parse_program  # loads libclang
 
     target = Target(**reading.target, answers=answers)
@@ -78,7 +77,7 @@ def lowered(parsed: ParsedProgram) -> LoweredProgram:
 
 
 def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, LoweredProgram | None]:
-    """What workers build, and what was read on the way as far as it could be."""
+    """What workers build, and what was read on the way, if it could be."""
     from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
     from vdev.translators.frontend.grouping import blind_to_groups
 
@@ -119,7 +118,9 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
 
 
 def _for_engines(parsed: ParsedProgram) -> tuple[str, dict[str, tuple[tuple[int, int], ...]]] | None:
-    """The text for engines that make images of buffers, and `Translation.native_images`; None: the same as for others."""
+    """The text for engines that make images from buffers, and `Translation.native_images`; None: the same as for
+    others.
+    """
     from vdev.translators.dialects.image_lowering import with_native_images  # loads libclang
     from vdev.translators.dialects.subgrid import translate_subgrid
 

@@ -17,46 +17,46 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.kernel_timing import KernelTiming
 from vdev.session.launch_plans import CachedPlan
 
-#: what gathering took, and how launches over another number of workers were, is forgotten by so much with each launch, so that
-#: the other way is tried again some time
+#: the cost of gathering, and the times of launches over another number of workers, fade by this much with each
+#: launch, so that the other way is tried again some time
 FORGET = 0.98
-#: measured hand-overs that count, and how many there must be
+#: how many measured hand-overs count, and how many there must be
 _HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
 
 
 def _hands(stake: Stake) -> tuple[int, bool]:
-    """What of a launch decides what handing it over takes, beside the kernel."""
+    """The properties of a launch on which the time for handing it over depends, besides the kernel."""
     return stake.workers, stake.messages > 0
 
 
 class WayTimes:
-    """What launches of one session take. Under its lock."""
+    """What the launches of one session take. Under its lock."""
 
     def __init__(self, machine: MachineTimes, links: LinkCosts, *, exchanges: bool) -> None:
-        """`exchanges`: what launches exchange in bulk is weighed elsewhere, with what it took when it was measured."""
+        """`exchanges`: bulk exchanges of launches are weighed elsewhere, with their measured times."""
         self.machine = machine
         self._links = links
         self._exchanges = exchanges
-        #: the least that a unit of costs was seen to take, in seconds
+        #: the least seconds that a unit of costs was seen to take
         self.unit: float | None = None
-        self._least = Least()  #: of all kernels
+        self._least = Least()  #: over all kernels
         #: seconds of handing over launches without plans
         self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
-        self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which stays
+        self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which lives on
 
     def known(self, tally: KernelTally) -> KernelTiming | None:
-        """What is known of a kernel, if anything was asked for it before."""
+        """What is known of a kernel, if anything has been asked about it before."""
         return self._timings.get(id(tally))
 
     def timing(self, tally: KernelTally) -> KernelTiming:
-        """The same, made if there is none."""
+        """The timing of a kernel, made at the first request."""
         found = self._timings.get(id(tally))
         if found is None:
             found = self._timings[id(tally)] = KernelTiming(self._least)
         return found
 
     def handed_over(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
-        """The host took so long to hand over a launch that was weighed or sampled."""
+        """The host took this long to hand over a launch that was weighed or sampled."""
         if cached.direct:
             if cached.steady:
                 self._handed.add(seconds)
@@ -70,12 +70,12 @@ class WayTimes:
             handed[key].add(seconds)
 
     def handed_over_at_once(self, seconds: float) -> None:
-        """The host took so long to hand over a launch without a plan."""
+        """The host took this long to hand over a launch without a plan."""
         self._handed.add(seconds)
 
     def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
-        """Seconds that a launch on buffers which are kept on one worker takes more since it has a plan, which is handed over
-        as any is.
+        """Seconds by which a launch on buffers that are kept on one worker takes longer because it has a plan, which
+        is handed over like any other.
         """
         handed = timing.handed.get(_hands(stake))
         if handed is None or handed.value is None or not timing.times.known:
@@ -91,7 +91,7 @@ class WayTimes:
         return sum(buffer.nbytes for buffer in buffers) * mean_cost(self._links)
 
     def split_way(self, timing: KernelTiming, stake: Stake) -> Way:
-        """A launch as its plan has it."""
+        """A launch as it is planned."""
         machine = self.machine
         handed = timing.handed.get(_hands(stake))
         host = None if handed is None else handed.value
@@ -105,15 +105,14 @@ class WayTimes:
     def one_way(self, timing: KernelTiming, nitems: int) -> Way:
         """The same launch on one worker, without a plan."""
         host = self._handed.value
-        if (
-            host is None
-        ):  # as much less than on a machine of which nothing was measured as over several workers
+        # as much less than on a machine of which nothing was measured as over several workers
+        if host is None:
             stake, launch = timing.stake, self.machine.launch
             host = launch if stake is None else min(launch * self._as_handed(timing, stake), launch)
         return Way(host, timing.times.whole(nitems))
 
     def _as_handed(self, timing: KernelTiming, stake: Stake) -> float:
-        """What handing over launches of a kernel takes, over what it takes by what was measured of the machine."""
+        """What handing over this kernel's launches takes, relative to what was measured of the machine."""
         measured = timing.handed.get(_hands(stake))
         if measured is None or measured.value is None:
             return self._as_direct
@@ -121,8 +120,8 @@ class WayTimes:
 
     @property
     def _as_direct(self) -> float:
-        """What handing over launches takes, over what it takes by what was measured of the machine, as far as those without plans
-        tell: one over several workers takes no less.
+        """What handing over launches takes, relative to what was measured of the machine, as far as launches without
+        plans show: one over several workers takes no less.
         """
         direct = self._handed.value
         return 1.0 if direct is None else max(direct / self.machine.launch, 1.0)

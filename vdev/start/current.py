@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _session: Session | None = None
 _opening = threading.Lock()
-#: seconds that a fork waits for another thread that opens it
+#: seconds that a fork waits for another thread that is opening the session
 _OPENING = 5.0
-#: what makes the checker of launches in the place of VDEV_CHECK's
+#: makes the checker of launches in the place of VDEV_CHECK's
 _checker: Callable[[Executor, LinkCosts], Checker] | None = None
 
 
@@ -42,9 +42,8 @@ def check_with(checker: Callable[[Executor, LinkCosts], Checker]) -> None:
 
 
 def get_session() -> Session:
-    """The process's session, opened on first use with the workers that VDEV_WORKERS names.
-
-    Raises what is wrong with them.
+    """The process's session, opened on first use with the workers that VDEV_WORKERS names. Raises whatever is wrong
+    with them.
     """
     global _session
     with _opening:
@@ -63,7 +62,7 @@ def get_session() -> Session:
 
 
 def _own_checker() -> Callable[[Executor, LinkCosts], Checker] | None:
-    """What VDEV_CHECK asks for."""
+    """The checker that VDEV_CHECK asks for."""
     if not switches.check():
         return None
     from vdev.check.checking import LaunchChecker  # as below
@@ -75,7 +74,7 @@ def _watch() -> Watch | None:
     """What VDEV_EXPLAIN and VDEV_TRACE ask for."""
     if switches.explain() is None and switches.trace() is None:
         return None
-    from vdev.observe.watch import from_switches  # most runs do without
+    from vdev.observe.watch import from_switches  # most runs need none
 
     return from_switches()
 
@@ -87,7 +86,7 @@ def _lose() -> None:
 
 
 def _hold() -> Callable[[], object]:
-    """Before a fork: let whoever opens the session come to an end with it."""
+    """Before a fork: wait for a thread that is opening the session."""
     return _opening.release if _opening.acquire(timeout=_OPENING) else lambda: None
 
 

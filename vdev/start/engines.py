@@ -21,9 +21,7 @@ import logging
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -34,17 +32,17 @@ from vdev.translators.values import dataclass
 logger = logging.getLogger("vdev.start.engines")
 
 VARIABLE = "OCL_ICD_VENDORS"
-#: Distributions on PyPI that bring a CPU driver, and the file of theirs that is it.
+#: Distributions on PyPI that bring a CPU driver, and the file in each that is the driver.
 _PACKAGED = (("intel-opencl-rt", "libintelocl.so"),)
 _NVIDIA = "libnvidia-opencl.so.1"
-_OWN = "libvdev_opencl.so"  #: vdev as a driver, which shall not run on itself
+_OWN = "libvdev_opencl.so"  #: vdev as a driver, which must not run on itself
 _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
-#: bytes that a path, or one name in it, may have (PATH_MAX and NAME_MAX of Linux)
+#: the most bytes of a path and of one name in it (PATH_MAX and NAME_MAX of Linux)
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255
 #: bytes of an engine's key in the name of its .icd file
 _LONGEST_KEY = 100
-#: folders tried in one place, where others have files that are not ours
+#: how many folders are tried in one place, if others have files there that are not ours
 _MOST_FOLDERS = 16
 
 _NO_DEVICE = "vdev found no OpenCL device to run on. "
@@ -59,16 +57,16 @@ class Engine:
     """A driver: the library as an .icd file names it (a full path, or a name for the dynamic linker)."""
 
     library: str
-    origin: str  #: where it was found, for people
+    origin: str  #: where it was found, for messages
 
     @property
     def key(self) -> str:
-        """Equal for two copies of one driver: loading both into a process ends badly."""
+        """Equal for two copies of the same driver: loading both into one process ends badly."""
         return re.sub(r"\.so[.\d]*$", "", os.path.basename(self.library))
 
 
 def find_engines() -> tuple[Engine, ...]:
-    """The drivers that the loader will see, the user's OCL_ICD_VENDORS deciding alone where it names any."""
+    """The drivers that the loader will see. If the user's OCL_ICD_VENDORS names any, it alone decides."""
     named = tuple(_named_by_user())
     if named:
         return named
@@ -79,7 +77,7 @@ def find_engines() -> tuple[Engine, ...]:
 
 
 def no_engine() -> str:
-    """What to say where no device was found: why the drivers that are there do not load, else what to install.
+    """The message if no device was found: why the drivers that exist do not load, or else what to install.
 
     The loader passes over such a driver without a word; most often a library that it needs is missing.
     """
@@ -92,7 +90,7 @@ def no_engine() -> str:
 
 
 def _why_not_loaded(library: str) -> str:
-    """What the dynamic linker says of a library; empty where it loads."""
+    """What the dynamic linker says about a library; empty if it loads."""
     try:
         ctypes.CDLL(library)
     except OSError as error:
@@ -136,12 +134,30 @@ def _packaged() -> Iterator[Engine]:
                 break
 
 
-def _recorded(distribution: str, library: str) -> list[Path]:
+def _recorded(distribution: str, library: str) -> Iterator[Path]:
+    """Where an installed distribution has put a library, by its record of installed files (PyPA's "Recording installed
+    projects"). `importlib.metadata` tells the same; to load it takes a good part of a program's start.
+    """
+    name = f"{distribution.replace('-', '_')}-"
+    for entry in sys.path:
+        try:
+            found = [each for each in os.listdir(entry or ".") if each.startswith(name)]
+        except OSError:  # no folder
+            continue
+        for each in found:
+            if each.endswith(".dist-info"):
+                yield from _named_in(Path(entry, each, "RECORD"), library)
+
+
+def _named_in(record: Path, library: str) -> Iterator[Path]:
     try:
-        files = metadata.files(distribution) or []
-    except metadata.PackageNotFoundError:
-        return []
-    return [Path(os.path.normpath(file.locate())) for file in files if file.name == library]
+        lines = record.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:  # a path that is relative to the folder above, its hash and size
+        path = line.rsplit(",", 2)[0].strip('"').replace('""', '"')
+        if os.path.basename(path) == library:
+            yield Path(os.path.normpath(record.parents[1] / path))
 
 
 def _beside_pyopencl() -> Iterator[Engine]:
@@ -191,7 +207,9 @@ def _pass_over(path: str, why: str) -> None:
 
 
 def _existing(library: str, origin: str) -> Iterator[Engine]:
-    """A bare name is the dynamic linker's to find; a path must lead to something, and not to vdev itself."""
+    """Whether the library exists: a bare name is the dynamic linker's to find; a path must lead to something other
+    than vdev itself.
+    """
     if os.path.basename(library) == _OWN:
         return
     if library and ("/" not in library or os.path.exists(library)):
@@ -231,6 +249,8 @@ def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
 def _parents_of_folders() -> Iterator[Path]:
     yield switches.cache_dir()
     yield switches.user_temporary_folder()
+    import tempfile  # hardly ever needed
+
     with contextlib.suppress(OSError):
         yield Path(tempfile.mkdtemp(prefix="vdev-"))
 
@@ -244,12 +264,14 @@ def _names_of_folders(engines: tuple[Engine, ...]) -> Iterator[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether `register_engines` of a process that started this one may have made the folder: it is looked at again."""
+    """Whether `register_engines` of a process that started this one may have made the folder: then it is checked
+    again.
+    """
     return re.fullmatch(r"icd-[0-9a-f]{16}(-\d+)?", path.name) is not None
 
 
 def _write_icds(folder: Path, engines: tuple[Engine, ...]) -> bool:
-    """Write these engines' files. False where the folder has any that are not vdev's own."""
+    """Write these engines' files. False if the folder has any that are not vdev's own."""
     contents = {
         f"{number:02}-{_as_name(engine.key)}.icd": os.fsencode(engine.library) + b"\n"
         for number, engine in enumerate(engines)
@@ -264,5 +286,5 @@ def _write_icds(folder: Path, engines: tuple[Engine, ...]) -> bool:
 
 
 def _as_name(key: str) -> str:
-    """Part of a file's name in any locale and on any file system."""
+    """Part of a file's name that works in any locale and on any file system."""
     return re.sub(r"[^\w.+-]", "_", key, flags=re.ASCII)[:_LONGEST_KEY]

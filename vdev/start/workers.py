@@ -19,17 +19,15 @@ from vdev.start import engines
 
 logger = logging.getLogger("vdev.start.workers")
 
-#: Workers on a machine without a GPU where the user asks for nothing else: the fewest that show what a cut
-#: does.
+#: Workers on a machine without a GPU if the user asks for nothing else: the fewest that show what a cut does.
 _DEFAULT_CPU_WORKERS = 2
 
 
 def open_workers(
     specs: Sequence[WorkerSpec], memory: MemoryLimit | None = None
 ) -> list[Callable[[], Backend]]:
-    """Openers of the workers that `specs` ask for, in order. NoWorkers where a device is missing.
-
-    `memory`: what each may use of its device's.
+    """Openers of the workers that `specs` ask for, in order. NoWorkers if a device is missing. `memory`: what each
+    may use of its device's.
     """
     engines.register_engines()
     openers: list[Callable[[], Backend]] = []
@@ -39,7 +37,7 @@ def open_workers(
 
 
 def _limited(opener: Callable[[], Backend], memory: MemoryLimit) -> Callable[[], Backend]:
-    """`opener`, for a worker that says it has less memory, and takes no more."""
+    """`opener`, for a worker that reports less memory, and takes no more."""
 
     def open_worker() -> Backend:
         backend = opener()
@@ -72,6 +70,7 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    cuda_driver.begin_opening(spec.device)
     try:
         names = cuda_driver.device_names()
     except CudaMissing as missing:
@@ -86,6 +85,7 @@ def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    cuda_driver.begin_opening(())
     try:
         return [opener for number in range(len(cuda_driver.device_names())) for opener in _on_gpu(number, 1)]
     except CudaMissing as missing:
@@ -104,13 +104,13 @@ def _on_native(device: NativeDevice, count: int) -> list[Callable[[], Backend]]:
 
 
 def _on_gpu(number: int, count: int) -> list[Callable[[], Backend]]:
-    from vdev.backends.cuda import backend as cuda  # loads the translator: not before there is a GPU
+    from vdev.backends.cuda import backend as cuda  # loads the translator: only if there is a GPU
 
     return [cuda.opener(number, count)] * count
 
 
 def _preferred_cpu() -> NativeDevice | None:
-    """The CPU device that `cpu:N` means: Intel's where there is one, which runs fastest, else the first."""
+    """The CPU device that `cpu:N` means: Intel's if there is one, since it is the fastest, else the first."""
     found = [device for group in native_devices() for device in group if device.is_cpu]
     intel = [device for device in found if "intel" in device.platform.lower()]
     return next(iter(intel or found), None)

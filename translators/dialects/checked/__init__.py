@@ -1,7 +1,8 @@
-"""OpenCL C to OpenCL C that checks itself: every access to memory goes through a function with the access's number.
+"""OpenCL C to OpenCL C that checks itself: every access to memory goes through a function that is told the access's
+number.
 
-Decides what is checked and how the text does it; whoever runs the program reads the findings. Knows no device. It leaves
-what it cannot follow as it is, and says where and why.
+Decides what is checked and how the text does it; whoever runs the program reads the findings. Knows no device.
+Constructs that it cannot follow stay as they are, and it says where and why.
 """
 
 from .barriers import waits

@@ -51,7 +51,7 @@ _NO_TYPE = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DE
 
 
 class Body:
-    """One function being rewritten. `known`: what its parameters' roots are called (see `roots`)."""
+    """One function being rewritten. `known`: the names of its parameters' roots (see `roots`)."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Body:
         self.p = recorder.prefix
         self.roots = Roots(function.cursor, known)
         self.own = frozenset(function.key for function in functions.defined)
-        self._stored_whole: set[int] = set()  #: places of structures that are copied to memory as they are
+        self._stored_whole: set[int] = set()  #: places of structures that are copied to memory unchanged
 
     def rewrite(self) -> None:
         ends = self._wrapped(self.function.cursor)
@@ -80,7 +80,7 @@ class Body:
         self._close(ends)
 
     def _wrapped(self, cursor: Cursor) -> list[Wrap]:
-        """What other modules put around an expression or a statement, before it; `_close` puts the rest behind it."""
+        """What other modules put before an expression or a statement; `_close` puts the rest behind it."""
         found = self.wraps.pop(int(cursor.hash), [])
         for wrap in found:
             wrap.open(self.edits)
@@ -93,7 +93,7 @@ class Body:
     # statements
 
     def _statement(self, cursor: Cursor) -> None:
-        """A statement, or an expression whose value nobody wants."""
+        """A statement, or an expression whose value is not used."""
         ends = self._wrapped(cursor)
         self._bare_statement(cursor)
         self._close(ends)
@@ -118,7 +118,7 @@ class Body:
         elif cursor.kind is CursorKind.DECL_STMT:
             for part in parts:
                 self._declaration(part)
-        elif cursor.kind.is_statement():  # return, goto, break and the like
+        elif cursor.kind.is_statement():  # return, goto, break and similar
             for part in parts:
                 self._expression(part)
         else:
@@ -130,7 +130,7 @@ class Body:
                 self._expression(part)
 
     def _discarded(self, cursor: Cursor) -> None:
-        """An expression statement: what a store replaces can be looked at behind it."""
+        """An expression statement: a check of what a store replaces can come after it."""
         if cursor.kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(cursor) is Joining.ASSIGN:
             target, value = expression_parts(cursor)
             self._copies(target, value)
@@ -145,7 +145,7 @@ class Body:
             self._expression(cursor)
 
     def _copies(self, target: Cursor, value: Cursor) -> None:
-        """A structure that goes from memory to memory is wanted whole, but for its padding."""
+        """A structure that goes from memory to memory is needed whole, except for its padding."""
         if value.type.get_canonical().kind is TypeKind.RECORD and self._space(target) is not None:
             while value.kind in (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR):
                 value = expression_parts(value)[0]
@@ -155,7 +155,9 @@ class Body:
         self.edits.insert(self.recorder.extent(cursor)[1], f", {self.p}after({self.p}c)")
 
     def _calls_own(self, cursor: Cursor) -> bool:
-        """Whether functions of the program's own run, whose stores would be looked at before this one is made."""
+        """Whether functions of the program's own run in between, whose stores would be checked before this one is
+        made.
+        """
         calls = (found for found in clang.walk(cursor) if found.kind is CursorKind.CALL_EXPR)
         return any(c.referenced is not None and self.functions.key(c.referenced) in self.own for c in calls)
 
@@ -322,7 +324,7 @@ class Body:
 
     def _is_checked(self, cursor: Cursor, space: Space) -> bool:
         if cursor.kind is CursorKind.DECL_REF_EXPR:
-            return space is Space.LOCAL  # variables of the program's are where they are
+            return space is Space.LOCAL  # variables of the program's scope stay where they are
         return not (cursor.kind is CursorKind.MEMBER_REF_EXPR and cursor.referenced.is_bitfield())
 
     def _around(
@@ -335,7 +337,8 @@ class Body:
         if type_.kind is TypeKind.RECORD:
             mode |= UNSURE
         if type_.is_volatile_qualified():
-            # In local memory it may still be found to have the same value; elsewhere it is how groups wait for each other.
+            # In local memory the store may still turn out to have the same value; elsewhere groups wait for each
+            # other in this way.
             mode = mode | VOLATILE if space is Space.LOCAL else mode & ~SETTLES | ATOMICALLY | VOLATILE
         self.recorder.saw(type_)
         root = self.roots.of(cursor)
@@ -359,7 +362,7 @@ class Body:
         return before, f"){after}, {part.offset}u, {part.nbytes}u, {site}, {root}, {mode}u))"
 
     def _root_name(self, cursor: Cursor) -> str:
-        """The variable at the bottom of a place, for people."""
+        """The variable at the bottom of a place, for messages."""
         while True:
             if cursor.kind is CursorKind.DECL_REF_EXPR:
                 return str(cursor.spelling)
@@ -370,7 +373,7 @@ class Body:
             cursor = chosen[0]
 
     def _inside(self, cursor: Cursor, use: Use) -> None:
-        """What has to be evaluated to know the place."""
+        """Everything that has to be evaluated to find the place."""
         parts = expression_parts(cursor)
         if cursor.kind is CursorKind.ARRAY_SUBSCRIPT_EXPR:
             self._subscript(cursor, parts, use)
@@ -418,7 +421,8 @@ class Body:
             self._expression(index)
             return
         space = self._space(cursor)
-        # 1: the check of the access that follows sends it elsewhere; 2: nothing is accessed; 0: the first element serves
+        # 1: the check of the access that follows sends it elsewhere; 2: nothing is accessed; 0: the first element is
+        # used
         where = 0 if space is None else 2 if use in (Use.NAMED, Use.NAMED_PART) else 1
         site = self.recorder.site(
             cursor,
@@ -465,7 +469,7 @@ class Body:
             self._expression(argument)
 
     def _pixels(self, cursor: Cursor, call: images.Pixels, arguments: list[Cursor]) -> None:
-        """A pixel is looked at where its coordinates are known."""
+        """A pixel is checked if its coordinates are known."""
         image, place = arguments[0], arguments[call.place]
         p, text = self.p, self.recorder.text(image)
         site = self.recorder.site(
@@ -518,7 +522,7 @@ class Body:
         return space
 
     def _pointer(self, cursor: Cursor, call: Call, pointer: Cursor) -> None:
-        """The pointer that a built-in function accesses memory through."""
+        """The pointer through which a built-in function accesses memory."""
         pointee, space = (
             pointer.type.get_canonical().get_pointee().get_canonical(),
             self._pointee_space(pointer),
@@ -545,7 +549,7 @@ class Body:
         self.edits.insert(stop, f"), {first}, {nbytes}u, {site}, {self.roots.of(pointer)}, {mode}u)")
 
     def _offset(self, offset: Cursor, pointer: Cursor) -> None:
-        """Vectors are counted from the pointer: the function gets a pointer to the one that is meant."""
+        """Vectors are counted from the pointer: the function gets a pointer to the right one."""
         raw, space = self.recorder.unevaluated(pointer), self._pointee_space(pointer)
         start, stop = self.recorder.extent(offset)
         self.edits.insert(start, f"0, ({_pointer_type(raw)}){self.p}{CHECKS[space]}v({self.p}c, (long)(")
@@ -553,7 +557,7 @@ class Body:
         self.edits.insert(stop, ")")
 
     def _copied(self, cursor: Cursor, call: Call, arguments: list[Cursor]) -> None:
-        """How many elements a copy by the whole group moves; none where it would leave its memory."""
+        """How many elements a copy by the whole group moves; none if it would leave its memory."""
         target, source, count = arguments[:3]
         step = None if call.step is None else arguments[call.step]
         if not all(is_plain(argument) for argument in (target, source, *([] if step is None else [step]))):
@@ -583,5 +587,5 @@ class Body:
 
 
 def _pointer_type(raw: str) -> str:
-    """The type of a pointer's text, or what an array's becomes (C99 6.3.2.1)."""
+    """The type of a pointer as text, or what an array's type becomes (C99 6.3.2.1)."""
     return f"__typeof__(&({raw})[0])"

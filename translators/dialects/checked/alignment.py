@@ -1,8 +1,8 @@
 """Accesses through pointers that were cast to a type with a greater alignment (C99 6.3.2.3p7).
 
 Decides whether a program has such casts at all: without them every pointer is as aligned as its type, and nothing is
-looked at. A misaligned pointer is rounded down to an address that may be used; otherwise vector instructions would
-stop the process.
+checked. A misaligned pointer is rounded down to an address that may be used; otherwise vector instructions would stop
+the process.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _UNASKED = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.VOID, TypeKind.FUNCTI
 def look(
     functions: Functions, recorder: Recorder, put: Callable[[Cursor, Wrap], None], *, fast: bool
 ) -> bool:
-    """Plan the checks of a program; whether there are any. A fast form looks at each place by itself, which will do where the
-    members of structures need the alignment of the whole.
+    """Plan the checks of a program; whether there are any.
+
+    A fast form checks each place separately, which is enough if the members of structures need the alignment of the
+    whole.
     """
     cursors = [(function, cursor) for function in functions.defined for cursor in clang.walk(function.cursor)]
     raised = [cursor for _, cursor in cursors if _raised(cursor)]
@@ -51,7 +53,7 @@ def look(
 
 
 def _tells_by_parts(cast: Cursor) -> bool:
-    """Whether each part of what a pointer leads to is misaligned where the whole is."""
+    """Whether a misaligned whole also has its parts misaligned, for everything that a pointer leads to."""
     pointee = clang.pointee(cast.type)
     if pointee is None or pointee.get_canonical().kind is not TypeKind.RECORD:
         return True
@@ -59,7 +61,7 @@ def _tells_by_parts(cast: Cursor) -> bool:
 
 
 def _alignment(pointer: Cursor) -> int:
-    """Of what a pointer points to; 0 where that is not known."""
+    """The alignment of what a pointer points to; 0 if that is not known."""
     pointee = clang.pointee(pointer.type)
     if pointee is None or pointee.get_canonical().kind in _UNASKED:
         return 0
@@ -67,7 +69,7 @@ def _alignment(pointer: Cursor) -> int:
 
 
 def _raised(cursor: Cursor) -> int:
-    """The alignment that a cast claims, where the operand's type has less."""
+    """The alignment that a cast claims, if the operand's type has less."""
     parts = expression_parts(cursor) if cursor.kind is CursorKind.CSTYLE_CAST_EXPR else []
     if not parts or not is_pointer(cursor):
         return 0
@@ -76,7 +78,7 @@ def _raised(cursor: Cursor) -> int:
 
 
 def _through(cursor: Cursor) -> Cursor | None:
-    """The pointer that a place is found through."""
+    """The pointer through which a place is found."""
     parts = expression_parts(cursor)
     if cursor.kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(cursor) is Placed.DEREFERENCE:
         return parts[0]

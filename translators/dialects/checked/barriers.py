@@ -25,12 +25,13 @@ from .roots import expression_parts
 from .sites import Recorder
 from .uniform import LOOPS, Uniform, condition, semicolons
 
-#: Fields of a work-item's context, and when it is silent: behind a barrier that it has missed nothing is what it should be.
+#: Fields of a work-item's context, and the state in which it reports nothing: after a missed barrier nothing is as it
+#: should be.
 FIELDS = "volatile __local uint *votes; uint base, parted, parted_site, parted_other, turn, escape, met[2]; uchar lost;"
 QUIET = "(kind != P_BARRIER && (c)->votes[12])"
 #: 32-bit words of local memory that votes need.
 VOTE_WORDS = 13
-#: Levels of a function: what it calls counts on from there.
+#: Levels of a function: the functions that it calls count on from there.
 _LEVELS = 64
 #: Levels of conditional expressions, above those of statements.
 _EXPRESSIONS = 40
@@ -46,8 +47,10 @@ _ESCAPES = {
 
 
 def waits(program: ParsedProgram) -> bool:
-    """Whether work-items of a group may have to wait for each other in the checked program: there are barriers or functions of
-    the whole group, or local memory, whose shadow is cleared before anybody uses it.
+    """Whether work-items of a group may have to wait for each other in the checked program.
+
+    They may if there are barriers or functions of the whole group, or local memory, whose shadow is cleared before
+    anybody uses it.
     """
     if any(arg.kind is ArgKind.LOCAL for kernel in program.kernels.values() for arg in kernel.args):
         return True
@@ -83,8 +86,8 @@ class Wrap:
 
 @dataclass
 class _Around:
-    """What stands around a statement. `planned`: label of the innermost one that votes; `inside`: whether that is within
-    the innermost loop (or loop or switch) too.
+    """What is around a statement. `planned`: label of the innermost statement that votes; `inside`: whether that is
+    also within the innermost loop (or loop or switch).
     """
 
     level: int
@@ -98,7 +101,7 @@ class _Around:
 
 @dataclass
 class _Plans:
-    """What of one function votes, by the cursors' numbers."""
+    """Which statements of one function vote, by the cursors' numbers."""
 
     planned: set[int] = field(default_factory=set)
     targeted: set[int] = field(default_factory=set)
@@ -106,8 +109,8 @@ class _Plans:
 
 
 class Meetings:
-    """The barriers of one program. `wraps`: by cursor, what is put around it. `fast`: nobody votes, and functions in which
-    somebody would have no fast form.
+    """The barriers of one program. `wraps`: by cursor, what is put around it. `fast`: nobody votes, and functions in
+    which somebody would have to have no fast form.
     """
 
     def __init__(self, functions: Functions, recorder: Recorder, edits: Edits, *, fast: bool = False) -> None:
@@ -136,10 +139,10 @@ class Meetings:
 
     @property
     def careful(self) -> bool:
-        """Whether any group may part before a barrier, as far as the text tells."""
+        """Whether any group may diverge before a barrier, as far as the text shows."""
         return any(plans.planned or plans.leaps for plans in self._plans.values())
 
-    # which functions and statements hold barriers
+    # which functions and statements contain barriers
 
     def _meeting_functions(self) -> set[int]:
         calls = {
@@ -159,7 +162,7 @@ class Meetings:
         return key in own or (_MEETS.fullmatch(str(call.spelling)) is not None)
 
     def _meets(self, cursor: Cursor) -> bool:
-        """Whether a barrier, or a return before one, is within."""
+        """Whether it contains a barrier, or a return before one."""
         return any(int(found.hash) in self._important for found in clang.walk(cursor))
 
     # which statements vote
@@ -195,7 +198,7 @@ class Meetings:
         return self._has(cursor, CursorKind.GOTO_STMT, ())
 
     def _choose(self, cursor: Cursor, plans: _Plans, loop: Cursor | None, target: Cursor | None) -> None:
-        """`loop`: the innermost around it, `target`: what a break would leave."""
+        """`loop`: the innermost loop around it, `target`: what a break would leave."""
         inner_loop = cursor if cursor.kind in LOOPS else loop
         inner_target = cursor if cursor.kind in LOOPS or cursor.kind is CursorKind.SWITCH_STMT else target
         for child in clang.children(cursor):
@@ -215,7 +218,7 @@ class Meetings:
         return self._meets(cursor) or any(map(self._meets, self._left(cursor, loop, target)))
 
     def _left(self, cursor: Cursor, loop: Cursor | None, target: Cursor | None) -> list[Cursor]:
-        """The loops and switches that some statement within leaves or goes on with."""
+        """The loops and switches that some statement inside leaves or continues."""
         found = [] if cursor.kind in LOOPS else self._continues(cursor, loop)
         own = cursor.kind in LOOPS or cursor.kind is CursorKind.SWITCH_STMT
         if (
@@ -230,7 +233,7 @@ class Meetings:
         return [loop] if loop is not None and self._has(cursor, CursorKind.CONTINUE_STMT, LOOPS) else []
 
     def _has(self, cursor: Cursor, kind: CursorKind, within: tuple[CursorKind, ...]) -> bool:
-        """Whether a statement of the kind is below, not within others of its own."""
+        """Whether there is a statement of that kind below, other than in loops or switches of its own."""
         return any(
             child.kind is kind or (child.kind not in within and self._has(child, kind, within))
             for child in clang.children(cursor)
@@ -245,7 +248,7 @@ class Meetings:
     # what the text becomes
 
     def put(self, cursor: Cursor, wrap: Wrap) -> None:
-        """Put a text around a cursor, within what is put there already."""
+        """Put a text around a cursor, inside what has been put there before."""
         self.wraps.setdefault(int(cursor.hash), []).append(wrap)
 
     def _emit(self, function: Function) -> None:
@@ -289,7 +292,7 @@ class Meetings:
         return f"{self._p}end_{self._labels}"
 
     def _guard(self, function: Function, call: Cursor) -> None:
-        """A barrier is executed where the whole group is."""
+        """A barrier is executed only if the whole group has reached it."""
         name = str(call.spelling)
         start, stop = self._recorder.extent(call)
         site = self._recorder.site(call, "barrier", function.name, name=name)
@@ -315,7 +318,7 @@ class Meetings:
 
     @staticmethod
     def _unplanned(around: _Around, *, loop: bool) -> _Around:
-        """Within a loop or switch that all leave together: its own breaks are what they were."""
+        """Inside a loop or switch that all leave together: its own breaks stay as they are."""
         inside = around.continues_inside and not loop
         continues = around.level if loop else around.continues
         return _Around(around.level, around.label, around.returns, around.level, continues, False, inside)
@@ -340,7 +343,7 @@ class Meetings:
             self.put(cursor, Wrap(start, f"{{ {leave} }}", end, "", end - start))
 
     def _planned(self, function: Function, cursor: Cursor, around: _Around) -> _Around:
-        """A statement that votes on its condition, and behind which the group meets again. What is within it."""
+        """A statement that votes on its condition, and after which the group meets again; what is inside it."""
         p, kind = self._p, cursor.kind
         level, label = around.level + 2, self._label()
         asked = condition(cursor)
@@ -375,7 +378,7 @@ class Meetings:
         self.put(asked, Wrap(start, f"{head}!!(", stop, f"), {tail}"))
 
     def _end(self, cursor: Cursor, stop: int) -> int:
-        """Behind a statement, with the semicolon that clang does not count."""
+        """The end of a statement, with the semicolon that clang does not count."""
         text = self._functions.text
         if text[stop - 1 : stop] in (b"}", b";"):
             return stop
@@ -383,7 +386,7 @@ class Meetings:
         return following + 1 if text[following : following + 1] == b";" else stop
 
     def _behind(self, cursor: Cursor, around: _Around, level: int) -> str:
-        """The meeting behind a statement, and whoever has to leave further out does."""
+        """The meeting after a statement; those that have to leave an outer one then do so."""
         p = self._p
         found = [f"{p}join({p}c, {level}, {around.returns}, {around.breaks}, {around.continues});"]
         own = cursor.kind in LOOPS or cursor.kind is CursorKind.SWITCH_STMT
@@ -399,7 +402,7 @@ class Meetings:
         return " ".join(found)
 
     def _expression(self, function: Function, cursor: Cursor, around: _Around) -> None:
-        """`a ? b : c`, `a && b` with a barrier in what not all evaluate."""
+        """`a ? b : c`, `a && b` with a barrier in an operand that not all evaluate."""
         p, level = self._p, _EXPRESSIONS + around.level
         asked = expression_parts(cursor)[0]
         site = self._recorder.site(asked, "condition", function.name)

@@ -21,10 +21,10 @@ _VECTOR = re.compile(r"v(load|store)(a?_half)?(\d*)(?:_rt[ezpn])?")
 _ATOMIC = re.compile(r"(atomic|atom)_\w+")
 _FENCES = ("mem_fence", "read_mem_fence", "write_mem_fence", "atomic_work_item_fence")
 _BARRIERS = ("barrier", "work_group_barrier")
-#: Functions that leave a second result behind a pointer, and where it stands.
+#: Functions that write a second result through a pointer, and the pointer's place among their arguments.
 _RESULTS = {"fract": 1, "modf": 1, "sincos": 1, "frexp": 1, "lgamma_r": 1, "remquo": 2}
 _COPIES = {"async_work_group_copy": None, "async_work_group_strided_copy": 3}
-#: What other work-items of the group have done is seen behind these.
+#: After these, the effects of the group's other work-items are visible.
 _MEETINGS = ("sub_group_barrier",)
 _RELAXED = "memory_order_relaxed"
 
@@ -49,7 +49,7 @@ class Call:
 
 
 def classify(name: str, arguments: Sequence[Cursor], texts: Sequence[str], *, wanted: bool) -> Call | None:
-    """What the built-in function does; None for one of values alone. `wanted`: whether its result is."""
+    """What the built-in function does; None if it only computes values. `wanted`: whether its result is used."""
     if match := _VECTOR.fullmatch(name):
         return _vector(match, len(arguments))
     if name in _BARRIERS or name in _FENCES:
@@ -93,7 +93,7 @@ def _atomic(name: str, texts: Sequence[str], wanted: bool) -> Call:
         orders = explicit and not any(_RELAXED in text for text in texts)
         effect = "P_c->atomics = 1" + (", P_c->ordered = 1" if orders else "")
     stores = name.startswith(("atomic_store", "atomic_init", "atomic_flag_clear"))
-    # What is exchanged for a value that nobody wants is stored.
+    # An exchange whose result is not used is a store.
     stores = stores or (not wanted and name.startswith(("atomic_xchg", "atom_xchg", "atomic_exchange")))
     reads = 0 if stores else READS
     writes = WRITES if not name.startswith("atomic_load") else 0
@@ -101,7 +101,7 @@ def _atomic(name: str, texts: Sequence[str], wanted: bool) -> Call:
 
 
 def is_plain(cursor: Cursor) -> bool:
-    """Whether an expression may be evaluated twice: no stores, and no calls but of work-item functions."""
+    """Whether an expression may be evaluated twice: it has no stores, and calls only work-item functions."""
     return not any(_has_effect(found) for found in clang.walk(cursor))
 
 

@@ -1,6 +1,6 @@
 """Asynchronous copies that nobody waits for.
 
-Decides whether a program has any, and which of them cannot be followed by a wait: what a copy writes is in flight
+Decides whether a program has any, and which of them cannot be matched with a wait: what a copy writes is in flight
 until the group has waited for it (OpenCL C 6.15.11), and earlier accesses to it are reported.
 `include/checked/copies.cl` keeps track of them.
 """
@@ -18,7 +18,7 @@ from .barriers import Wrap
 from .sites import Recorder
 
 _COPY = re.compile(r"async_work_group_(?:strided_)?copy")
-#: Copies of a group that are in flight at once, at most; others are taken to have landed.
+#: The most copies of a group that are tracked at a time; others are assumed to have arrived.
 _FLIGHTS = 16
 FIELDS = f"ulong flying[{2 * _FLIGHTS}]; uint nflying;"
 MACROS = (
@@ -33,7 +33,7 @@ NO_MACROS = (
 
 
 def look(functions: Functions, recorder: Recorder, put: Callable[[clang.Cursor, Wrap], None]) -> bool:
-    """Whether the program copies asynchronously. Where it never waits, every copy says so."""
+    """Whether the program copies asynchronously. If it never waits, every copy is reported."""
     found = [
         (function, cursor)
         for function in functions.defined

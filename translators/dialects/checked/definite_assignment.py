@@ -16,12 +16,12 @@ from .uniform import LOOPS, condition
 
 THROUGH = (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR)
 
-#: Variables surely written; None where no path comes.
+#: Variables that are certainly written; None on unreachable paths.
 State = frozenset[int] | None
 
 
 def _joined(states: Iterable[State]) -> State:
-    """What is surely written where paths meet."""
+    """What is certainly written where paths meet."""
     found: State = None
     for state in states:
         found = state if found is None else found if state is None else found & state
@@ -32,7 +32,7 @@ class Paths:
     """The paths through a function: `unsure` has the variables that some path may use unwritten."""
 
     def __init__(self, variables: dict[int, Cursor], needs: Callable[[Cursor, int], bool]) -> None:
-        """`needs`: whether a call needs the value of its argument of that number."""
+        """`needs`: tells whether a call needs the value of its argument of that number."""
         self._variables = variables
         self._needs = needs
         self.unsure: set[int] = set()
@@ -182,7 +182,7 @@ class Paths:
 
 
 class PathsWithin(Paths):
-    """The same for the parameters of a function that is called: a component that is written stands for all of them."""
+    """The same for the parameters of a function that is called: writing one component counts as writing all of them."""
 
     def _assigned(self, place: Cursor, state: State) -> State:
         base = place
@@ -220,7 +220,7 @@ def variable_of(cursor: Cursor) -> int | None:
 
 
 def _whole_array(place: Cursor, bounds: dict[int, int]) -> set[int]:
-    """The array of which a place is every element, as its indices count."""
+    """The array of which a place is every element in turn, as its indices count."""
     seen: set[int] = set()
     while place.kind is CursorKind.ARRAY_SUBSCRIPT_EXPR:
         base, index = expression_parts(place)

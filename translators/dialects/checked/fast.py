@@ -1,8 +1,7 @@
 """Function bodies that say only whether something may be wrong, in a form that engines vectorise.
 
-Decides how an access is written so that it does nothing where it must not happen, and which functions cannot be
-written like that: they are checked precisely from the start. What is checked, and where, is the same walk's decision
-(`accesses`).
+Decides how an access is written so that it does nothing if it must not happen, and which functions cannot be written
+like that: they are checked precisely from the start. The shared walk (`accesses`) decides what is checked, and where.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _RESULTS = "the result of an atomic function decides"
 
 
 def value_name(type_: Type) -> str | None:
-    """OpenCL C's name of a scalar or vector type; None for others."""
+    """OpenCL C's name of a scalar or vector type; None for other types."""
     canonical = type_.get_canonical()
     if canonical.kind in VECTORS:
         element = value_name(canonical.element_type)
@@ -68,13 +67,13 @@ class FastBody(Body):
             self.edits.insert(function.stop - 1, f" {p}end({p}c); ")
 
     def _refuse_casts(self) -> None:
-        """A caller takes a pointer to const as one that is read through."""
+        """Refuse casts that drop `const`: a caller takes a pointer to const for one that is only read."""
         for index, parameter in enumerate(self.function.cursor.get_arguments()):
             if f"{self.p}r{index}" in self.writes and is_pointer(parameter) and _is_const(parameter):
                 self.refuse("memory is written through a pointer to const")
 
     def refuse(self, reason: str) -> None:
-        """Neither this function nor what calls it has a fast form."""
+        """Neither this function nor its callers have a fast form."""
         self.recorder.precise_only.setdefault(self.function.key, reason)
 
     def _statement(self, cursor: Cursor) -> None:
@@ -87,10 +86,10 @@ class FastBody(Body):
             super()._discarded(cursor)
 
     def _after(self, cursor: Cursor) -> None:
-        """Nothing is looked at behind a store."""
+        """Nothing is checked after a store."""
 
     def _stored(self, cursor: Cursor) -> bool:
-        """A store whose value nobody wants happens or does not, as a statement of its own."""
+        """A store whose value is not used either happens or does not, as a statement of its own."""
         if cursor.kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(cursor) is Joining.ASSIGN:
             use = Use.WRITE
         elif cursor.kind is CursorKind.COMPOUND_ASSIGNMENT_OPERATOR:
@@ -138,7 +137,7 @@ class FastBody(Body):
         return True
 
     def _plain(self, target: Cursor) -> Space | None:
-        """The space of a scalar or vector that is accessed by its name in the text as it is."""
+        """The address space of a scalar or vector that the text accesses directly by its name."""
         named = target.kind in (
             CursorKind.ARRAY_SUBSCRIPT_EXPR,
             CursorKind.MEMBER_REF_EXPR,
@@ -165,7 +164,7 @@ class FastBody(Body):
         return f"(*{head}", f"); {test} ? {p}q : {other}; }}))"
 
     def _tested(self, cursor: Cursor, space: Space, use: Use, part: Part, flags: int) -> tuple[str, str]:
-        """A statement expression's beginning, up to the place, and the test whether the access may happen."""
+        """The beginning of a statement expression, up to the place, and the test whether the access may happen."""
         type_ = cursor.type.get_canonical()
         record = type_.kind is TypeKind.RECORD
         runs = wanted_runs(type_) if record and use is Use.READ and space is not Space.CONSTANT else []
@@ -215,7 +214,7 @@ class FastBody(Body):
             (self.writes if mode & WRITES else self.reads).add(root)
 
     def _is_indexed(self, cursor: Cursor) -> bool:
-        """Whether a place is a variable, or within one by tested indices and members alone."""
+        """Whether a place is a variable, or part of one selected only by tested indices and members."""
         while cursor.kind is not CursorKind.DECL_REF_EXPR:
             parts = expression_parts(cursor)
             if not parts or (cursor.kind is CursorKind.MEMBER_REF_EXPR and is_pointer(parts[0])):

@@ -30,7 +30,7 @@ PRECISE = (
 FAST = (
     "#define P_PIXEL_AT(c, p, off, size, site, root, mode) ((void)P_try_g(c, p, off, size, root, mode, 1))\n"
 )
-#: Shadow of images is no finer: of smaller pixels several are in one granule, and only their coordinates are checked.
+#: The shadow of images is no finer: several smaller pixels share a granule, and only their coordinates are checked.
 GRANULE = 4
 
 
@@ -54,8 +54,9 @@ class Pixels:
         return 2 if self.sampled else 1
 
     def coordinates(self, p: str, image: str, sampler: str) -> str:
-        """Four whole numbers from `{p}at`, which has the argument's value. Layers are taken to the nearest one where a
-        sampler reads."""
+        """Four whole numbers from `{p}at`, which holds the argument's value. If a sampler reads, layers are rounded
+        to the nearest.
+        """
         names = ["x"] if self.dims == 1 and not self.layered else [f"{p}at.{name}" for name in "xyz"]
         names = [f"{p}at"] if names == ["x"] else names
         sizes = ("width", "height", "depth")
@@ -72,7 +73,7 @@ class Pixels:
 
 
 def classify(name: str) -> Pixels | None:
-    """What a call of a function of this name touches; None for functions that are not of images' pixels."""
+    """What a call of a function with this name touches; None if it does not access pixels."""
     match = _CALL.fullmatch(name)
     if match is None:
         return None
@@ -82,7 +83,9 @@ def classify(name: str) -> Pixels | None:
 
 
 def leave(functions: Functions) -> bool:
-    """Forget the functions that images are lowered to, which are no part of the user's text; whether there are any."""
+    """Leave out the functions that images are lowered to, which are not part of the user's text; whether there are
+    any.
+    """
     own = [f for f in functions.defined if not _is_generated(f)]
     found = len(own) < len(functions.defined)
     generated = frozenset(f.name for f in functions.defined if _is_generated(f))
@@ -96,7 +99,7 @@ def _is_generated(function: Function) -> bool:
 
 
 def root_of(image: Cursor, function: Cursor, known: dict[int, str]) -> str:
-    """The root of an image that a kernel has as an argument: its pointer has the image's name at its end."""
+    """The root of an image that is an argument of the kernel: the pointer's name ends with the image's."""
     while image.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR):
         parts = list(image.get_children())
         if len(parts) != 1:

@@ -26,7 +26,9 @@ _Starts = frozenset[int]
 
 @dataclass(frozen=True)
 class Touch:
-    """An access, or a call that may make it. `offset`: of its text; `root`: the array's number in the kernel."""
+    """An access, or a call that may make it. `offset`: its place in the text; `root`: the array's number in the
+    kernel.
+    """
 
     offset: int
     root: int
@@ -48,7 +50,7 @@ class _Walk:
         self.loops: list[_Loop] = []
 
     def statement(self, cursor: Cursor, starts: _Starts) -> _Starts:
-        """The intervals that may be open behind a statement, from those open before it."""
+        """The intervals that may be open after a statement, given those open before it."""
         kind, parts = cursor.kind, list(cursor.get_children())
         if kind is CursorKind.COMPOUND_STMT:
             for part in parts:
@@ -72,7 +74,7 @@ class _Walk:
         return frozenset()
 
     def loop(self, parts: list[Cursor], starts: _Starts) -> _Starts:
-        """Until nothing new comes round: its parts in any order, as often as wanted."""
+        """Repeated until nothing new appears: its parts in any order, any number of times."""
         loop = _Loop()
         self.loops.append(loop)
         found = starts
@@ -107,7 +109,7 @@ def _ends_interval(call: Cursor) -> bool:
 
 
 def mixed_roots(body: Cursor, touches: list[Touch]) -> set[int]:
-    """Roots with an interval in which they are both read and written. `body`: of the kernel."""
+    """Roots that are both read and written in the same interval. `body`: of the kernel."""
     if any(found.kind in _UNSHAPED for found in clang.walk(body)):
         return {touch.root for touch in touches}
     walk = _Walk(touches)

@@ -17,14 +17,16 @@ from ...frontend import clang
 from ...frontend.edits import Function
 from ...frontend.kernels import Untranslatable
 
-#: Levels of jumps in a function, behind those of its statements and expressions.
+#: Levels of jumps in a function, after those of its statements and expressions.
 FIRST_LEVEL, MOST = 56, 8
 _WAYS_OUT = (CursorKind.RETURN_STMT, CursorKind.GOTO_STMT)
 
 
 @dataclass(frozen=True)
 class Leap:
-    """A condition under which some jump. `meets_at`: the byte behind which all of the group are together again."""
+    """A condition under which some work-items jump. `meets_at`: the byte after which the whole group is together
+    again.
+    """
 
     branch: Cursor
     level: int
@@ -32,8 +34,8 @@ class Leap:
 
 
 def look(function: Function, text: bytes, calls: Sequence[Cursor], branches: Sequence[Cursor]) -> list[Leap]:
-    """`calls`: what all of a group have to come to; `branches`: statements with a `goto` that some may come to and others
-    not. Raises Untranslatable.
+    """`calls`: calls that the whole group must reach; `branches`: statements with a `goto` that some may reach and
+    others not. Raises Untranslatable.
     """
     cursors = list(clang.walk(function.cursor))
     labels = {str(c.spelling): c for c in cursors if c.kind is CursorKind.LABEL_STMT}
@@ -73,7 +75,7 @@ def _passes(branch: Cursor, label: Cursor, calls: Sequence[Cursor]) -> bool:
 def _meeting(
     function: Function, text: bytes, cursors: Sequence[Cursor], branch: Cursor, label: Cursor
 ) -> int | None:
-    """Where all come, whether they have jumped or not; None where some may leave before."""
+    """Where all work-items arrive, whether they have jumped or not; None if some may leave before."""
     begin, end = clang.extent_of(branch)
     at = clang.extent_of(label)[0]
     ahead = at >= end

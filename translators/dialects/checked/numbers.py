@@ -1,7 +1,8 @@
-"""Numbers that leave their type: conversions out of range, signed overflow, NaN and infinity from finite operands.
+"""Values that do not fit their type: conversions out of range, signed overflow, NaN and infinity from finite
+operands.
 
-Decides which expressions are checked, and writes the functions that check them, one for each type. A constant that fits is
-left alone.
+Decides which expressions are checked, and writes the functions that check them, one for each type. A constant that
+fits is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .roots import expression_parts
 from .sites import Recorder, integer_name
 
 CONVERSION, OVERFLOW, NON_FINITE = "conversion-out-of-range", "signed-overflow", "non-finite"
-#: What is looked at only where it is asked for: correct programs wrap and use infinities on purpose.
+#: Checked only on request: correct programs wrap and use infinities on purpose.
 ON_REQUEST = frozenset({OVERFLOW, NON_FINITE})
 
 _FLOATS = {TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double"}
@@ -34,13 +35,14 @@ _CASTS = (CursorKind.CSTYLE_CAST_EXPR, CursorKind.UNEXPOSED_EXPR)
 _OPERATIONS = {Binary.ADD: "+", Binary.SUBTRACT: "-", Binary.MULTIPLY: "*", Binary.DIVIDE: "/"}
 _NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem"}
 _UNASKED = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT)
-#: Functions of floating-point values whose result may be none for values that are.
+#: Floating-point functions that can give a result that is not finite from operands that are.
 _MATH = re.compile(
     r"(?:native_|half_)?(?:sqrt|rsqrt|exp|exp2|exp10|log|log2|log10|powr|divide|recip|tan)|pow|pown|rootn|expm1|log1p|logb|"
     r"acos|asin|acosh|atanh|acospi|asinpi|cosh|sinh|tgamma|lgamma|fmod|remainder|hypot|ldexp|fma|mad|tanpi|normalize|"
     r"length|distance|dot|cross"
 )
-#: Signed operands a and b and what wraps around, r; vectors as well. Where the quotient is none the divisor becomes 1.
+#: Signed operands a and b, and r, the result with wrap-around; also for vectors. If the quotient does not exist, the
+#: divisor becomes 1.
 _OVERFLOWS = {
     "+": "((a ^ r) & (b ^ r)) < 0",
     "-": "((a ^ b) & (a ^ r)) < 0",
@@ -51,7 +53,7 @@ _SIGNED = re.compile(r"(int|long)(\d*)")
 
 
 def float_name(type_: Type) -> str | None:
-    """`float`, `double4` and the like; None for what is no floating-point type."""
+    """`float`, `double4` and so on; None for a type that is not floating point."""
     canonical = type_.get_canonical()
     if canonical.kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
         element = _FLOATS.get(canonical.element_type.get_canonical().kind)
@@ -61,7 +63,9 @@ def float_name(type_: Type) -> str | None:
 
 @dataclass
 class Numbers:
-    """The numbers of one program. `kinds`: those on request that are asked for. `put`: takes what is put around a cursor."""
+    """The numeric checks of one program. `kinds`: those on request that were requested. `put`: takes what is put
+    around a cursor.
+    """
 
     functions: Functions
     recorder: Recorder
@@ -79,7 +83,7 @@ class Numbers:
                 self._look(function, cursor)
 
     def definitions(self) -> str:
-        """The functions that look, by the types that they are for."""
+        """The checking functions, by the types that they are for."""
         return "".join(text for _, text in sorted(self._definitions.items()))
 
     def _look(self, function: Function, cursor: Cursor) -> None:
@@ -125,7 +129,7 @@ class Numbers:
         name = f"P_to_{element}_{source}"
         scalar = source.rstrip("0123456789")
         suffix = "f" if scalar == "float" else ""
-        # One below the least is no float where the type is wide: then the least is the bound.
+        # In a wide type, one below the least value is not a float: then the least value is the bound.
         exact = bits < (24 if scalar == "float" else 53) or low == 0
         below = f"> {low - 1}.0{suffix}" if exact else f">= {low}.0{suffix}"
         test = f"v {below} && v < {high + 1}.0{suffix}"
@@ -155,7 +159,7 @@ class Numbers:
         self._joined(cursor, parts, f"{name}({self.recorder.prefix}c, (", f"), {site})")
 
     def _operation(self, type_: Type, operation: str) -> str | None:
-        """The function for an operator of a type, where it is looked at."""
+        """The function for an operator of a type, if it is checked."""
         integer, floating = integer_name(type_), float_name(type_)
         match = _SIGNED.fullmatch(integer or "")
         if integer and match and OVERFLOW in self.kinds and operation in _OVERFLOWS:
@@ -176,7 +180,7 @@ class Numbers:
         return f"{self.recorder.prefix}{name}"
 
     def _divided(self, function: Function, cursor: Cursor, parts: list[Cursor]) -> bool:
-        """The least integer divided by -1, which stops a process: it is kept from that whatever is asked for."""
+        """The least integer divided by -1, which stops a process: this is prevented whatever was requested."""
         integer = integer_name(cursor.type)
         match = _SIGNED.fullmatch(integer or "")
         if integer is None or match is None or clang.evaluate(parts[1]) not in (None, -1):
@@ -200,7 +204,7 @@ class Numbers:
         self._define(f"by_{integer}", head, body)
 
     def _stepped(self, function: Function, cursor: Cursor, target: Cursor) -> None:
-        """`x++` and the like of a variable."""
+        """`x++` and so on, for a variable."""
         private = target.kind is CursorKind.DECL_REF_EXPR and clang.address_space(target.type) in OWN
         operation = _STEPS[clang.unary_operator(cursor)]  # type: ignore[index]
         name = self._operation(cursor.type, operation) if private and integer_name(target.type) else None
@@ -212,7 +216,7 @@ class Numbers:
         self.put(cursor, Wrap(start, f"((void){name}({p}c, {target.spelling}, 1, {site}), ", stop, ")"))
 
     def _joined(self, cursor: Cursor, parts: list[Cursor], head: str, tail: str) -> None:
-        """Operands or arguments become those of a function of ours; what stands between them goes."""
+        """Operands or arguments become those of a function of ours; the text between them is removed."""
         start, stop = self.recorder.extent(cursor)
         bounds = [self.recorder.extent(part) for part in parts]
         self.put(cursor, Wrap(start, head, bounds[-1][1], tail, bounds[0][0] - start))
@@ -222,7 +226,7 @@ class Numbers:
             self.edits.replace(bounds[-1][1], stop, "")
 
     def _compound(self, function: Function, cursor: Cursor, parts: list[Cursor]) -> None:
-        """`x += y` of a variable: y is looked at, beside what x holds."""
+        """`x += y` for a variable: y is checked together with the value of x."""
         target, value = parts
         operation = clang.binary_operator(cursor)
         if operation in _DIVISIONS and self._compound_division(function, parts):
@@ -241,7 +245,7 @@ class Numbers:
         self.put(value, Wrap(start, f"({{ {type_} {p}by = (", stop, f"); (void){look}; {p}by; }})"))
 
     def _compound_division(self, function: Function, parts: list[Cursor]) -> bool:
-        """`x /= y` of a variable."""
+        """`x /= y` for a variable."""
         target, value = parts
         integer = integer_name(target.type)
         match = _SIGNED.fullmatch(integer or "")

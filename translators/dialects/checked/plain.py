@@ -1,4 +1,4 @@
-"""A checked program as plain values and back, for whoever keeps it.
+"""A checked program as plain values and back, so that it can be stored.
 
 Decides only the form: lists and numbers, in the order of the classes' fields.
 """
@@ -25,7 +25,9 @@ def plain_checked(program: CheckedProgram) -> dict[str, Any]:
 
 
 def checked_of_plain(plain: Mapping[str, Any]) -> CheckedProgram:
-    """The program that `plain_checked` was given. Raises TypeError, KeyError or ValueError for anything else."""
+    """The program from which `plain_checked` made these values. Raises TypeError, KeyError or ValueError for anything
+    else.
+    """
     kernels = [_kernel(each) for each in plain["kernels"]]
     own: dict[str, Any] = {
         "options": tuple(plain["options"]),

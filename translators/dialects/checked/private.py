@@ -1,9 +1,9 @@
 """Private variables that are used before they are written.
 
-Decides which variables are surely written before each use, by the paths through a function; only the others get shadow
-memory of their own (`include/checked/private.cl`). A copy to another variable does not count as a use: the copy is as
-uninitialised as its source, be that a variable or an address in local or global memory, and a value that is read and never
-used is not reported. A function that is given a variable's address may have written it.
+Decides which variables are certainly written before each use, by the paths through a function; only the others get
+shadow memory of their own (`include/checked/private.cl`). A copy to another variable does not count as a use: the
+copy is as uninitialised as its source, whether that is a variable or an address in local or global memory, and a
+value that is read and never used is not reported. A function that is given a variable's address may have written it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCALARS = (
     TypeKind.LONG, TypeKind.ULONG, TypeKind.HALF, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.BOOL, TypeKind.ENUM,
 )  # fmt: skip
 _SWIZZLE = re.compile(r"\s*\.\s*(\w+)\s*")
-#: Bytes of a variable, beyond which it has no shadow.
+#: Variables with more bytes than this have no shadow.
 _LARGEST = 4096
 
 
@@ -65,7 +65,7 @@ class Private:
         *,
         fast: bool,
     ) -> None:
-        """`fast`: what is copied out of memory is looked at there."""
+        """`fast`: values that are copied out of memory are checked there."""
         self._fast = fast
         self._functions = functions
         self._recorder = recorder
@@ -75,11 +75,10 @@ class Private:
         self._parents: dict[int, Cursor] = {}
         self._tracked: dict[int, _Variable] = {}
         self._sites: dict[int, int] = {}
-        self._fetches: set[int] = (
-            set()
-        )  #: numbers and vectors that are copied out of memory, in the function looked at
+        #: numbers and vectors that are copied out of memory in the current function
+        self._fetches: set[int] = set()
         self._own = {function.key: function for function in functions.defined}
-        #: by function and number of a parameter: whether its value is used; True while nobody knows
+        #: by function and number of a parameter: whether its value is used; True until that is known
         self._needed: dict[tuple[int, int], bool] = {}
 
     @property
@@ -147,7 +146,9 @@ class Private:
             declared[variable.key] = variable
 
     def _needs(self, call: Cursor, number: int) -> bool:
-        """Whether a function uses the value of an argument, or overwrites it first: an argument alone is a copy."""
+        """Whether a function uses the value of an argument, rather than overwriting it first: passing an argument is
+        only a copy.
+        """
         callee = None if call.referenced is None else self._own.get(self._functions.key(call.referenced))
         if callee is None:
             return True
@@ -174,7 +175,7 @@ class Private:
         return not numbers or self._needs(parent, numbers[0])
 
     def _values(self, declared: dict[int, _Variable], references: list[Cursor]) -> dict[int, list[Cursor]]:
-        """By variable: what it is assigned as a whole."""
+        """By variable: the values assigned to all of it."""
         found = {key: [v.initial] for key, v in declared.items() if v.initial is not None}
         for reference in references:
             key, parent = variable_of(reference), self._parents[int(reference.hash)]
@@ -210,7 +211,7 @@ class Private:
         return False
 
     def _fetched(self, variable: _Variable, value: Cursor | None) -> str | None:
-        """What marks a variable as written where the place that it is a copy of is."""
+        """Marks a variable as written if the place that it was copied from is."""
         if value is None or int(self._innermost(value).hash) not in self._recorder.noted:
             return None
         cells, p = -(-variable.nbytes // variable.granule), self._p
@@ -224,7 +225,7 @@ class Private:
     def _with_copies(
         self, tracked: dict[int, _Variable], declared: dict[int, _Variable], references: list[Cursor]
     ) -> dict[int, _Variable]:
-        """Variables that an unsure one is copied to are unsure as well."""
+        """Variables that are copies of an unsure one are unsure as well."""
         before = -1
         while before != (before := len(tracked)):
             for reference in references:
@@ -235,7 +236,7 @@ class Private:
         return tracked
 
     def _copied_to(self, reference: Cursor) -> int | None:
-        """The variable whose value becomes this one's, as a whole and unchanged."""
+        """The variable that gets this one's value, whole and unchanged."""
         cursor, parent = reference, self._parents[int(reference.hash)]
         while (
             parent.kind in THROUGH
@@ -299,7 +300,7 @@ class Private:
         return f"{self._p}w_{self._sites[variable.key]}"
 
     def _source(self, variable: _Variable) -> str:
-        """The name of what says where a variable's value was read."""
+        """The name of the record of where a variable's value was read."""
         return f"{self._p}f_{self._sites[variable.key]}"
 
     # uses
@@ -330,7 +331,7 @@ class Private:
             self._read(function, variable, place, place)
 
     def _place(self, reference: Cursor) -> tuple[Cursor, Cursor]:
-        """The outermost place that a variable's name is part of, and what it stands in."""
+        """The outermost place that contains a variable's name, and what surrounds it."""
         place, parent = reference, self._parents[int(reference.hash)]
         while self._goes_on(place, parent):
             place, parent = parent, self._parents[int(parent.hash)]
@@ -361,7 +362,7 @@ class Private:
         return list(swizzle_components(match[1], inner.type.get_canonical().element_count))
 
     def _parts(self, variable: _Variable, place: Cursor) -> list[tuple[str, str]] | None:
-        """(first cell, cells) of a place, in words of the text; None where it cannot be said twice."""
+        """(first cell, cells) of a place, as text; None if the place cannot be evaluated twice."""
         if not is_plain(place):
             return None
         granule, inner, chosen = variable.granule, place, None
@@ -398,7 +399,7 @@ class Private:
         return f"{self._p}mark({self._shadow(variable)}, 0, {cells}, {cells}, 1)"
 
     def _around(self, cursor: Cursor, before: str, after: str = "") -> None:
-        """Two parentheses: behind the type of a vector one alone would list its components."""
+        """Two parentheses: after the type of a vector, one alone would list its components."""
         start, stop = self._recorder.extent(cursor)
         self._put(cursor, Wrap(start, f"(({before}, " if before else "((", stop, f"{after}))"))
 
@@ -455,7 +456,7 @@ class Private:
         self._around(around, ", ".join(looks))
 
     def _is_stored(self, place: Cursor) -> bool:
-        """Whether a value goes to memory that others see, as it is."""
+        """Whether a value goes, unchanged, to memory that others see."""
         cursor, parent = place, self._parents[int(place.hash)]
         while parent.kind in THROUGH:
             cursor, parent = parent, self._parents[int(parent.hash)]

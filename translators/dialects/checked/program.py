@@ -12,12 +12,13 @@ from vdev.translators.values import dataclass
 
 from ...frontend.source import ArgKind
 
-#: In a comment of a line, or in `__attribute__((annotate("…")))` of a variable, an argument or a function: its races are meant.
+#: In a comment on a line, or in `__attribute__((annotate("…")))` of a variable, an argument or a function: races
+#: there are intended.
 INTENDED = "vdev: intended race"
 
 
 class Kind(IntEnum):
-    """What a record of the log says. From NOTE_ELSEWHERE on it is no finding."""
+    """The kind of a record in the log. From NOTE_ELSEWHERE on, records are not findings."""
 
     OUTSIDE = 0  #: an access outside the memory of its argument or array
     NULL = 1  #: an access through a null pointer
@@ -28,31 +29,31 @@ class Kind(IntEnum):
     INDEX = 6  #: an index beyond an array of known size
     DIVISION = 7
     SHIFT = 8
-    SAME_GROUPS = 9  #: as GROUPS, and the value was there already
+    SAME_GROUPS = 9  #: as GROUPS, except that the same value was there already
     SAME_ITEMS = 10
     BARRIER = 11  #: a barrier that not all work-items of the group reach
-    CONVERSION = 12  #: a floating-point value that its integer type does not have
-    OVERFLOW = 13  #: of signed integers
+    CONVERSION = 12  #: a floating-point value that does not fit the integer type
+    OVERFLOW = 13  #: overflow of signed integers
     NON_FINITE = 14  #: NaN or infinity from finite operands
     UNWRITTEN_PRIVATE = 15  #: a private variable used before it is written
-    MISALIGNED = 16  #: an access at a place that its type cannot stand at
-    NOT_AWAITED = 17  #: what an asynchronous copy writes, used before anybody has waited
-    UNFENCED = 18  #: as ITEMS, in global memory, and the barriers between them have no fence for it
+    MISALIGNED = 16  #: an access at an address that is not aligned for its type
+    NOT_AWAITED = 17  #: a use of what an asynchronous copy writes, before any wait for it
+    UNFENCED = 18  #: as ITEMS, in global memory, where the barriers between them have no fence for it
     PIXEL = 19  #: coordinates outside of an image
     NOTE_ELSEWHERE = 20  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 21  #: two work-groups on one address, perhaps in an order that atomics make
+    NOTE_ORDERED = 21  #: two work-groups on one address, perhaps in an order that atomics establish
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place
 #: (low, high), size, free, free
 RECORD_WORDS = 12
-#: Records kept for each site and kind, and at most.
+#: The most records for each site and kind, and in total.
 KEPT, MOST_RECORDS = 4, 1024
-#: Where a launch is made again to say who wrote a few places: places at most, last writers kept of each.
+#: If a launch is repeated to find who wrote a few places: the most places, and the last writers kept of each.
 TRACKED_PLACES, TRACKED_LAST = 8, 4
 #: 32-bit words of a place: root, first byte (low, high), bytes, writes, and site, group and item of each writer kept.
 TRACKED_WORDS = 5 + 3 * TRACKED_LAST
-#: bits of a site's number in the shadow of global memory; other sites are not told apart there
+#: bits of a site's number in the shadow of global memory, which cannot tell sites with larger numbers apart
 SITE_BITS = 12
 #: Hidden arguments, in order: numbers of the launch, shadow and initial state of global memory, log, local memory.
 HIDDEN = 5
@@ -60,20 +61,20 @@ HIDDEN = 5
 HEAD_NUMBERS = 1
 #: The same of a fast program: granules of local memory, nothing, counters in the log, cells of global memory.
 FAST_HEAD_NUMBERS = 4
-#: Counters in a fast program's log at most: work-items beyond share them.
+#: The most counters in a fast program's log: further work-items share them.
 FAST_COUNTERS = 1 << 22
 
 
 @dataclass(frozen=True)
 class Site:
-    """One place in the source that is checked. `line` and `column` are the user's (columns behind macros those of their
-    expansion), `text` what stands there. `nbytes` is of what is accessed; `name` the variable, where one is known.
+    """One place in the source that is checked.
+
+    `line` and `column` are the user's (for text from macros, those of the expansion), `text` is its source. `nbytes`
+    is the size of the access; `name` the variable, if one is known.
     """
 
     number: int
-    action: (
-        str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift', 'pixel read' and the like
-    )
+    action: str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift', 'pixel read' and so on
     file: str
     line: int
     column: int
@@ -93,7 +94,7 @@ class Root:
     space: ArgKind  #: GLOBAL, CONSTANT or LOCAL
     arg: int | None
     nbytes: int
-    intended: bool = False  #: whether its declaration says that races for it are meant
+    intended: bool = False  #: whether its declaration says that races on it are intended
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class CheckedKernel:
 
 
 def log_words(nsites: int) -> int:
-    """32-bit words of the log of a program with so many sites."""
+    """32-bit words of the log of a program with that many sites."""
     return 1 + len(Kind) * (nsites + 1) + MOST_RECORDS * RECORD_WORDS
 
 
@@ -121,10 +122,11 @@ def far_offset(nsites: int, scratch_nbytes: int, *, tracked: bool) -> int:
 
 @dataclass(frozen=True)
 class CheckedProgram:
-    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form.
+    """OpenCL C for an engine. A fast program has only those kernels that have a fast form.
 
-    `granule`: bytes that one cell of shadow stands for. `skipped`: (line, what is not checked and why). `scratch_nbytes`:
-    where accesses go that must not happen, in global and in local memory, twice each.
+    `granule`: bytes that one cell of shadow stands for. `skipped`: (line, what is not checked and why).
+    `scratch_nbytes`: the size of the memory to which forbidden accesses are redirected, in global and in local
+    memory, twice each.
     """
 
     source: str
@@ -135,12 +137,10 @@ class CheckedProgram:
     scratch_nbytes: int
     skipped: tuple[tuple[int, str], ...]
     far_macro: str  #: a text that defines it keeps the shadow of local memory behind the log
-    narrow_macro: (
-        str  #: one that defines it has 2 words of shadow for a granule, not 4, and knows no work-items there
-    )
-    #: in a fast program: defined as 1, reads of what is only read are looked at too
+    narrow_macro: str  #: a text that defines it has 2 words of shadow for a granule instead of 4, and records no work-items there
+    #: in a fast program: defined as 1, reads of what is only read are checked, too
     inits_macro: str = ""
-    #: functions whose declarations say that their races are meant
+    #: functions whose declarations say that their races are intended
     intended: frozenset[str] = frozenset()
     tracked: bool = False  #: whether a table of places stands behind the log (`include/tracked.cl`)
 

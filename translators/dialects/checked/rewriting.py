@@ -63,7 +63,7 @@ _NAMES = {
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
-#: A checked loop's body is too large to be laid out many times over: compilers take seconds for it.
+#: A checked loop's body is too large to be unrolled: compilers would take seconds for it.
 _UNROLL = re.compile(
     rb"^[ \t]*#[ \t]*pragma[ \t]+(?:clang[ \t]+loop[ \t]+)?(?:no)?unroll\b[^\n]*$", re.MULTILINE
 )
@@ -75,17 +75,20 @@ _MOST_FAST_ROOTS = 64  #: bits of a mask
 def translate_checked(
     program: ParsedProgram, kinds: frozenset[str] = frozenset(), *, tracked: bool = False
 ) -> CheckedProgram:
-    """Check every access of every kernel. `kinds`: what is looked for only where it is asked for (`ON_REQUEST`). `tracked`: a
-    program that also says who wrote a few places (`include/tracked.cl`), whose table stands behind its log. Raises
-    Untranslatable, with the reason, where the text cannot be rewritten."""
+    """Check every access of every kernel.
+
+    `kinds`: what is looked for only on request (`ON_REQUEST`). `tracked`: a program that also says who wrote a few
+    places (`include/tracked.cl`), with a table behind its log. Raises Untranslatable, with the reason, if the text
+    cannot be rewritten.
+    """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
     return _Translation(program, kinds, tracked).run()
 
 
 def translate_fast(program: ParsedProgram) -> CheckedProgram:
-    """The same checks, as a program that leaves a sign where one may have failed, and no record: the launch is then to be
-    made again. Its kernels are those that have such a form. Raises Untranslatable.
+    """The same checks in a program that leaves a sign if one may have failed, and no record: the launch then has to
+    be repeated. It has only the kernels that have such a form. Raises Untranslatable.
     """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
@@ -131,7 +134,7 @@ class _Translation:
         return self._checked()
 
     def _look(self) -> None:
-        """Have each kind of check find what it has to put where."""
+        """Have each kind of check find what it has to insert where."""
         self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
         self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
         self.numbers.look()
@@ -167,7 +170,7 @@ class _Translation:
                     self.recorder.skip(cursor, _OF_DEVICES)
 
     def _leave_out(self) -> list[Function]:
-        """Functions that no kernel calls cost a compiler as much as others: their declarations alone stay."""
+        """Functions that no kernel calls cost a compiler as much as others: only their declarations stay."""
         found = self.functions.unreached()
         for function in found:
             lines = self.functions.text.count(b"\n", function.body_start, function.stop)
@@ -185,7 +188,9 @@ class _Translation:
                     raise Untranslatable(f"kernel {name} is called as a function", clang.line_of(use.cursor))
 
     def _thread(self, use: Use) -> None:
-        """A name of a function with a body: in its declarations, the context and the roots of pointers as parameters."""
+        """An occurrence of a function with a body: in its declarations, the context and the roots of pointers become
+        parameters; in calls, arguments.
+        """
         if not use.declares or use.name in self.program.kernels:
             return
         stop = use.offset + len(use.name.encode())
@@ -218,7 +223,7 @@ class _Translation:
         known: dict[int, str] = {}
         spellings: list[
             str
-        ] = []  # what arguments are called in the text; images' pointers have names of their own
+        ] = []  # the arguments' names in the text; images' pointers have names of their own
         for index, (arg, parameter) in enumerate(
             zip(info.args, function.cursor.get_arguments(), strict=True)
         ):
@@ -243,7 +248,7 @@ class _Translation:
         self._body(function, known)
 
     def _local_variables(self, function: Function) -> Iterator[tuple[Cursor, Cursor]]:
-        """(statement, variable) of what a kernel declares in local memory."""
+        """(statement, variable) for everything that a kernel declares in local memory."""
         for cursor in clang.walk(function.cursor):
             if cursor.kind is CursorKind.DECL_STMT:
                 for variable in cursor.get_children():
@@ -272,8 +277,8 @@ class _Translation:
                 self.edits.insert(place.closing, f", {hidden}")
 
     def _serialise(self, function: Function, attributes: str) -> None:
-        """Work-items one after the other, where the engine is Intel's: in step, they would all look at the shadow before any
-        of them marks it.
+        """Work-items run one after the other if the engine is Intel's: in lockstep, all would read the shadow before
+        any of them marks it.
         """
         if "sub_group" not in attributes and "vec_len" not in attributes:
             self.edits.insert(function.start, "__attribute__((intel_vec_len_hint(1))) ")
@@ -325,7 +330,7 @@ class _Translation:
         return self._kinds() + "".join(self.recorder.definitions()) + self.numbers.definitions()
 
     def _kinds(self) -> str:
-        """`include/checked.cl`, and what the kinds that this program needs have beside it."""
+        """`include/checked.cl`, and the files beside it for the kinds of checks that this program needs."""
         careful = self.meetings.careful
         fields = f"{FIELDS if careful else ''} {copies.FIELDS if self.copies else ''}"
         parts = [f"#define P_FIELDS {fields}\n#define P_QUIET(c) {QUIET if careful else '0'}\n"]
@@ -375,7 +380,7 @@ class _FastTranslation(_Translation):
             )
 
     def _serialise(self, function: Function, attributes: str) -> None:
-        """Side by side, as the engine likes."""
+        """Side by side, as the engine prefers."""
 
     def _root(self, number: int, name: str) -> str:
         p = self.prefix

@@ -1,7 +1,7 @@
 """Which memory a pointer leads into, as far as the text of one function shows.
 
-Decides by names alone: a pointer variable has a root where all that is ever put into it comes from the same one. Never
-guesses: a pointer that comes from memory, from a function or from two places has no root.
+Decides by names alone: a pointer variable has a root if everything that is ever assigned to it comes from the same
+root. Never guesses: a pointer that comes from memory, from a function or from two places has no root.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from clang.cindex import Cursor, CursorKind, TypeKind
 from ...frontend import clang
 from ...frontend.operator_kinds import Binary, Joining, Placed
 
-#: what a root is called in a function: its number in a kernel, or the parameter that carries it
+#: a root's name in a function: its number in a kernel, or the parameter that carries it
 RootText = str
 
 _THROUGH = (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR, CursorKind.CSTYLE_CAST_EXPR)
@@ -20,7 +20,7 @@ UNKNOWN = "-1"
 
 
 def expression_parts(cursor: Cursor) -> list[Cursor]:
-    """The operands of an expression: what libclang shows below it less types and attributes."""
+    """The operands of an expression: what libclang shows below it, without types and attributes."""
     return [c for c in cursor.get_children() if c.kind.is_expression() or c.kind.is_statement()]
 
 
@@ -33,7 +33,7 @@ def is_array(cursor: Cursor) -> bool:
 
 
 def is_parameter(cursor: Cursor) -> bool:
-    """Whether this names a parameter: one that is written as an array is a pointer, to as many elements as there are."""
+    """Whether this names a parameter: one that is written as an array is a pointer to any number of elements."""
     while cursor.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR):
         parts = expression_parts(cursor)
         if len(parts) != 1:
@@ -43,7 +43,7 @@ def is_parameter(cursor: Cursor) -> bool:
 
 
 class Roots:
-    """The roots of one function. `known`: by declaration, what parameters and local arrays are called."""
+    """The roots of one function. `known`: by declaration, the names of parameters and local arrays."""
 
     def __init__(self, function: Cursor, known: dict[int, RootText]) -> None:
         self.known = known
@@ -69,7 +69,7 @@ class Roots:
         elif cursor.kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(cursor) is Placed.ADDRESS:
             variable = self._variable(expression_parts(cursor)[0])
             if variable is not None:
-                self._sources.setdefault(variable, []).append(None)  # anything may be put into it
+                self._sources.setdefault(variable, []).append(None)  # anything may be assigned to it
 
     def _variable(self, cursor: Cursor) -> int | None:
         while cursor.kind in _THROUGH:
@@ -133,7 +133,7 @@ class Roots:
         own = [self.known[key]] if key in self.known else []
         found = [None if s is None else self._of(s, asked | {key}) for s in sources]
         root = self._join([*own, *found]) if own or found else None
-        if not asked:  # else it may be part of a circle, seen from one side
+        if not asked:  # otherwise it may be part of a circle, seen from one side
             self._found[key] = root
         return root
 

@@ -1,6 +1,6 @@
 """The numbered places of a checked program, and the parts of its prelude that depend on them.
 
-Decides nothing about what is checked: it keeps what the walk through the bodies found.
+Decides nothing about what is checked: it keeps what the walk through the bodies has found.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _INTEGERS = {
     TypeKind.LONG: "long", TypeKind.ULONG: "ulong", TypeKind.LONGLONG: "long", TypeKind.ULONGLONG: "ulong",
     TypeKind.BOOL: "bool", TypeKind.ENUM: "int",
 }  # fmt: skip
-#: Parentheses; in quotes they are none.
+#: Parentheses, and quoted texts, in which they do not count.
 _PARENTHESIS = re.compile(rb"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
-#: What calls for pixels are lowered to.
+#: The functions that accesses to pixels are lowered to.
 _LOWERED = re.compile(r"\bvimg\d*_((?:read|write)_image[a-z]+)_\w+")
 _LONGEST = 60  #: characters of an expression in a site's text
-#: The shadow is no coarser than that, and as fine as the scalars.
+#: The shadow is at most this coarse, and as fine as the scalars.
 _COARSEST = 8
 
 
 def integer_name(type_: Type) -> str | None:
-    """`int`, `ulong4` and the like; None for what is no integer."""
+    """`int`, `ulong4` and so on; None for a type that is not an integer."""
     canonical = type_.get_canonical()
     if canonical.kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
         element = _INTEGERS.get(canonical.element_type.get_canonical().kind)
@@ -63,12 +63,12 @@ class Recorder:
         self.granule = _COARSEST
         #: by the keys of functions: why they have no fast form
         self.precise_only: dict[int, str] = {}
-        #: by the keys of functions: those that they call
+        #: by the keys of functions: the functions that they call
         self.calls: dict[int, set[int]] = {}
         self.most_nbytes = 0
         #: whether there are functions that images are lowered to
         self.has_images = False
-        #: in a fast program: whether pointers may be less aligned than what they lead to
+        #: in a fast program: whether pointers may be less aligned than what they point to
         self.askew = False
         #: places of structures, by their hashes, whose addresses the context keeps until the copy is made
         self.noted: set[int] = set()
@@ -77,8 +77,10 @@ class Recorder:
         self._shifts: set[str] = set()
 
     def extent(self, cursor: Cursor) -> tuple[int, int]:
-        """First byte and the one behind the last. clang leaves out the last parenthesis of a vector made of one scalar,
-        `(float4)(0.0f)`, and of all that ends with it.
+        """First byte and one past the last.
+
+        clang leaves out the last parenthesis of a vector made of one scalar, `(float4)(0.0f)`, and of everything that
+        ends with it.
         """
         start, stop = clang.extent_of(cursor)
         depth = sum(
@@ -89,13 +91,13 @@ class Recorder:
         return start, stop
 
     def text(self, cursor: Cursor) -> str:
-        """What stands there, in one line."""
+        """The source text there, in one line."""
         start, stop = self.extent(cursor)
         return flat(self._text[start:stop].decode("utf-8", "replace"))
 
     def unevaluated(self, cursor: Cursor) -> str:
-        """The same for `__typeof__`: calls of the program's own functions have the arguments that those get here, of the right
-        types.
+        """The same for `__typeof__`: calls of the program's own functions have the arguments that they get here, with
+        the right types.
         """
         start, stop = self.extent(cursor)
         edits = Edits(self._text[start:stop])
@@ -145,7 +147,7 @@ class Recorder:
         return number
 
     def refused(self, key: int) -> str | None:
-        """Why a function, with all that it calls, has no fast form."""
+        """A function, and with it everything that it calls, has no fast form, and why."""
         seen, open_ = {key}, [key]
         while open_:
             one = open_.pop()
@@ -160,7 +162,7 @@ class Recorder:
         self.skipped.append((clang.line_of(cursor), reason))
 
     def saw(self, type_: Type) -> None:
-        """An object of this type is accessed in memory that has a shadow."""
+        """An object of this type is accessed in memory that has shadow."""
         least = least_scalar(type_)
         while self.granule > least or least % self.granule:
             self.granule //= 2
@@ -198,5 +200,5 @@ class Recorder:
 
 
 def flat(text: str) -> str:
-    """A text of several lines in one, without directives."""
+    """A text of several lines as one, without directives."""
     return " ".join(re.sub(r"^[ \t]*#[^\n]*$", " ", text, flags=re.MULTILINE).split())

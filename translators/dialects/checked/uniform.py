@@ -1,7 +1,7 @@
 """Which expressions have the same value for all work-items of a group, as far as the text shows.
 
-Decides by what is assigned to variables and where: everything counts as the same for all until something says otherwise.
-Values loaded from memory never do, nor do variables whose address is taken.
+Decides by what is assigned to variables and where: everything counts as the same for all until something says
+otherwise. Values loaded from memory never do, nor do variables whose address is taken.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LITERALS = (
 
 
 def condition(statement: Cursor) -> Cursor | None:
-    """What an `if`, a `switch` or a loop asks; None where a `for` asks nothing."""
+    """The condition of an `if`, a `switch` or a loop; None if a `for` has none."""
     parts = list(statement.get_children())
     if statement.kind is CursorKind.DO_STMT:
         return parts[1]
@@ -69,7 +69,7 @@ class Uniform:
         self._own = {function.key: function for function in functions.defined}
         self._different: set[int] = set()  #: variables, by their declarations
         self._results: set[int] = set()  #: functions whose results differ, by their keys
-        self._ragged: set[int] = set()  #: loops that some leave before others
+        self._ragged: set[int] = set()  #: loops that some work-items leave before others
         before = -1
         for function in functions.defined:
             self._take_addresses(function)

@@ -16,9 +16,9 @@ from ...frontend.operator_kinds import Placed
 from ...frontend.types import Space
 from .roots import expression_parts
 
-#: What checks of memory are called, in `include/checked.cl`.
+#: Names of the checks of memory in `include/checked.cl`.
 CHECKS = {Space.GLOBAL: "g", Space.LOCAL: "l", Space.CONSTANT: "k"}
-#: Of a structure; one of more is not looked into.
+#: Members of a structure; those of a larger one are not told apart.
 MOST_LEAVES = 32
 VECTORS = (TypeKind.EXTVECTOR, TypeKind.VECTOR)
 #: Bits of an access's mode, as in `include/checked.cl`.
@@ -26,7 +26,7 @@ READS, WRITES, ATOMICALLY, UNSURE, SETTLES, VOLATILE = 1, 2, 4, 8, 16, 32
 
 
 class Use(Enum):
-    """What an expression's place is wanted for; NAMED: its address alone, which may be one past the end (C99 6.5.6p8)."""
+    """What an expression's place is used for; NAMED: only its address, which may be one past the end (C99 6.5.6p8)."""
 
     READ = "read"
     WRITE = "write"
@@ -41,7 +41,7 @@ MODES = {Use.READ: READS, Use.WRITE: WRITES, Use.UPDATE: READS | WRITES}
 
 @dataclass(frozen=True)
 class Part:
-    """Of an object: the bytes that are touched."""
+    """Part of an object: the bytes that are touched."""
 
     offset: int
     nbytes: int
@@ -64,7 +64,7 @@ def part_of(use: Use) -> Use:
 
 
 def touched_nbytes(cursor: Cursor) -> int:
-    """Bytes of an object that an access to it must touch: the fourth component of a vector of three is none."""
+    """Bytes of an object that an access to it must touch: a vector of three has no fourth component."""
     canonical = cursor.type.get_canonical()
     if canonical.kind in VECTORS:
         return int(canonical.element_type.get_size() * canonical.element_count)
@@ -72,7 +72,7 @@ def touched_nbytes(cursor: Cursor) -> int:
 
 
 def leaves(type_: Type, byte: int = 0) -> Iterator[tuple[int, int]]:
-    """(byte, bytes) of what is no padding in an object."""
+    """(byte, bytes) of everything in an object that is not padding."""
     canonical = type_.get_canonical()
     if canonical.kind is TypeKind.RECORD:
         for each in canonical.get_fields():
@@ -88,8 +88,8 @@ def leaves(type_: Type, byte: int = 0) -> Iterator[tuple[int, int]]:
 
 
 def wanted_runs(type_: Type) -> list[tuple[int, int]]:
-    """(byte, bytes) of a structure that a copy of it needs, neighbours together; none where it has too many members, or where
-    one place may be several of them.
+    """(byte, bytes) of a structure that a copy of it needs, neighbours together; none if it has too many members, or
+    if one place may be several of them.
     """
     if not _is_fixed(type_):
         return []
@@ -104,7 +104,7 @@ def wanted_runs(type_: Type) -> list[tuple[int, int]]:
 
 
 def _is_fixed(type_: Type) -> bool:
-    """Whether every byte of an object is always of one member, or of none."""
+    """Whether every byte of an object always belongs to the same member, or to none."""
     canonical = type_.get_canonical()
     if canonical.kind is TypeKind.CONSTANTARRAY:
         return _is_fixed(canonical.element_type)

@@ -55,7 +55,7 @@ class Body:
         self._row(clang.children(cursor), entry_of(self.text, clang.extent_of(cursor)[0]))
 
     def _row(self, statements: Sequence[Cursor], position: int, counter: int | None = None) -> None:
-        """Statements one after the other; `position`: where what comes before them ends. `counter`: of what has run there."""
+        """Consecutive statements; `position`: where what comes before them ends. `counter`: of what has run there."""
         for statement in statements:
             while statement.kind in _LABELS:
                 counter, position = None, self._behind_label(statement)
@@ -71,7 +71,7 @@ class Body:
             position = self._end(statement)
 
     def _single(self, cursor: Cursor, position: int) -> None:
-        """What an `if` or a loop runs; `position`: behind the parenthesis or word before it."""
+        """The body of an `if` or a loop; `position`: behind the parenthesis or word before it."""
         if cursor.kind is CursorKind.COMPOUND_STMT:
             self._compound(cursor)
         elif cursor.kind is not CursorKind.NULL_STMT:
@@ -80,7 +80,7 @@ class Body:
             self.edits.insert(self._end(cursor), "}")
 
     def _statement(self, cursor: Cursor) -> None:
-        """What stands within a statement."""
+        """What is inside a statement."""
         kind = cursor.kind
         if kind is CursorKind.COMPOUND_STMT:
             self._compound(cursor)
@@ -177,7 +177,7 @@ class Body:
             self.edits.insert(stop, "))")
 
     def _expression(self, cursor: Cursor) -> None:
-        """An expression whose value is no matter of ours, and all within it."""
+        """An expression whose value does not matter here, and everything in it."""
         kind, parts = cursor.kind, clang.children(cursor)
         if _joining(cursor):
             self._condition(cursor, "")
@@ -200,7 +200,7 @@ class Body:
     # places in the text
 
     def _head_stop(self, cursor: Cursor) -> int:
-        """Behind a statement, or behind the parenthesis that closes its head."""
+        """The end of a statement, or of the parenthesis that closes its head."""
         cursor = _bare(cursor)
         start, stop = self.recorder.extent(cursor)
         if cursor.kind is CursorKind.DO_STMT:
@@ -241,7 +241,7 @@ def _bare(cursor: Cursor) -> Cursor:
 
 
 def _is_executable(cursor: Cursor) -> bool:
-    """Whether a statement does something by itself."""
+    """Whether a statement does something itself."""
     if _bare(cursor).kind in (CursorKind.COMPOUND_STMT, CursorKind.NULL_STMT, CursorKind.DO_STMT):
         return False
     if cursor.kind is CursorKind.DECL_STMT:
@@ -260,7 +260,7 @@ def _leaves(cursor: Cursor) -> bool:
 
 
 def _labels(body: Cursor) -> list[Label] | None:
-    """Where a `switch` may jump to, in the order of the text, the default or nothing last; None where a label's value is
+    """Where a `switch` may jump to, in the order of the text, the default or nothing last; None if a label's value is
     not known.
     """
     found: list[Label] = []
@@ -285,7 +285,7 @@ def _labels(body: Cursor) -> list[Label] | None:
 
 
 def _is_scalar(cursor: Cursor) -> bool:
-    """Of a vector, both sides are computed, and each component is chosen by itself (OpenCL C 6.3.i)."""
+    """With a vector, both sides are computed, and each component is chosen separately (OpenCL C 6.3.i)."""
     return cursor.type.get_canonical().kind not in _VECTORS
 
 
@@ -298,7 +298,7 @@ def _joining(cursor: Cursor) -> str:
 
 
 def _operands(cursor: Cursor) -> list[Cursor] | None:
-    """The conditions that a condition consists of; None where it is one itself."""
+    """The conditions that a condition consists of; None if it is a single one."""
     if _joining(cursor):
         return clang.children(cursor)
     through = cursor.kind is CursorKind.PAREN_EXPR or (

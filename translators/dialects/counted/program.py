@@ -10,8 +10,9 @@ from vdev.translators.values import dataclass
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that starts on `line`; `stop` is the last line of it, of an `if` or a loop of its head. It has run where
-    the byte `counter` is not 0. `ordinal`: which of the line's statements it is, from 0.
+    """A statement that starts on `line`; `stop` is its last line, or for an `if` or a loop the last of its head.
+
+    It has run if the byte `counter` is not 0. `ordinal`: its index among the line's statements, from 0.
     """
 
     file: str
@@ -23,9 +24,10 @@ class Statement:
 
 @dataclass(frozen=True)
 class Branch:
-    """A condition that is no constant, or a `switch`. `outcomes`: what it may lead to, each with its counter.
+    """A condition that is not constant, or a `switch`.
 
-    `ordinal`: which of the line's conditions it is, constants among them, from 0. `text`: the condition, macros expanded.
+    `outcomes`: the possible outcomes, each with its counter. `ordinal`: its index among the line's conditions,
+    constant ones included, from 0. `text`: the condition, macros expanded.
     """
 
     file: str
@@ -38,7 +40,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class CountedFunction:
-    """A function with a body, entered where the byte `counter` is not 0."""
+    """A function with a body; it has been entered if the byte `counter` is not 0."""
 
     file: str
     line: int

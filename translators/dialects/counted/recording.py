@@ -45,7 +45,7 @@ class Recorder:
         self._switches: list[str] = []
 
     def counter(self, count: int = 1) -> int:
-        """The first of so many new counters."""
+        """The first of that many new counters."""
         self.ncounters += count
         return self.ncounters - count
 
@@ -54,7 +54,7 @@ class Recorder:
         return f"{self.prefix}c[{counter}] = 1;"
 
     def statement(self, start: Cursor, stop_offset: int, counter: int) -> None:
-        """A statement that has run where `counter` says so."""
+        """A statement that has run if `counter` says so."""
         place = clang.presumed(start.extent.start)
         lines = self._text.count(b"\n", start.extent.start.offset, stop_offset)
         key = place.file, place.line
@@ -63,12 +63,12 @@ class Recorder:
         self._statements_on[key] += 1
 
     def constant(self, cursor: Cursor) -> None:
-        """A condition that is a constant: no branch, but it is numbered as one."""
+        """A constant condition: it is not a branch, but it is numbered as one."""
         place = clang.presumed(cursor.extent.start)
         self._conditions_on[place.file, place.line] += 1
 
     def branch(self, cursor: Cursor, kind: str, outcomes: Sequence[str]) -> int:
-        """The counter of the first outcome; the others' follow."""
+        """The counter of the first outcome; those of the others follow."""
         place = clang.presumed(cursor.extent.start)
         first = self.counter(len(outcomes))
         numbered = tuple((outcome, first + index) for index, outcome in enumerate(outcomes))
@@ -79,7 +79,9 @@ class Recorder:
         return first
 
     def switch(self, type_: Type, first: int, labels: Sequence[Label]) -> str:
-        """The function that notes where a `switch` jumps to; the last of `labels` is where no other fits."""
+        """The function that records where a `switch` jumps to; the last of `labels` is for the case that no other
+        matches.
+        """
         number = len(self._switches)
         name = _SWITCHED.get(type_.get_canonical().kind, "int")
         chosen = str(first + len(labels) - 1)
@@ -102,8 +104,10 @@ class Recorder:
         return [test, *self._switches]
 
     def extent(self, cursor: Cursor) -> tuple[int, int]:
-        """First byte and the one behind the last. clang leaves out the last parenthesis of a vector made of one scalar,
-        `(float4)(0.0f)`, and of all that ends with it.
+        """First byte and one past the last.
+
+        clang leaves out the last parenthesis of a vector made of one scalar, `(float4)(0.0f)`, and of everything that
+        ends with it.
         """
         start, stop = clang.extent_of(cursor)
         found = (match.group() for match in _PARENTHESIS.finditer(self._text, start, stop))
@@ -113,7 +117,7 @@ class Recorder:
         return start, stop
 
     def text(self, cursor: Cursor) -> str:
-        """What stands there, in one line, without directives."""
+        """The source text there, in one line, without directives."""
         start, stop = self.extent(cursor)
         found = self._text[start:stop].decode("utf-8", "replace")
         found = " ".join(re.sub(r"^[ \t]*#[^\n]*$", " ", found, flags=re.MULTILINE).split())

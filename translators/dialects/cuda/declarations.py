@@ -1,6 +1,7 @@
-"""Declarations for C++: the memory that variables live in, the sizes of structures, initialisations that are jumped over.
+"""Declarations for C++: the memory that variables live in, the sizes of structures, initialisations that are jumped
+over.
 
-Decides where local and constant variables stand. Never looks into expressions.
+Decides where local and constant variables are placed. Never looks into expressions.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from .types import holds_pointer, holds_vector, space_of, vector_type
 from .words import Words
 
 _DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
-#: Behind a record's definition: the function whose result has the type.
+#: After a record's definition: the function whose result has the type.
 _RETURNED = re.compile(rb"\s*\**\s*(?!__attribute)\w+\s*\(")
 SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
-#: NVIDIA's constant memory of a module, less what the compiler uses itself.
+#: NVIDIA's constant memory of a module, minus what the compiler uses itself.
 _CONSTANT_NBYTES = 60000
-#: CUDA's static shared memory, less what our own functions use.
+#: CUDA's static shared memory, minus what our own functions use.
 _STATIC_NBYTES = 47 << 10
 
 
@@ -38,10 +39,12 @@ class Declarations(Words):
         self._taken_out: set[int] = set()
         self._stored: set[int] = set()  # where declarations with a word of their own for constants begin
         self._jumps = False  # whether the function has jumps that may pass over initialisations
-        #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
+        #: Kernels whose local variables are in dynamic shared memory, and how many bytes of it a launch needs for
+        #: them.
         self.large: dict[str, int] = {}
         self._next_local: int | None = None  # the offset of the next local variable, within such a kernel
-        #: Whether constants hold addresses: NVVM takes what is loaded from constant memory for an address in global memory.
+        #: Whether constants hold addresses: NVVM takes a pointer loaded from constant memory for one to global
+        #: memory.
         self._addresses = any(
             space_of(cursor.type) is Space.CONSTANT and holds_pointer(cursor.type)
             for cursor in program.tu.cursor.get_children()
@@ -49,7 +52,7 @@ class Declarations(Words):
         )
 
     def _storage(self, variables: list[Cursor], start: int, static: str) -> None:
-        """The memory that variables declared together live in."""
+        """Choose the memory for variables that are declared together."""
         spaces = {space_of(variable.type) for variable in variables}
         if len(spaces) > 1 and spaces & {Space.LOCAL, Space.CONSTANT}:
             raise Untranslatable(
@@ -79,13 +82,15 @@ class Declarations(Words):
         ]
         nbytes = sum(_local_nbytes(variable) for variable in found)
         if nbytes > _STATIC_NBYTES:
-            # Kernels that call each other each have a place of their own.
+            # Kernels that call each other each have their own place.
             self._next_local = max(self.large.values(), default=0) if self._kernels_call() else 0
             self.large[function.spelling] = self._next_local + nbytes
 
     def _pad(self, record: Cursor) -> None:
-        """Name the bytes behind a structure's last member. C++ may use those for something else where a member has
-        constructors, as vectors do; NVCC then copies the members before them byte by byte.
+        """Name the bytes behind a structure's last member.
+
+        C++ may use those for something else if a member has constructors, as vectors do; NVCC then copies the members
+        before them byte by byte.
         """
         for inner in record.get_children():
             if inner.kind == CursorKind.STRUCT_DECL:
@@ -116,8 +121,8 @@ class Declarations(Words):
         return returned
 
     def _take_out(self, record: Cursor, start: int) -> None:
-        """Define what a record defines inside before the declaration that begins at `start`: in C such structures, unions and
-        enumerators belong to the scope around (6.2.1), in C++ to the record.
+        """Define what a record defines inside it before the declaration that begins at `start`: in C such structures,
+        unions and enumerators belong to the enclosing scope (6.2.1), in C++ to the record.
         """
         for inner in record.get_children():
             if inner.kind in _DEFINING and inner.is_definition():
@@ -145,7 +150,9 @@ class Declarations(Words):
         return any(not use.declares for name in names for use in self.functions.uses(name))
 
     def _place(self, statement: Cursor, variables: list[Cursor]) -> None:
-        """Local variables in dynamic shared memory: a structure with their very declarations, and references to its members."""
+        """Local variables in dynamic shared memory: a structure with their declarations, and references to its
+        members.
+        """
         assert self._next_local is not None
         start, stop = clang.extent_of(statement)
         name = f"{self.prefix}local{start}"
@@ -158,9 +165,11 @@ class Declarations(Words):
         self._next_local += sum(_local_nbytes(variable) for variable in variables)
 
     def _assign_apart(self, statement: Cursor, variable: Cursor) -> None:
-        """Declare a vector first and assign it then, where a goto may pass over it: C++ lets none pass over a constructor."""
+        """Declare a vector first and assign to it afterwards if a goto may pass over it: C++ does not let a goto pass
+        over a constructor.
+        """
         start = clang.extent_of(statement)[0]
-        opened = self.text[:start].rstrip().endswith(b"(")  # a loop's own variable: nobody jumps past that
+        opened = self.text[:start].rstrip().endswith(b"(")  # a loop's own variable: no jump passes over that
         if (
             not self._jumps
             or opened

@@ -22,7 +22,7 @@ from ...frontend.kernels import Untranslatable
 from .nodes import Item, List, Node, Part, Text
 from .types import ARRAYS, conversion, members_of, spell, vector_type
 
-#: Elements that a name may skip: each is written.
+#: The most elements that a name may skip: each is written.
 _MOST_SKIPPED = 4096
 
 _LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
@@ -31,7 +31,7 @@ _CHARACTER = re.compile(r"\\(?:x[\da-fA-F]+|[0-7]{1,3}|.)|.", re.DOTALL)
 
 @dataclass
 class _Written:
-    """One initialiser as it is written: what it still names, and what is printed before its value, for it, and behind."""
+    """One initialiser as written: what it still names, and what is printed before its value, for it, and after it."""
 
     item: Item
     names: list[str | int | range]
@@ -91,7 +91,9 @@ class Initialisers:
                 return  # a name belongs to the list in braces
 
     def _skip(self, item: _Written, slots: _Slots, position: int) -> int:
-        """Write what lies between a position and the element that an initialiser names; returns that element's."""
+        """Write everything between a position and the element that an initialiser names; returns that element's
+        position.
+        """
         wanted = slots.place(item.names[0], item.node.line)
         if wanted < position:
             raise Untranslatable("designated initialisers that go backwards", item.node.line)
@@ -102,7 +104,7 @@ class Initialisers:
         return wanted
 
     def _order(self, slots: _Slots, items: list[_Written]) -> None:
-        """Have initialisers whose names go back trade places, where each is for an element of its own."""
+        """Swap initialisers whose names go back, if each is for a different element."""
         places: list[int] = []
         for item in items:
             following = places[-1] + 1 if places else 0
@@ -137,12 +139,12 @@ class Initialisers:
         item.value = [", ".join([f"({name}){text}"] * count)]
 
     def _unname(self, item: _Written, slots: _Slots, position: int) -> None:
-        """The names are left out; a union's stay, as C++ knows those."""
+        """Drop the names, except those of unions, which C++ supports."""
         if slots.is_union:
             item.before.append(f".{slots.names[position]} = ")
 
     def _one(self, type_: Type | None, items: list[_Written]) -> None:
-        """One element, from one initialiser or, its braces being left out, from several."""
+        """One element, from one initialiser or, if its braces are left out, from several."""
         item = items[0]
         if type_ is not None and (item.names or not self._fits(item, type_)):
             vector = vector_type(type_)
@@ -182,7 +184,7 @@ class Initialisers:
         )
 
     def _several(self, type_: Type, items: list[_Written]) -> _Written:
-        """As _fill without braces; returns the last initialiser taken."""
+        """Like _fill without braces; returns the last initialiser taken."""
         before = list(items)
         self._fill(type_, items, elided=True)
         return before[len(before) - len(items) - 1]
@@ -227,8 +229,8 @@ class _Slots:
         return self.names.index(name)
 
     def nothing(self, position: int) -> str:
-        """An initialiser, and a comma, for an element that has none. An empty list is no constant for a vector, nor for what is made of
-        bytes.
+        """An initialiser, and a comma, for an element that has none. An empty list is not a constant for a vector,
+        nor for what is made of bytes.
         """
         type_ = self.type_of(position)
         kind = None if type_ is None else type_.get_canonical().kind
@@ -243,7 +245,9 @@ class _Slots:
 
 
 def characters(literal: str, type_: Type) -> str | None:
-    """A list in place of a string that fills its array, without what ends it (C99 6.7.8p14); None where it has room."""
+    """A list in place of a string that fills its array, without the terminator (C99 6.7.8p14); None if the array has
+    room for it.
+    """
     array = type_.get_canonical()
     found = [character for part in _LITERAL.findall(literal) for character in _CHARACTER.findall(part)]
     if array.kind != TypeKind.CONSTANTARRAY or array.element_count != len(found):

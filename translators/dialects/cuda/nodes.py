@@ -38,8 +38,8 @@ class _Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(_Node):
-    """A macro of the language's own, which stays a name. `source`: what it is before implicit conversions, if there are any;
-    `narrowed`: a double that -cl-single-precision-constant makes a float.
+    """A macro of the language itself, which stays a name. `source`: its type before implicit conversions, if there
+    are any; `narrowed`: a double that -cl-single-precision-constant makes a float.
     """
 
     source: Type | None
@@ -86,8 +86,8 @@ class Parentheses(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Converted(_Node):
-    """An implicit conversion. `spreads`: of a bool on its way into a vector, where it becomes all ones (6.2.2); `narrowed`: as a
-    Constant's.
+    """An implicit conversion. `spreads`: of a bool to a vector, where it becomes all ones (6.2.2); `narrowed`: as in
+    Constant.
     """
 
     operand: Node
@@ -108,7 +108,9 @@ class Swizzle(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member(_Node):
-    """A member of what `parts` name. `kept`: it is not read as a whole, as what is around it says what is done with it."""
+    """A member of what `parts` name. `kept`: it is not read as a whole; the surrounding expression says what is done
+    with it.
+    """
 
     parts: tuple[Node, ...]
     kept: bool
@@ -116,7 +118,7 @@ class Member(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(_Node):
-    """`base[index]`; `kept` as a Member's."""
+    """`base[index]`; `kept` as in Member."""
 
     parts: tuple[Node, ...]
     kept: bool
@@ -124,7 +126,7 @@ class Index(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dereference(_Node):
-    """`*operand`; `kept` as a Member's."""
+    """`*operand`; `kept` as in Member."""
 
     operand: Node
     kept: bool
@@ -132,7 +134,7 @@ class Dereference(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Address(_Node):
-    """`&operand`; `kept` as a Member's."""
+    """`&operand`; `kept` as in Member."""
 
     operand: Node
     kept: bool
@@ -140,7 +142,9 @@ class Address(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(_Node):
-    """A call. `ours`: of a function that the program declares; `callee_start`, `callee_stop`: of what is called, `callee` its text."""
+    """A call. `ours`: of a function that the program declares; `callee_start`, `callee_stop`: the place of what is
+    called, `callee` its text.
+    """
 
     name: str
     ours: bool
@@ -152,7 +156,9 @@ class Call(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class List(_Node):
-    """Initialisers in braces, or the parts of a vector in parentheses. `comma`: where one stands behind the last."""
+    """Initialisers in braces, or the parts of a vector in parentheses. `comma`: the place of a comma after the last
+    one.
+    """
 
     braces: bool
     comma: int | None
@@ -174,7 +180,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompoundLiteral(_Node):
-    """`(type){ … }`, or a vector literal. `closing`: where the type's parenthesis closes; `passes`: it is used at once."""
+    """`(type){ … }`, or a vector literal. `closing`: where the type's parenthesis closes; `passes`: it is used
+    immediately.
+    """
 
     closing: int
     contents: List | None
@@ -183,7 +191,7 @@ class CompoundLiteral(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calculation(_Node):
-    """`left operator right`; None: an operator that OpenCL C has not."""
+    """`left operator right`; None: an operator that OpenCL C lacks."""
 
     operator: Binary | None
     left: Node
@@ -192,7 +200,7 @@ class Calculation(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment(_Node):
-    """`left = right`; `equals`: where the sign stands."""
+    """`left = right`; `equals`: the place of the sign."""
 
     left: Node
     right: Node
@@ -227,7 +235,7 @@ class Step(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation(_Node):
-    """`operator operand`; None: one that OpenCL C has not."""
+    """`operator operand`; None: an operator that OpenCL C lacks."""
 
     operator: Unary | None
     operand: Node
@@ -235,7 +243,7 @@ class Operation(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conditional(_Node):
-    """`condition ? yes : no`; `question`, `colon`: where these stand."""
+    """`condition ? yes : no`; `question`, `colon`: the places of these signs."""
 
     condition: Node
     yes: Node
@@ -256,14 +264,14 @@ class Otherwise(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen(_Node):
-    """`__builtin_choose_expr`, of which one part is left."""
+    """`__builtin_choose_expr`, of which one part remains."""
 
     kept: Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known(_Node):
-    """What only clang can tell, and has: `__alignof__`, `vec_step`, `__builtin_types_compatible_p`."""
+    """A value that only clang can tell: `__alignof__`, `vec_step`, `__builtin_types_compatible_p`."""
 
     text: str
 
@@ -293,7 +301,7 @@ class Block(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unnamed(_Node):
-    """An expression of several parts that clang gives no kind."""
+    """An expression of several parts to which clang gives no kind."""
 
     parts: tuple[Node, ...]
 
@@ -319,7 +327,7 @@ class Declare(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For(_Node):
-    """A `for`, its clauses and its body. `hides`: names that the loop declares are declared again in its body."""
+    """A `for`, its clauses and its body. `hides`: its body declares names again that the loop declares."""
 
     parts: tuple[Node, ...]
     hides: bool
@@ -327,7 +335,7 @@ class For(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Switch(_Node):
-    """`switch (condition) body`. `ranges`: the ends of its labels that are ranges."""
+    """`switch (condition) body`. `ranges`: the ends of those labels that are ranges."""
 
     condition: Node
     body: Node
@@ -336,8 +344,8 @@ class Switch(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case(_Node):
-    """`case first: statement`, or `case first ... last:`. `condition`: the type of what the `switch` around is of; `label_start`,
-    `label_stop`: of the numbers.
+    """`case first: statement`, or `case first ... last:`. `condition`: the type of the value that the `switch` is
+    about; `label_start`, `label_stop`: the place of the numbers.
     """
 
     first: Cursor
@@ -349,7 +357,7 @@ class Case(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain(_Node):
-    """Anything else, which C++ reads as C does: its parts are printed, and what is between them."""
+    """Anything else, which means the same in C++ as in C: its parts are printed, and the text between them."""
 
     parts: tuple[Node, ...]
 
@@ -362,13 +370,13 @@ Node: TypeAlias = (
 
 
 def behind_conversions(node: Node) -> Node:
-    """What implicit conversions are of."""
+    """The node under its implicit conversions."""
     while isinstance(node, Converted):
         node = node.operand
     return node
 
 
-#: A part of the text as it stands, or what is printed in its place; and where in the text a printed part is to stand.
+#: A part of the text as it stands, or what is printed in its place; and the place of a printed part in the text.
 Piece: TypeAlias = str | tuple[int, int]
 Text: TypeAlias = list[Piece]
 Part: TypeAlias = tuple[int, int, Text]

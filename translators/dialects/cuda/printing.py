@@ -1,12 +1,14 @@
 """Prints CUDA C++ from the nodes of a program's statements and expressions.
 
-What is printed for a node is the user's text between its parts, and what is printed for the parts. So the result is
-what the user wrote, line by line, except where that means something else, or nothing, in C++: swizzles and vector
-literals, vector conditions, shifts, implicit conversions that C++ lacks or that would choose another template, names
-of built-in functions. What cannot be printed raises Untranslatable. Never decides about kernels' signatures, nor
-looks at the text of expressions. Words between the parts (address spaces, reserved names, attributes) mean the same
-wherever they stand, and C's declarators are also C++'s: both stay the user's text and are edited as `words`,
-`declarations` and `unaligned` say.
+A node is printed as the user's text between its parts, and what is printed for the parts. So the result is what the
+user wrote, line by line, except where that means something else, or nothing, in C++: swizzles and vector literals,
+vector conditions, shifts, implicit conversions that C++ lacks or that would choose another template, names of
+built-in functions. What cannot be printed raises Untranslatable. Never decides about kernels' signatures, nor looks
+at the text of expressions.
+
+Words between the parts (address spaces, reserved names, attributes) mean the same wherever they occur, and libclang
+does not tell all the places where they do: they are edited as words. C's declarators are also C++'s: they stay the
+user's text, edited as `declarations` and `unaligned` say.
 """
 
 from __future__ import annotations
@@ -60,9 +62,7 @@ class Printer(Unaligned):
         self._parentheses = self._reader.parentheses
         self.uses_work_dim = False
         self._aligned: set[int] = set()  # where attributes end that ask for an alignment
-        self._initialising = (
-            False  # a constant, which in C++ takes others' values only where these are integers
-        )
+        self._initialising = False  # a constant, which in C++ takes others' values only if these are integers
 
     # declarations -----------------------------------------------------------------------------------
 
@@ -80,9 +80,8 @@ class Printer(Unaligned):
             start, stop = clang.extent_of(cursor)
             moved = self._definitions(cursor)
             heading = self.text[start : self.text.find(b"{", start, stop)].split()
-            if (
-                not moved and cursor.is_definition() and cursor.spelling.encode() in heading
-            ):  # else a typedef's name
+            # without its own name in the heading, the name is a typedef's
+            if not moved and cursor.is_definition() and cursor.spelling.encode() in heading:
                 self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
         elif cursor.kind == CursorKind.TYPEDEF_DECL:
             self._assert_size(cursor, self.word(cursor.spelling))
@@ -110,7 +109,7 @@ class Printer(Unaligned):
             self.blank(*match.span(1), "")
 
     def _assert_size(self, cursor: Cursor, name: str) -> None:
-        """Have a structure with a name refused where C++ does not lay it out as OpenCL C does."""
+        """Have a named structure refused if C++ does not lay it out as OpenCL C does."""
         of = cursor.underlying_typedef_type if cursor.kind == CursorKind.TYPEDEF_DECL else cursor.type
         start, stop = clang.extent_of(cursor)
         end, nbytes = self.text.find(b";", stop), of.get_size()
@@ -131,7 +130,9 @@ class Printer(Unaligned):
         return parts
 
     def _align(self, cursor: Cursor) -> None:
-        """Where a variable's attribute asks for less than its type's alignment: that. Pointers to it are taken for aligned."""
+        """If a variable's attribute asks for less than its type's alignment, give it the type's: pointers to it are
+        assumed to be aligned.
+        """
         for attribute in cursor.get_children():
             if attribute.kind != CursorKind.ALIGNED_ATTR:
                 continue
@@ -140,7 +141,7 @@ class Printer(Unaligned):
             if wanted is not None and end >= 0 and end not in self._aligned:
                 self._aligned.add(end)
                 value, least = self.text[wanted.end() : stop - 1].decode(), cursor.type.get_align()
-                # The last attribute holds.
+                # The last attribute counts.
                 self.edits.insert(
                     end + 2, f" __attribute__((aligned(({value}) > {least} ? ({value}) : {least})))"
                 )
@@ -301,7 +302,7 @@ class Printer(Unaligned):
         return [(node.start, node.stop)]
 
     def _converted(self, node: nodes.Converted, exact: bool, stored: bool) -> Text:
-        """An implicit conversion, said explicitly where C++ would not do the same."""
+        """An implicit conversion, written out if C++ would not do the same."""
         target, source = node.type, node.operand.type
         splat = vector_type(target) is not None and vector_type(source) is None
         shown = exact or splat or is_half(target, source)
@@ -343,7 +344,7 @@ class Printer(Unaligned):
         """The name of a built-in function."""
         name, same = node.name, (node.callee_start, node.callee_stop)
         if name in ("to_global", "to_local", "to_private") or name in cuda_dialect.GNU_FUNCTIONS:
-            return [same]  # clang does not tell where all of these are written: they are words
+            return [same]  # clang does not tell where all of these are written, so they are edited as words
         if not name or node.callee != name:
             raise Untranslatable(f"a call of {name or 'something that is not a name'}", node.line)
         template = cuda_dialect.template_of(name)
@@ -356,7 +357,7 @@ class Printer(Unaligned):
         return [same]
 
     def _printf(self, node: nodes.Call, format_: Node) -> tuple[Text, Part]:
-        """6.12.13.2: a conversion of a vector becomes one for each component, with commas between."""
+        """6.12.13.2: a conversion of a vector becomes one for each component, separated by commas."""
         first = self._part(format_, exact=True)
         inner = behind_conversions(format_)
         if not isinstance(inner, nodes.String):
@@ -378,7 +379,7 @@ class Printer(Unaligned):
         return _spliced(node, [opening, closing, self._part(contents)])
 
     def _components(self, contents: nodes.List) -> list[Part]:
-        """The list of a vector's parts, whatever its brackets, as arguments of make()."""
+        """The list of a vector's parts, whatever its brackets are, as arguments of make()."""
         parts = [self._part(item.value, exact=True) for item in contents.items]
         if not contents.braces:
             return parts
@@ -428,7 +429,7 @@ class Printer(Unaligned):
         return _spliced(node, [target, self._part(right, is_half(left.type, right.type))])
 
     def _shift_by(self, right: Node, shifted: Type) -> Part:
-        """OpenCL C 6.3 j: the number's low bits count; C++ leaves too large shifts undefined."""
+        """OpenCL C 6.3 j: only the number's low bits count; in C++, shifts that are too large are undefined."""
         if vector_type(shifted) is not None:
             return self._part(right)
         nbits = 64 if shifted.get_canonical().get_size() > 4 else 32  # small integers are promoted
@@ -480,7 +481,7 @@ class Printer(Unaligned):
         return [f"({f'({name})' if name else ''}::vdev_cl::otherwise(", *inside, "; }))"]
 
     def _block(self, node: nodes.Block) -> Text:
-        """`({ ... })` becomes a lambda that is called at once; the last statement's value is what it returns."""
+        """`({ ... })` becomes a lambda that is called immediately; it returns the last statement's value."""
         parts: list[Part] = [_at(node.body_start, node.body_start, "[&]() ")]
         parts += [self._part(statement) for statement in node.statements[:-1]]
         for last in node.statements[-1:]:
@@ -491,14 +492,17 @@ class Printer(Unaligned):
     # statements -------------------------------------------------------------------------------------
 
     def _for(self, node: nodes.For) -> Text:
-        """C99 6.8.5p5: a loop's body is a scope of its own; in C++ it is that of the variables which the loop declares."""
+        """C99 6.8.5p5: a loop's body has its own scope; in C++ it shares that of the variables that the loop
+        declares.
+        """
         *clauses, body = node.parts
         last = self._around(body, "{", "}") if node.hides else self._part(body)
         return _spliced(node, [*map(self._part, clauses), last])
 
     def _switch(self, node: nodes.Switch) -> Text:
-        """The condition shows its type, after C's promotions, which that of an enumeration is not in C++. What lies in a range of
-        labels, which C++ does not have, becomes the range's first number: no other label is in it.
+        """The condition is written with its type after C's promotions, which C++ does not apply to enumerations.
+
+        C++ has no ranges of labels: a value in one becomes the range's first number, which is in no other label.
         """
         type_, before, behind = node.condition.type, "", ""
         for ends in node.ranges:
@@ -510,7 +514,9 @@ class Printer(Unaligned):
         return _spliced(node, [condition, self._part(node.body)])
 
     def _case(self, node: nodes.Case) -> Text:
-        """C99 6.8.4.2p5: each label is converted to the type of the condition, which C++ does not do where the value would change."""
+        """C99 6.8.4.2p5: each label is converted to the type of the condition, which C++ refuses if that changes the
+        value.
+        """
         label = _at(node.label_start, node.label_stop, literal(clang.evaluate(node.first), node.condition))
         return _spliced(node, [label, self._part(node.statement)])
 
@@ -543,7 +549,7 @@ def _is_view(node: Node) -> bool:
 
 
 def _is_zero(node: Node) -> bool:
-    """Whether an initialiser is a number that is written, and zero."""
+    """Whether an initialiser is a literal number, and zero."""
     inner = behind_conversions(node)
     return isinstance(inner, nodes.Integer | nodes.Float) and clang.evaluate(inner.cursor) == 0
 
@@ -556,6 +562,6 @@ _VECTOR_FORMAT = re.compile(
 def _one_by_one(match: re.Match[str]) -> str:
     """A conversion of a vector in a format: flags, width, precision; number of components; length; the conversion."""
     front, count, length, conversion_ = match.groups()
-    # What is shorter than an int is passed as an int.
+    # Anything shorter than an int is passed as an int.
     one = f"{front}{'l' if length == 'l' else ''}{conversion_}"
     return ",".join([one] * int(count))

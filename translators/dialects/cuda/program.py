@@ -13,7 +13,7 @@ from ..subgrid_kernel import SubgridKernel
 
 __all__ = ["LOCAL_ALIGNMENT", "VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "resident_macro"]
 
-#: Changes with whatever changes a translation: part of the key under which cubins are kept.
+#: Raised with every change to translations: part of the key under which cubins are kept.
 VERSION = 12
 
 #: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
@@ -21,7 +21,7 @@ LOCAL_ALIGNMENT = 128
 
 
 class UnknownOption(Untranslatable):
-    """A build option that nobody knows (CL_INVALID_BUILD_OPTIONS)."""
+    """An unknown build option (CL_INVALID_BUILD_OPTIONS)."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,7 @@ class CudaKernel:
     local_nbytes: int = 0
 
     def resident_groups(self, count: int) -> str:
-        """NVRTC's option that leaves the kernel as many registers as `count` work-groups on a multiprocessor allow.
-
+        """NVRTC's option that lets the kernel use as many registers as `count` work-groups on a multiprocessor allow.
         For kernels with a `max_work_group_size`.
         """
         return f"-D{resident_macro(self.entry)}={count}"
@@ -56,10 +55,10 @@ class CudaKernel:
         return self.subgrid.hidden_nbytes + 8
 
     def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
-        """The hidden argument: as SubgridKernel.pack, and the number of dimensions behind it.
+        """The hidden argument: as SubgridKernel.pack, followed by the number of dimensions.
 
-        The grid has the chunk's work-groups, a block the NDRange's local size. Raises ValueError for a wrong number of
-        shifts, and for partial work-groups, which CUDA does not have.
+        The grid has the chunk's work-groups, a block the NDRange's local size. Raises ValueError for a wrong number
+        of shifts, and for partial work-groups, which CUDA does not have.
         """
         for size, local in zip(ndrange.global_size, ndrange.local_size, strict=True):
             if size % local:
@@ -83,7 +82,7 @@ class CudaKernel:
 
 @dataclass(frozen=True)
 class CudaProgram:
-    """CUDA C++, complete in itself, the options to compile it with (less --gpu-architecture), and its kernels."""
+    """CUDA C++, complete in itself, the options to compile it with (without --gpu-architecture), and its kernels."""
 
     source: str
     options: tuple[str, ...]

@@ -1,7 +1,8 @@
 """Reads clang's cursors into `nodes`.
 
-Decides what each cursor is: libclang shows implicit conversions, swizzles, initialisers with names and GNU C's expressions alike as
-"unexposed" ones, which only their text tells apart. Nobody else looks at the text of expressions. Never decides about C++.
+Decides what each cursor is: libclang shows implicit conversions, swizzles, initialisers with names and GNU C's
+expressions alike as "unexposed" ones, which only their text tells apart. No other module looks at the text of
+expressions. Never decides about C++.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _AROUND = (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR)
 
 
 class Reader:
-    """Reads one program. `constants`: macros of the language's own; `single`: -cl-single-precision-constant."""
+    """Reads one program. `constants`: macros of the language itself; `single`: -cl-single-precision-constant."""
 
     def __init__(self, functions: Functions, constants: Mapping[str, str], single: bool) -> None:
         self._functions = functions
@@ -61,7 +62,7 @@ class Reader:
         kept: bool = False,
         passes: bool = False,
     ) -> Node:
-        """A statement or expression. `operand`: it is an operator's; `spreads`: a bool, if it is one, becomes a vector; `kept`: it is
+        """A statement or expression. `operand`: it is an operator's; `spreads`: a bool here becomes a vector; `kept`: it is
         not read as a whole; `passes`: nothing keeps it.
         """
         kind = cursor.kind
@@ -99,7 +100,7 @@ class Reader:
     # expressions ------------------------------------------------------------------------------------
 
     def _constant(self, cursor: Cursor, start: int, stop: int) -> nodes.Constant:
-        """A macro that is defined for C++ again; its inside is not text."""
+        """A macro that is defined again for C++; its expansion is not in the text."""
         inner, narrowed = cursor, False
         while inner.kind == CursorKind.UNEXPOSED_EXPR and len(parts := _parts(inner)) == 1:
             narrowed |= self._is_narrowed(inner, parts[0])
@@ -134,7 +135,7 @@ class Reader:
         is_bool = (
             spreads and child.type.get_canonical().kind == TypeKind.BOOL != cursor.type.get_canonical().kind
         )
-        place = kept and child.type.get_canonical().kind in ARRAYS  # else a value
+        place = kept and child.type.get_canonical().kind in ARRAYS  # otherwise a value
         inner = self.node(child, operand=operand, spreads=spreads, kept=place, passes=passes)
         return nodes.Converted(cursor, start, stop, inner, is_bool, self._is_narrowed(cursor, child))
 
@@ -154,7 +155,7 @@ class Reader:
         )
 
     def _of_several(self, cursor: Cursor, start: int, stop: int, parts: Sequence[Cursor]) -> Node:
-        """What GNU C adds to C's expressions."""
+        """GNU C's additions to C's expressions."""
         if self._text.startswith(b"__builtin_types_compatible_p", start):
             return nodes.Known(cursor, start, stop, str(clang.evaluate(cursor)))
         if self._text.startswith(b"__builtin_choose_expr", start):
@@ -168,7 +169,7 @@ class Reader:
         return nodes.Unnamed(cursor, start, stop, tuple(map(self.node, parts)))
 
     def _mark(self, offset: int, mark: bytes) -> int:
-        """Where the `?`, `:` or `=` behind an operand stands: clang's extents may leave out parentheses that close."""
+        """Where the `?`, `:` or `=` after an operand is: clang's extents may leave out closing parentheses."""
         while (offset := after_blanks(self._text, offset)) < len(self._text) and self._text[offset] == ord(
             ")"
         ):
@@ -218,8 +219,8 @@ class Reader:
         return nodes.Item(self.node(cursor), start, stop, (), start)
 
     def _stop(self, start: int) -> int:
-        """Where an initialiser ends: before the comma or the bracket behind it. (clang's own extents leave out the last
-        parenthesis of a cast to a vector.)
+        """Where an initialiser ends: before the comma or the bracket behind it. (clang's own extents leave out the
+        last parenthesis of a cast to a vector.)
         """
         depth = 0
         for match in _TOKEN.finditer(self._text, start):

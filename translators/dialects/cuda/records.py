@@ -13,9 +13,10 @@ from clang.cindex import CursorKind, Type, TypeKind
 
 
 def copying(type_: Type, word: Callable[[str], str]) -> str | None:
-    """A lambda that copies the members of one structure to another; None for what has no padding. `word`: a member's name in C++.
+    """A lambda that copies the members of one structure to another; None if there is no padding.
 
-    Members are named in full: a reference to one of a packed structure would be taken for aligned.
+    `word`: gives a member's name in C++. Members are named in full: a reference to a member of a packed structure
+    would be assumed to be aligned.
     """
     if type_.get_canonical().kind != TypeKind.RECORD or not _has_padding(type_):
         return None
@@ -29,7 +30,7 @@ def _members(type_: Type, path: str, word: Callable[[str], str], start: int = 0)
         own, offset = field.type.get_canonical(), start + field.get_field_offsetof() // 8
         if field.spelling.isidentifier():
             found.append(_copied(own, f"{path}.{word(field.spelling)}", word))
-        elif _is_structure(own):  # without a name: its members are named as the outer one's
+        elif _is_structure(own):  # without a name: its members are named like the outer structure's
             found.append(_members(own, path, word, offset))
         else:
             found.append(_bytes(path, offset, own))
@@ -49,7 +50,7 @@ def _copied(type_: Type, path: str, word: Callable[[str], str]) -> str:
 
 
 def _bytes(path: str, offset: int, type_: Type) -> str:
-    """A union, whose member nobody knows."""
+    """A union: nobody knows which member it holds."""
     return f"::vdev_cl::copied_bytes<{offset}, {type_.get_size()}>((void *)&to{path}, (const void *)&from{path}); "
 
 
@@ -62,7 +63,7 @@ def _has_padding(type_: Type) -> bool:
 
 
 def _nbytes_of_members(type_: Type) -> int:
-    """The bytes of a type that belong to some member. Of a union all do: nothing tells which member it holds."""
+    """The bytes of a type that belong to some member. In a union all do, since nothing tells which member it holds."""
     canonical = type_.get_canonical()
     if canonical.kind == TypeKind.CONSTANTARRAY:
         return int(canonical.element_count) * _nbytes_of_members(canonical.element_type)

@@ -13,15 +13,15 @@ from functools import lru_cache
 
 from ...frontend import clang
 
-#: Our headers, in the order in which they build upon each other.
+#: Our headers, in the order in which they depend on each other.
 HEADERS = (
     "machine.h", "vectors.h", "unaligned.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h", "gnu.h",
 )  # fmt: skip
-#: Where everything of ours lives; a program's own names stand in a namespace within.
+#: The namespace of everything of ours; a program's own names are in a namespace inside it.
 NAMESPACE = "vdev_cl"
 
-#: Words of OpenCL C that CUDA C++ spells otherwise. Address spaces are found out by the compiler; constant
-#: memory is read only.
+#: Words of OpenCL C that CUDA C++ spells differently. The compiler finds out address spaces; constant memory is only
+#: read.
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("__global", "global", "__local", "local", "__private", "private", "__generic"), ""),
     **dict.fromkeys(("__constant", "constant"), "const"),
@@ -39,7 +39,7 @@ WORDS: Mapping[str, str] = {
     "_Alignas": "alignas",
 }
 
-#: Functions that GNU C builds in, by what they are here. Those that NVRTC knows keep their names.
+#: Functions that are built into GNU C, and our functions for them. Those that NVRTC knows keep their names.
 _GNU_MATHEMATICS = (
     "acos", "asin", "atan", "atan2", "cbrt", "ceil", "copysign", "cos", "cosh", "exp", "exp2", "expm1", "fabs", "floor", "fma", "fmax",
     "fmin", "fmod", "hypot", "log", "log10", "log1p", "log2", "pow", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
@@ -70,7 +70,7 @@ REFUSED = frozenset(
     + ["sampler_t", "queue_t", "clk_event_t", "reserve_id_t", "ndrange_t"]
 )  # fmt: skip
 
-#: Identifiers in OpenCL C that are keywords of C++ or names that CUDA gives a meaning everywhere.
+#: Identifiers of OpenCL C programs that are keywords in C++ or names with a meaning everywhere in CUDA.
 _RESERVED_TEXT = """
     alignas alignof and and_eq auto bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield
     compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export friend
@@ -84,14 +84,14 @@ _RESERVED_TEXT = """
 """
 RESERVED = frozenset(_RESERVED_TEXT.split())
 
-#: Attributes (without underscores) that keep their meaning; all others are hints, or the translator's business.
+#: Attributes (without underscores) that keep their meaning; all others are hints, or handled by the translator.
 ATTRIBUTES = frozenset({"packed", "aligned", "noinline"})
 
 _SCALARS = "char|uchar|short|ushort|int|uint|long|ulong|half|float|double"
-#: Scalar types that C++ calls the same.
+#: Scalar types with the same name in C++.
 _BOTH = frozenset({"bool", "char", "short", "int", "long", "float", "double"})
 _ROUNDED = r"(?:_(?P<round>rt[ezpn]))?"
-#: Built-in functions of many names that are templates here.
+#: Families of built-in functions that are templates here.
 _TEMPLATES = [
     (re.compile(rf"convert_(?P<type>(?:{_SCALARS})\d*|bool)(?P<sat>_sat)?{_ROUNDED}"), "convert<{type}, {sat}, {round}>"),
     (re.compile(rf"as_(?P<type>(?:{_SCALARS})\d*)"), "as<{type}>"),
@@ -100,14 +100,14 @@ _TEMPLATES = [
     (re.compile(r"vloada?_half(?P<n>\d*)"), "vload_half<{n}, {aligned}>"),
     (re.compile(rf"vstorea?_half(?P<n>\d*){_ROUNDED}"), "vstore_half<{n}, {aligned}, {round}>"),
 ]  # fmt: skip
-#: What the sub-grid's text calls natively, and what needs no definition of ours.
+#: What the sub-grid's text calls natively, and needs no definition of ours.
 _FREE = frozenset({"printf"} | {
     f"__builtin_{name}" for name in ("assume", "assume_aligned", "constant_p", "expect", "isnan", "unreachable")
 })  # fmt: skip
 
 
 def type_name(name: str) -> str:
-    """A scalar or vector type of OpenCL C, wherever it stands. A blank is in front: < and : are a digraph."""
+    """A scalar or vector type of OpenCL C, usable anywhere. It begins with a blank: < and : would be a digraph."""
     return name if name in _BOTH else f" ::vdev_cl::{name}"
 
 
@@ -148,7 +148,7 @@ def known_functions() -> frozenset[str]:
     return frozenset(re.findall(r"[A-Za-z_]\w*", headers())) | _FREE | _GROUP_FUNCTIONS | _ATOM_FUNCTIONS
 
 
-#: Names that macros of our headers put together.
+#: Names that our headers' macros put together.
 _GROUP_FUNCTIONS = frozenset(
     f"{group}_{what}_{op}"
     for group in ("work_group", "sub_group")
@@ -173,21 +173,21 @@ _OWN_CONSTANTS = {
 
 @lru_cache(maxsize=1)
 def constants() -> Mapping[str, str]:
-    """The object-like macros that OpenCL C has from the start (they stay in a program's text by name), in C++."""
+    """The object-like macros that OpenCL C predefines (they stay in a program's text by name), in C++."""
     with open(clang.BASE_HEADER, encoding="utf-8") as file:
         text = file.read()
     found: dict[str, str] = {}
     for name, value in _CONSTANT.findall(text):
         if name.startswith(("VDEV_", "__opencl", "as_")) or "__builtin_astype" in value:
             continue
-        # binary16 literals exist in OpenCL C only
+        # only OpenCL C has binary16 literals
         value = re.sub(r"\(\(half\)([\w.+-]+)h\)", r"(::vdev_cl::half(\1f))", value)
         found[name] = _OWN_CONSTANTS.get(name, value)
     return found
 
 
-#: Build options (OpenCL specification 5.8.6) as NVRTC's. What only permits the compiler more, or asks for what
-#: is so anyway, is left out.
+#: Build options (OpenCL specification 5.8.6) as NVRTC's. Those that only permit the compiler more, or ask for what is
+#: so anyway, are left out.
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "-cl-single-precision-constant": (),  # the text was rewritten
     "-cl-denorms-are-zero": ("--ftz=true",),
@@ -205,21 +205,21 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "-cl-nv-verbose": (),
     "-cl-nv-allow-cuda-extensions": (),
     "-w": (),
-    "-Werror": (),  # clang's warnings have been judged
+    "-Werror": (),  # clang's warnings have been reported already
     "-g": (),
 }
-#: Optimisations that clang and its relatives can be told to leave out, and how messages look.
+#: Optimisations that clang and its relatives can be told to leave out, and the layout of messages.
 _LEFT_OUT = (
     "fast-math|finite-math-only|unsafe-math-optimizations|associative-math|reciprocal-math|math-errno|trapping-math|signed-zeros"
     "|strict-aliasing|unroll-loops|vectorize|slp-vectorize|inline|inline-functions|omit-frame-pointer|common|exceptions"
 )
-#: Options that change no result: about messages and debuggers, versions that clang has judged, how hard the compiler tries.
+#: Options that change no result: messages, debuggers, versions that clang has checked, how hard the compiler tries.
 WITHOUT_MEANING = re.compile(
     r"-W.*|-cl-std=\S+|-cl-ext=\S+|-cl-nv-\S+|-nv-\S+|-O[0-3s]?|-g\S*|-x=\S+|-s=.+|-profiling|-spir-std=\S+|-triple=\S+"
     rf"|-fno-(?:{_LEFT_OUT})|-f(?:no-)?(?:color-diagnostics|caret-diagnostics|diagnostics-\S+)"
 )
 #: In force for every program. FP_CONTRACT is on by default (6.12.1); a quotient may be off by 2.5 ulp and a square
-#: root by 3 (7.4), which is what NVIDIA's own OpenCL makes of it.
+#: root by 3 (7.4), which is also what NVIDIA's own OpenCL does.
 BASE_OPTIONS = (
     "--std=c++20",
     "--device-as-default-execution-space",

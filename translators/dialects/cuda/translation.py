@@ -49,7 +49,7 @@ from .types import spell
 
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
 
-#: 6.12.1: no product may be fused with a sum. Where one part of a program asks for it, all of it gets it.
+#: 6.12.1: no product may be fused with a sum. If one part of a program asks for it, all of it gets it.
 _UNFUSED = re.compile(
     r"^[ \t]*#[ \t]*pragma[ \t]+(?:(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b|clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off\b)",
     re.MULTILINE,
@@ -60,8 +60,8 @@ _TRANSLATED = (*BUFFERS, ArgKind.LOCAL, ArgKind.VALUE)
 
 
 def translate_cuda(program: ParsedProgram, *, renumbers: bool = False) -> CudaProgram:
-    """Translate all kernels. Raises Untranslatable with what cannot be, and the user's line. `renumbers`: for chunks with
-    cycles.
+    """Translate all kernels. Raises Untranslatable with what cannot be translated, and the user's line. `renumbers`:
+    for chunks with cycles.
     """
     options = nvrtc_options(program.engine_options)
     if _UNFUSED.search(program.preprocessed):
@@ -79,7 +79,7 @@ def translate_cuda(program: ParsedProgram, *, renumbers: bool = False) -> CudaPr
 
 
 def nvrtc_options(options: Sequence[str]) -> tuple[str, ...]:
-    """NVRTC's options for those of a program (less -D, -U and -I). Raises Untranslatable for unknown ones."""
+    """NVRTC's options for a program's (without -D, -U and -I). Raises Untranslatable for unknown ones."""
     found = list(cuda_dialect.BASE_OPTIONS)
     for option in joined_values(parse_options(options).for_engine):
         if option in cuda_dialect.OPTIONS:
@@ -141,7 +141,7 @@ class _Translation:
         macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
         shared = f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {self.prefix}shared[];\n"
         if self.printer.uses_work_dim:
-            # The same for all work-items, and asked for where no hidden argument is at hand.
+            # The same for all work-items, and used where no hidden argument is available.
             shared += f"__shared__ unsigned int {self.prefix}work_dim;\n"
             shared += (
                 f"namespace vdev_cl {{ inline uint get_work_dim() {{ return {self.prefix}work_dim; }} }}\n"
@@ -149,7 +149,7 @@ class _Translation:
         return f'{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
 
     def _shifts(self) -> None:
-        """Pointers are moved by a function of ours, under names that C++ does not reserve."""
+        """A function of ours moves pointers, under names that C++ does not reserve."""
         for match in SHIFT.finditer(self.functions.text):
             own, name, shift = (group.decode() for group in match.groups())
             self.printer.blank(
@@ -158,7 +158,7 @@ class _Translation:
             )
 
     def _hidden_by_reference(self) -> None:
-        """The structure stays where CUDA puts arguments; nobody copies it."""
+        """The structure stays where CUDA puts arguments; it is not copied."""
         kernels = {function.name for function in self.functions.defined if function.kernel}
         for declaration in self.again.functions():
             if declaration.spelling in kernels:
@@ -180,7 +180,8 @@ class _Translation:
                 parameters.append(f"unsigned int {name}")
                 arguments.append(f"::vdev_cl::pointer({self.prefix}shared + {name})")
             else:
-                # Nobody writes to what a kernel is given as constant (6.7.3): it may come through the read-only cache.
+                # A kernel does not write to its constant arguments (6.7.3): they may come through the read-only
+                # cache.
                 alone = argument.kind is ArgKind.CONSTANT or "restrict" in argument.type_qualifiers
                 parameters.append(f"void *{'__restrict__ ' if alone else ''}{name}")
                 arguments.append(f"::vdev_cl::pointer({name})")
@@ -191,7 +192,7 @@ class _Translation:
         bounds = groups = ""
         if kernel.max_work_group_size:
             resident = resident_macro(kernel.entry)
-            groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: as the compiler likes
+            groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: the compiler's choice
             bounds = f"__launch_bounds__({kernel.max_work_group_size}, {resident}) "
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
         sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)

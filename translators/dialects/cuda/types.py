@@ -36,7 +36,7 @@ def vector_type(type_: Type) -> tuple[Type, int] | None:
 
 
 def spell(type_: Type) -> str | None:
-    """A scalar or vector type as C++ reads it wherever it stands, whatever the program calls its own things."""
+    """A scalar or vector type in a form that C++ understands anywhere, whatever names the program defines."""
     vector = vector_type(type_)
     if vector is not None:
         element = spell(vector[0])
@@ -51,13 +51,13 @@ def literal(number: int | float | None, type_: Type) -> str:
     """A number as a constant of an integer type, converted to it as C does."""
     number = converted(number, type_)
     if number == -(1 << 63):
-        return f"(({spell(type_)})0x8000000000000000ul)"  # C++ reads no such number behind a sign
+        return f"(({spell(type_)})0x8000000000000000ul)"  # C++ does not read that number after a minus sign
     return f"(({spell(type_)}){number}{'ul' if number >> 63 > 0 else ''})"
 
 
 def converted(number: int | float | None, type_: Type) -> int:
     """A constant integer converted to an integer type (C99 6.3.1.3; clang wraps)."""
-    assert isinstance(number, int)  # or clang refuses it
+    assert isinstance(number, int)  # otherwise clang refuses it
     nbits = 8 * int(type_.get_canonical().get_size())
     number %= 1 << nbits
     negative = type_.get_canonical().kind not in _UNSIGNED and number >> (nbits - 1)
@@ -65,22 +65,22 @@ def converted(number: int | float | None, type_: Type) -> int:
 
 
 def conversion(target: Type, source: Type, exact: bool) -> str | None:
-    """What says an implicit conversion in C++: the text in front of an operand in parentheses, or None."""
+    """The text that makes an implicit conversion explicit in C++, in front of an operand in parentheses; or None."""
     to, from_ = target.get_canonical(), source.get_canonical()
     vector = vector_type(target)
-    # A load of a class from volatile memory is a copy part by part.
+    # Loading a class from volatile memory is a copy part by part.
     loads = from_.is_volatile_qualified() and not to.is_volatile_qualified()
     if vector is not None:
         return None if vector_type(source) is not None and not loads else f"({spell(target)})"
     if is_volatile_record(source) and not to.is_volatile_qualified():
         return "::vdev_cl::settled"
-    # libclang shows a parameter that is written as an array as one, also where a pointer is passed.
+    # libclang shows a parameter that is written as an array as one, even when a pointer is passed.
     if to.kind == TypeKind.POINTER or (to.kind in ARRAYS and from_.kind == TypeKind.POINTER):
         there, here = _pointee(to), _pointee(from_)
         if there is None or here is None:
             return None
         if from_.kind in ARRAYS:
-            # The array itself: another element's type than a number's is the same, however it is spelled.
+            # The array itself: an element type other than a number's is the same, however it is spelled.
             return None if spell(there) in (None, spell(here)) else "::vdev_cl::pointer"
         if there.kind == TypeKind.VOID:
             return None
@@ -100,15 +100,16 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
 
 
 def _pointee(canonical: Type) -> Type | None:
-    """What a pointer, or an array that becomes one, leads to."""
+    """What a pointer, or an array that becomes one, points to."""
     if canonical.kind in ARRAYS:
         return canonical.element_type
     return canonical.get_pointee() if canonical.kind == TypeKind.POINTER else None
 
 
 def _leads_to_const(canonical: Type) -> bool:
-    """Whether what a pointer, or an array that becomes one, leads to is const. libclang gives an array's qualifiers with the
-    array, not with its elements (C99 6.7.3p8).
+    """Whether what a pointer, or an array that becomes one, points to is const.
+
+    libclang gives an array's qualifiers with the array, not with its elements (C99 6.7.3p8).
     """
     there = canonical if canonical.kind in ARRAYS else canonical.get_pointee()
     return bool(there.is_const_qualified())
@@ -125,7 +126,7 @@ def is_half(*types: Type) -> bool:
 
 
 def space_of(type_: Type) -> Space:
-    """The address space of a variable, where it is one that CUDA has a word for; else PRIVATE."""
+    """The address space of a variable, if CUDA has a word for it; else PRIVATE."""
     canonical = type_.get_canonical()
     while (space := clang.address_space(canonical)) not in (Space.LOCAL, Space.CONSTANT):
         if canonical.kind not in ARRAYS:
@@ -135,7 +136,7 @@ def space_of(type_: Type) -> Space:
 
 
 def is_volatile_record(type_: Type) -> bool:
-    """A structure or union that C++ neither reads nor assigns as a whole."""
+    """Whether it is a structure or union that C++ can neither read nor assign as a whole."""
     canonical = type_.get_canonical()
     return bool(canonical.kind == TypeKind.RECORD and canonical.is_volatile_qualified())
 

@@ -3,8 +3,8 @@
 In C++ vectors and records are passed to functions by reference, and copies of large structures are split up: the
 compiler relies on the types' alignment. So such a member gets a type that is made of bytes: `unaligned` of our
 headers, or a twin of a record. Reading it gives a value of the program's own type, made from the bytes; writing
-copies bytes. clang says where a member lies; attributes are not read. Decides nothing about what pointers lead to
-(C99 6.3.2.3p7: they are aligned).
+copies bytes. clang says where a member lies; attributes are not read. Decides nothing about what pointers point to
+(C99 6.3.2.3p7: that is aligned).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .nodes import Address, Converted, Dereference, Index, Member, Node, Parenth
 from .types import ARRAYS, spell
 
 _RECORDS = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL)
-#: Without one of these words every member is aligned; attributes mean what clang makes of them.
+#: Without one of these words every member is aligned; clang interprets the attributes.
 _HINTS = (b"pack", b"aligned")
 
 
@@ -56,7 +56,9 @@ class Unaligned(Declarations):
         return any(_is_unaligned(field, offset, record.type) for field, offset in _members(record.type))
 
     def _arrange(self, record: Cursor, begins: int, *, outermost: bool) -> None:
-        """Define what a record defines inside before the declaration around, and itself where its members are not aligned."""
+        """Define what a record defines inside it before the enclosing declaration, and also the record itself if its
+        members are not aligned.
+        """
         start = clang.extent_of(record)[0]
         if start in self._taken_out:
             return
@@ -70,7 +72,9 @@ class Unaligned(Declarations):
             self._define_before(record, begins)
 
     def _define_twice(self, record: Cursor, begins: int) -> None:
-        """Have a record's text under another name, which tells of members' types, and one that is laid out as clang says."""
+        """Repeat a record's text under another name, which gives the types of members, and define one with the layout
+        that clang says.
+        """
         start, stop = clang.extent_of(record)
         opening = self.text.find(b"{", start, stop)
         keyword = "struct" if record.kind == CursorKind.STRUCT_DECL else "union"
@@ -95,7 +99,9 @@ class Unaligned(Declarations):
         self.edits.put(start, stop, f"{keyword} {tag}")
 
     def _body(self, record: Type, owner: str, start: int, alignment: int) -> str:
-        """Members of a packed record, all bytes between them said; `start`: the record's place in bits within what `alignment` is of."""
+        """Members of a packed record, with every byte between them named; `start`: the record's place in bits within
+        something of alignment `alignment`.
+        """
         canonical = record.get_canonical()
         union = canonical.get_declaration().kind == CursorKind.UNION_DECL
         parts, position, nbits = [], 0, 8 * int(canonical.get_size())
@@ -152,7 +158,7 @@ class Unaligned(Declarations):
     # expressions ------------------------------------------------------------------------------------
 
     def _unaligned_place(self, node: Node) -> bool:
-        """Whether an expression names such a member or a part of one: its C++ type is not the program's."""
+        """Whether an expression names such a member or a part of one, so that its C++ type is not the program's."""
         if not self._fields:
             return False
         match node:
@@ -185,7 +191,7 @@ class Unaligned(Declarations):
 
 
 def _begin(around: list[Cursor], cursor: Cursor) -> int:
-    """Where the declaration at program scope begins that a cursor is, or is part of."""
+    """Where the declaration at program scope begins that contains a cursor."""
     start = clang.extent_of(cursor)[0]
     extents = [clang.extent_of(other) for other in around]
     return min(first for first, last in extents if first <= start < last)
@@ -201,7 +207,7 @@ def _with_inner(record: Cursor) -> Iterator[Cursor]:
 
 
 def _is_anonymous(record: Cursor) -> bool:
-    """Whether a record's members are members of the record around."""
+    """Whether a record's members are members of the enclosing record."""
     around = record.semantic_parent
     return (
         around is not None
@@ -214,7 +220,7 @@ def _is_anonymous(record: Cursor) -> bool:
 
 
 def _members(record: Type, start: int = 0) -> Iterator[tuple[Cursor, int]]:
-    """Fields with names, those of members without one, too, and their places in bits."""
+    """Fields with names, including those of members without one, and their places in bits."""
     for field in record.get_canonical().get_fields():
         offset = start + field.get_field_offsetof()
         if field.spelling.isidentifier():
@@ -229,13 +235,13 @@ def _is_unaligned(field: Cursor, offset: int, record: Type) -> bool:
 
 
 def _place(offset: int, alignment: int) -> int:
-    """How a place `offset` bits into something aligned is aligned itself, in bytes."""
+    """The alignment, in bytes, of a place `offset` bits into something aligned."""
     nbytes = offset // 8 | alignment
     return nbytes & -nbytes
 
 
 def _element(type_: Type) -> tuple[Type, str]:
-    """What arrays are of, however deep, and their lengths in brackets."""
+    """The innermost element type of an array, and the lengths in brackets."""
     canonical, lengths = type_.get_canonical(), ""
     while canonical.kind in ARRAYS:
         lengths += f"[{canonical.element_count}]" if canonical.kind == TypeKind.CONSTANTARRAY else "[]"
@@ -244,7 +250,7 @@ def _element(type_: Type) -> tuple[Type, str]:
 
 
 def _gap(first: int, last: int) -> str:
-    """Bits without a name; no list of initialisers counts them."""
+    """Bits without a name; lists of initialisers do not count them."""
     parts = []
     while first < last:
         width = min(8 - first % 8, last - first)

@@ -1,7 +1,8 @@
 """Words of a program's text for C++: address spaces, reserved names, attributes, overloaded functions, typeof.
 
-Handles what words and their places alone determine, and keeps the record of what has been edited. Never looks into
-expressions.
+Handles what is determined by words and their places alone, and keeps the record of what has been edited. Words and
+not nodes, because a reserved word must be renamed wherever it occurs (as a label, a tag, a member, a designator), and
+libclang does not show all of these. Never looks into expressions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Words:
         self.functions = functions
         self.text = functions.text
         self.edits = edits
-        self.prefix = prefix  # of names of our own
+        self.prefix = prefix  # of our own names
         self.known = cuda_dialect.known_functions()
         #: Bytes whose text is replaced: nothing else may be edited there.
         self._done: set[int] = set()
@@ -33,9 +34,9 @@ class Words:
         self._parentheses: set[int] = set()
 
     def words(self, c_version: int) -> None:
-        """Everything that words alone tell."""
+        """Everything that words alone determine."""
         self._names(c_version)
-        for offset in self.functions.offsets("__label__"):  # C++ knows a function's labels alone
+        for offset in self.functions.offsets("__label__"):  # C++ has labels of functions only
             self._replace(offset, self.text.find(b";", offset), "")
         self._attributes()
         for name in ("__typeof__", "__typeof"):
@@ -65,8 +66,8 @@ class Words:
                 self._attribute(offset, len(name), behind.get(offset))
 
     def overloads(self) -> dict[int, str]:
-        """Own names for functions that share theirs, with each other or with one of ours: address spaces that told
-        them apart are gone. Returns the new names by the functions' keys.
+        """Own names for functions that share theirs, with each other or with one of ours: the address spaces that
+        told them apart are gone. Returns the new names by the functions' keys.
         """
         renamed: dict[int, str] = {}
         keys: dict[str, set[int]] = {}
@@ -99,7 +100,7 @@ class Words:
         return found
 
     def _past_attributes(self, offset: int) -> tuple[int, list[int]]:
-        """What comes after white space and attributes, and where those begin."""
+        """The position after white space and attributes, and where those attributes begin."""
         found: list[int] = []
         at = after_blanks(self.text, offset)
         while attribute := _ATTRIBUTE.match(self.text, at):
@@ -108,7 +109,7 @@ class Words:
         return at, found
 
     def _attribute(self, offset: int, length: int, keyword_stop: int | None) -> None:
-        """Keep of an attribute what CUDA knows; `keyword_stop`: as `_behind_members` tells."""
+        """Keep the part of an attribute that CUDA knows; `keyword_stop`: as `_behind_members` says."""
         if self._is_done(offset):
             return
         place = parentheses_after(self.text, offset + length)
@@ -128,9 +129,8 @@ class Words:
 
     def _typeof(self, offset: int, length: int) -> None:
         place = parentheses_after(self.text, offset + length)
-        if (
-            place.opening in self._parentheses
-        ):  # of an expression: in parentheses decltype makes it a reference
+        # of an expression: in parentheses decltype makes it a reference
+        if place.opening in self._parentheses:
             self._replace(offset, offset + length, "::vdev_cl::referred_t<decltype(")
             self.edits.insert(place.closing + 1, ")>")
             return
@@ -152,16 +152,16 @@ class Words:
         return offset in self._done
 
     def word(self, name: str) -> str:
-        """A name of the program's as C++ may have it."""
+        """A name of the program's in a form that C++ allows."""
         return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
 
     def blank(self, start: int, stop: int, text: str) -> None:
-        """Replace all of a range, the words in it too."""
+        """Replace all of a range, including the words in it."""
         self._done.update(range(start, stop))
         self.edits.replace(start, stop, self._on_its_lines(start, stop, text))
 
     def _on_its_lines(self, start: int, stop: int, text: str) -> str:
-        """`text` with as many ends of lines as what it replaces: what follows stays on the user's line."""
+        """`text` with as many line ends as what it replaces, so that what follows stays on the user's line."""
         replaced = self.text[start:stop]
         if b"\n#" in replaced:
             return f"{text}\n#line {self.functions.line_at(stop)}\n"

@@ -58,12 +58,12 @@ from vdev.translators.ranges.region import Region
 
 logger = logging.getLogger("vdev.cuda")
 
-#: Rows of a rectangle that are at least so long are copied by the copy engine.
+#: Rows of a rectangle that are at least this long are copied by the copy engine.
 _LONG_ROW = 64 << 10
-#: Under VDEV_MEMORY, what memory kept for reuse and packed forms may take beside what is in use.
+#: With VDEV_MEMORY, what memory kept for reuse and packed forms may take in addition to what is in use.
 _POOLED_NBYTES = 64 << 20
-#: A GPU fetches fewer bytes from another one with a kernel of its own: loads over the link are nearly as fast as
-#: the copy engine (361 against 383 GB/s on H200), and one launch takes what is 8 us and more for each row there.
+#: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
+#: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
 _FETCHED_NBYTES = 32 << 20
 
 
@@ -82,9 +82,9 @@ class CudaBackend(Backend):
         self._cupy, self.driver = cupy, driver
         self.number = number
         runtime = cupy.cuda.runtime
-        driver.open_device(number)  # CuPy's calls would keep the other workers' threads waiting
+        driver.open_device(number)  # CuPy's calls would make the other workers' threads wait
         runtime.setDevice(number)
-        runtime.free(0)  # makes the GPU's context
+        runtime.free(0)  # creates the GPU's context
         self.context = driver.context()
         self.counters = Counters()
         self._native_stream = cupy.cuda.Stream(non_blocking=True)
@@ -114,7 +114,7 @@ class CudaBackend(Backend):
         self._reached: dict[int, bool] = {number: True}
         self._first = 0
         self._count = 0
-        #: copies from peers that have been asked for and not been started, and why some could not be
+        #: copies from peers that have been requested and not started, and why some could not be started
         self._fetches: list[PlacedBox] = []
         self._lost: BackendError | None = None
         self.info: WorkerInfo = worker_info(cupy, number, share)
@@ -147,23 +147,22 @@ class CudaBackend(Backend):
         return self.visitor()
 
     def leave(self, outside: object) -> None:
-        # A thread without a context would get the first GPU's at its first call of CUDA's runtime anyway; left there, it
-        # need not be set for each launch.
+        # Without a context, a thread would get the first GPU's at its first call of CUDA's runtime anyway; if it
+        # keeps this one, it need not be set for each launch.
         if outside or self.number:
             self.driver.set_context(outside)
 
     def wait_for_all(self) -> bool:
         outside = self._visit()
         try:
-            result = self.driver.stream_synchronize(self.stream)  # what has failed is told by a marker
+            result = self.driver.stream_synchronize(self.stream)  # a marker tells what has failed
         finally:
             if outside is not None:
                 self.leave(outside)
-        if (
-            result or self._fetches or self._lost or self._gpu.lost
-        ):  # what is asked for of peers waits for a marker
+        # copies requested from peers wait for a marker
+        if result or self._fetches or self._lost or self._gpu.lost:
             return False
-        return not (self._modules.has_unused or self._sparse.is_going)  # and what is let go behind one
+        return not (self._modules.has_unused or self._sparse.is_going)  # and so does memory that is let go
 
     # memory -------------------------------------------------------------------------------------
 
@@ -177,8 +176,8 @@ class CudaBackend(Backend):
         return CudaAllocation(memory, nbytes)
 
     def free(self, allocation: Allocation) -> None:
-        # Back to the pool, which gives it to later work of this stream only: in the order of the stream, which what has
-        # been asked for of peers is to be part of by then.
+        # Back to the pool, which gives it only to later work of this stream: in the stream's order, of which the
+        # copies requested from peers must be part by then.
         if self._fetches:
             self._fetch()
         if allocation.whole is not None:
@@ -206,17 +205,17 @@ class CudaBackend(Backend):
         self._pool.most = nbytes + _POOLED_NBYTES
 
     def trim(self) -> None:
-        self.driver.set_context(self.context)  # finalisers of the program's may have run
+        self.driver.set_context(self.context)  # finalisers of the program's may have run meanwhile
         self._pool.trim()
 
     def _take(self, nbytes: int, *, managed: bool = False) -> int:
-        """The address of new memory of the driver's."""
+        """The address of new memory from the driver."""
         result, address = self.driver.take_memory(nbytes, managed=managed)
         self._gpu.check(result, f"{nbytes} bytes of GPU {self.number}")
         return address
 
     def _give(self, address: int) -> None:
-        """Memory back to the driver. A GPU that is lost refuses it, and its work has told."""
+        """Memory back to the driver. A lost GPU refuses it; its work has reported that."""
         result = 0 if self._gpu.lost is not None else self.driver.give_memory(address)
         if result:
             logger.debug("memory was not taken back: %s", self._gpu.error(result, "free"))
@@ -262,7 +261,7 @@ class CudaBackend(Backend):
         if not box.nbytes:
             return
         assert isinstance(peer, CudaBackend)
-        peer._gpu.check_live()  # its memory is gone with it
+        peer._gpu.check_live()  # its memory goes with it
         if not self._reaches(peer):
             self._begin()
             self._copy_by_driver(peer.number, address_of(source), address_of(target), box)
@@ -270,11 +269,11 @@ class CudaBackend(Backend):
             self._begin()
             self._copy_box(address_of(source), address_of(target), box)
         else:
-            # What comes from several peers, or in several boxes, comes in one launch: it takes some 10 us however
-            # little it copies, and a row of them one after the other as often that.
+            # Copies from several peers, or of several boxes, are made by one launch: it takes some 10 us however
+            # little it copies, and several one after the other take that each.
             wanted = placed(address_of(source), address_of(target), box)
             if any(wanted.may_overlap(other) for other in self._fetches):
-                self._fetch()  # the later one is to be the last
+                self._fetch()  # the later one must be the last
             self._count_one()
             self._fetches.append(wanted)
             if len(self._fetches) == cuda_kernels.MOST_BOXES:
@@ -282,7 +281,7 @@ class CudaBackend(Backend):
         self.counters.from_peer += box.nbytes
 
     def _fetch(self) -> None:
-        """Start what has been asked for of peers. Should that fail, the next marker tells: the calls have returned."""
+        """Start the copies requested from peers. If that fails, the next marker tells: the calls have returned."""
         boxes, self._fetches = self._fetches, []
         try:
             self._own.copy_boxes(boxes)
@@ -290,7 +289,7 @@ class CudaBackend(Backend):
             self._lost = error
 
     def _reaches(self, peer: CudaBackend) -> bool:
-        """Whether this GPU can address the peer's memory; makes it so."""
+        """Make this GPU address the peer's memory; whether it can."""
         known = self._reached.get(peer.number)
         if known is None:
             runtime = self._cupy.cuda.runtime
@@ -304,7 +303,7 @@ class CudaBackend(Backend):
         return known
 
     def _copy_by_driver(self, peer: int, source: int, target: int, box: Box) -> None:
-        """Between GPUs that do not address each other: the driver goes through host memory."""
+        """Between GPUs that cannot address each other: the driver goes through host memory."""
         runtime = self._cupy.cuda.runtime
         for start, to, nbytes in box.rows():
             self._gpu.guarded(
@@ -314,7 +313,7 @@ class CudaBackend(Backend):
             )
 
     def _copy_box(self, source: int, target: int, box: Box) -> None:
-        """Between two addresses that this GPU reaches, with the copy engine where rows are long."""
+        """Between two addresses that this GPU reaches, with the copy engine if rows are long."""
         slices, rows, nbytes = box.shape
         if is_one_row(box):
             start, to = source + box.source_start, target + box.target_start
@@ -399,7 +398,7 @@ class CudaBackend(Backend):
         return self._modules.load(program)
 
     def _load_own(self) -> Mapping[str, int]:
-        """Our own kernels' functions by name."""
+        """The functions of vdev's own kernels, by name."""
         options = [f"--gpu-architecture={self._architecture}", "--std=c++17"]
         cubin, _ = self._cubins.get(cuda_kernels.SOURCE, options)
         driver = self._cupy.cuda.driver
@@ -460,7 +459,7 @@ class CudaBackend(Backend):
                 result = start()
                 self.leave(outside)
             if result:
-                # Its name is the kernel's, which is to be there as long as this may be called.
+                # Its name is the kernel's, which must exist as long as this may be called.
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
             self._count += 1  # the first since the marker has been counted, with its event
             counters.launches += 1
@@ -474,7 +473,7 @@ class CudaBackend(Backend):
             return
         if isinstance(marker, CudaMarker):
             result = self.driver.stream_wait(self.stream, marker.event, 0)
-            if result and not marker.done():  # else the peer has failed, and tells so itself
+            if result and not marker.done():  # otherwise the peer has failed, and reports that itself
                 self._gpu.check(result, "wait for a peer")
             return
         try:
@@ -497,9 +496,7 @@ class CudaBackend(Backend):
             event = self._gpu.event()
             self._gpu.record(event, self.stream, "work failed on the device")
             if failure is None and time.perf_counter_ns() > self._gpu.clock.due:
-                self._gpu.guarded(
-                    self._gpu.clock.rebase
-                )  # waits: what has just failed is heard of here first
+                self._gpu.guarded(self._gpu.clock.rebase)  # waits: what has just failed is learnt here first
         except BackendError as error:
             event, failure = 0, error
         marker = CudaMarker(self._gpu, first, event, failure)

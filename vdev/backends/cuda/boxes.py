@@ -17,8 +17,9 @@ def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def whole_units(block: Block, unit: int | None) -> list[tuple[bool, Block]]:
-    """`block` in parts, with whether all of a part's rows are whole units, aligned to `unit` bytes; None: none are."""
-    if unit is None or (block.stride % unit and block.count > 1):  # every row begins elsewhere within a unit
+    """`block` in parts, each with whether all its rows are whole units, aligned to `unit` bytes; None if none are."""
+    # rows begin at different places within a unit
+    if unit is None or (block.stride % unit and block.count > 1):
         return [(False, block)]
     start, stop = block.start, block.start + block.nbytes
     first, last = -(-start // unit) * unit, stop // unit * unit
@@ -35,13 +36,13 @@ def packed_pitches(shape: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def is_packed(shape: tuple[int, int, int], pitches: tuple[int, int]) -> bool:
-    """Whether the box's bytes lie one after the other."""
+    """Whether the box's bytes lie one behind the other."""
     slices, rows, nbytes = shape
     return (rows == 1 or pitches[1] == nbytes) and (slices == 1 or pitches[0] == rows * nbytes)
 
 
 def parts(box: Box, limit: int) -> list[Box]:
-    """`box` in boxes of about `limit` bytes at most (a row at least)."""
+    """`box` in boxes of about `limit` bytes at most (but at least a row)."""
     if box.nbytes <= limit:
         return [box]
     slices, rows, nbytes = box.shape
@@ -66,17 +67,19 @@ class PlacedBox(NamedTuple):
     rows: int
     nbytes: int
     pitches: tuple[int, int, int, int]  #: rows and slices of the source, rows and slices of the target
-    alignment: int  #: addresses, widths and pitches that matter, all their bits
+    alignment: int  #: addresses, widths and pitches that matter, all combined with `or`
     stop: int  #: one past the last byte of the target
 
     def words(self, unit: int) -> tuple[int, ...]:
-        """What our kernels are told, in units."""
+        """What vdev's kernels are told, in units."""
         pitches = (pitch // unit for pitch in self.pitches)
         return self.source, self.target, self.width // unit, self.rows, self.nbytes // unit, *pitches
 
     def may_overlap(self, other: PlacedBox) -> bool:
-        """Whether the targets may have a byte in common: unless they lie one behind the other, or side by side as
-        columns of one array do, whose rows begin at the same distance.
+        """Whether the targets may have a byte in common.
+
+        They have none if they lie one behind the other, or side by side like columns of one array, whose rows begin
+        at the same distance.
         """
         if self.stop <= other.target or other.stop <= self.target:
             return False
@@ -91,7 +94,9 @@ class PlacedBox(NamedTuple):
         return [pitch for count, pitch in zip(counts, self.pitches[2:], strict=True) if count > 1]
 
     def _extent(self, pitch: int) -> int:
-        """How many bytes of each `pitch` the target spreads over, once bytes a whole number of them apart are one."""
+        """How many bytes of each `pitch` the target spreads over, when bytes a whole number of pitches apart count as
+        the same.
+        """
         counts = self.rows, self.nbytes // (self.rows * self.width)
         steps = zip(counts, self.pitches[2:], strict=True)
         return self.width + sum((count - 1) * step for count, step in steps if step % pitch)

@@ -11,8 +11,8 @@ from typing import Any
 
 from vdev.backends.cuda.driver import Driver
 
-#: Between two looks at both clocks: CUDA tells the distance of two events in milliseconds as a 32-bit float,
-#: which then errs by less than 0.1 us.
+#: Time between two comparisons of the clocks: CUDA gives the distance of two events in milliseconds as a 32-bit
+#: float, which is then within 0.1 us.
 _REBASE_NS = 1_000_000_000
 
 
@@ -29,12 +29,13 @@ class Clock:
         self.rebase()
 
     def rebase(self) -> None:
-        """Look at both clocks. On the worker's thread, about once a second: what CUDA tells of the distance
-        of two events is a float of 32 bits.
+        """Compare both clocks.
+
+        On the worker's thread, about once a second: CUDA gives the distance of two events as a float of 32 bits.
         """
         driver = self._driver
-        event = self._bases[self._base[0] == self._bases[0]]  # the other one may be in use
-        for _ in range(2):  # the first trip may wake the device
+        event = self._bases[self._base[0] == self._bases[0]]  # the other event may be in use
+        for _ in range(2):  # the first attempt may wake the device
             before = time.perf_counter_ns()
             driver.check(driver.event_record(event, self._stream.ptr), "clock")
             self._synchronize(event)

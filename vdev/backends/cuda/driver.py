@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
 from vdev.errors import BackendError, CudaMissing
+from vdev.process.forking import in_driver
 
 #: CU_MEM_ATTACH_GLOBAL
 _ATTACH_GLOBAL = 1
@@ -33,7 +34,7 @@ class Driver:
             raise CudaMissing(f"NVIDIA's driver is not installed ({error})") from error
         handle, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
         self.launch = _declared(library.cuLaunchKernel, *[handle, *[number] * 7, handle, handle, handle])
-        #: the same for arguments that are ctypes' objects already, which takes less than half the time
+        #: the same for arguments that are ctypes objects already, which takes less than half the time
         self.launch_assembled = library["cuLaunchKernel"]
         self.launch_assembled.restype = ctypes.c_int
         self.param_info = _declared(library.cuFuncGetParamInfo, handle, size, handle, handle)
@@ -48,17 +49,18 @@ class Driver:
         self.fill_4 = _declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
         self.set_context = _declared(library.cuCtxSetCurrent, handle)
         self._get_context = _declared(library.cuCtxGetCurrent, handle)
-        #: the same for a ctypes' object
+        #: the same for a single ctypes object
         self._ask_context = library["cuCtxGetCurrent"]
         self._ask_context.restype = ctypes.c_int
         self._error_name = _declared(library.cuGetErrorName, ctypes.c_int, handle)
-        # These may wait: other threads go on meanwhile.
+        # These may wait: other threads can run meanwhile.
         waiting = ctypes.CDLL("libcuda.so.1")
         self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
         self.stream_synchronize = _declared(waiting.cuStreamSynchronize, handle)
         self.read_memory = _declared(waiting.cuMemcpyDtoHAsync_v2, handle, ctypes.c_uint64, size, handle)
         self._init = _declared(waiting.cuInit, number)
         self._device = _declared(waiting.cuDeviceGet, handle, ctypes.c_int)
+        self._device_count = _declared(waiting.cuDeviceGetCount, handle)
         self._retain = _declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)
         self._mem_alloc = _declared(waiting.cuMemAlloc_v2, handle, size)
         self._mem_alloc_managed = _declared(waiting.cuMemAllocManaged, handle, size, number)
@@ -72,19 +74,26 @@ class Driver:
         return BackendError(status_of_result(result), f"{text}: {spelled}")
 
     def check(self, result: int, text: str) -> None:
-        """Raise the BackendError of `result` unless it is none."""
+        """Raise the BackendError of `result`, if it is an error."""
         if result != SUCCESS:
             raise self.error(result, text)
 
     def open_device(self, number: int) -> None:
-        """Make the context that CUDA's runtime uses on a GPU, without the interpreter lock: that takes a good part of a
-        second, while other threads go on, some of which make those of other GPUs. It stays until the process ends.
+        """Make the context that CUDA's runtime uses on a GPU, without the interpreter lock.
 
-        What fails here fails again where the runtime takes the device, which says so in its own words.
+        That takes a good part of a second, in which other threads can make the contexts of other GPUs. The context
+        stays until the process ends. A failure here is repeated when the runtime takes the device, which then reports
+        it in its own words.
         """
         device, context = ctypes.c_int(), ctypes.c_void_p()
         if self._init(0) == SUCCESS and self._device(ctypes.byref(device), number) == SUCCESS:
             self._retain(ctypes.byref(context), device.value)
+
+    def count_devices(self) -> int:
+        """How many GPUs there are; 0 also where the driver does not work. It may take as long as `open_device`."""
+        count = ctypes.c_int()
+        works = self._init(0) == SUCCESS and self._device_count(ctypes.byref(count)) == SUCCESS
+        return count.value if works else 0
 
     def context(self) -> int:
         """The calling thread's context."""
@@ -93,7 +102,7 @@ class Driver:
         return found.value or 0
 
     def asked_context(self) -> Callable[[], int]:
-        """`context` with less ado, for one thread at a time; 0 also where it fails."""
+        """A faster `context`, for one thread at a time; 0 also if it fails."""
         found = ctypes.c_void_p()
         ask = partial(self._get_context, ctypes.addressof(found))
 
@@ -103,8 +112,8 @@ class Driver:
         return context
 
     def visitor(self, own: int) -> Callable[[], object]:
-        """What makes `own` the calling thread's context, and gives the one that it had, None where that was `own`; for one
-        thread at a time.
+        """A function that makes `own` the calling thread's context, and returns the one before, None if that was
+        `own`; for one thread at a time.
         """
         found = ctypes.c_void_p()
         ask, place, set_context = self._ask_context, ctypes.byref(found), self.set_context
@@ -119,8 +128,9 @@ class Driver:
         return visit
 
     def take_memory(self, nbytes: int, *, managed: bool = False) -> tuple[int, int]:
-        """(CUresult, address) of new device memory in the calling thread's context; `managed`: of memory whose pages the driver
-        moves between GPU and host, and of which untouched ones take nothing.
+        """(CUresult, address) of new device memory in the calling thread's context.
+
+        `managed`: memory whose pages the driver moves between GPU and host; pages that are not touched take no room.
         """
         found = ctypes.c_uint64()
         if managed:
@@ -130,7 +140,7 @@ class Driver:
         return int(result), found.value
 
     def give_memory(self, address: int) -> int:
-        """End what `take_memory` began; a CUresult. It may wait for the device, and need not."""
+        """End what `take_memory` began; a CUresult. It may wait for the device."""
         return int(self._mem_free(address))
 
     def new_event(self) -> int:
@@ -157,6 +167,35 @@ def _declared(function: Any, *types: Any) -> Any:
 
 
 _loading = threading.Lock()
+#: the thread that opens GPUs while CuPy is loaded: there is one in a process, which `load` waits for
+_opening: list[threading.Thread] = []
+
+
+def begin_opening(numbers: Sequence[int]) -> None:
+    """Begin to open GPUs, all where none are named, which takes as long as loading CuPy does: `load` then does both at once.
+    The worker of each opens it again, which costs nothing then, and tells what fails.
+    """
+    with _loading:
+        if _opening:
+            return
+        thread = threading.Thread(target=_open, args=(numbers,), name="vdev-cuda", daemon=True)
+        _opening.append(thread)
+        thread.start()
+
+
+def _open(numbers: Sequence[int]) -> None:
+    try:
+        driver = Driver()
+    except CudaMissing:  # which `load` tells
+        return
+    threads = [
+        threading.Thread(target=in_driver, args=(partial(driver.open_device, number),), daemon=True)
+        for number in numbers or range(in_driver(driver.count_devices))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 @lru_cache(maxsize=1)
@@ -181,6 +220,8 @@ def load() -> tuple[Any, Driver]:
     """(CuPy, the driver). Raises CudaMissing, each time with the same text."""
     with _loading:
         found = _load()
+        for thread in _opening:  # the driver must not be at work when the process ends
+            thread.join()
     if isinstance(found, CudaMissing):
         raise CudaMissing(str(found))
     return found

@@ -18,12 +18,12 @@ __all__ = [
 
 # CUresult numbers
 SUCCESS, ERROR_INVALID_VALUE, ERROR_OUT_OF_MEMORY, ERROR_NOT_READY = 0, 1, 2, 600
-#: cudaErrorPeerAccessAlreadyEnabled, which CuPy has no name for: another worker on the GPU or the program's own use of
-#: CUDA came first
+#: cudaErrorPeerAccessAlreadyEnabled, for which CuPy has no name: another worker on the GPU, or the program's own use
+#: of CUDA, came first
 ALREADY_ENABLED = 704
 
-#: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", says CUDA of
-#: them). The runtime's errors have the same numbers.
+#: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", in CUDA's
+#: words). The runtime's errors have the same numbers.
 FATAL: Mapping[int, str] = {
     214: "an uncorrectable memory error",
     220: "an uncorrectable error of a link between GPUs",
@@ -44,5 +44,5 @@ _STATUSES = {ERROR_INVALID_VALUE: INVALID_VALUE, ERROR_OUT_OF_MEMORY: MEM_OBJECT
 
 
 def status_of_result(result: int) -> int:
-    """The OpenCL status of a CUresult that is none of success."""
+    """The OpenCL status of a CUresult that is an error."""
     return _STATUSES.get(result, OUT_OF_RESOURCES)

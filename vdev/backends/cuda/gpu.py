@@ -1,5 +1,5 @@
-"""One GPU as its worker calls it: every result of the driver is checked, and an error that the GPU does not survive is
-reported once.
+"""One GPU as its worker calls it: every result of the driver is checked, and an error that the GPU does not survive
+is reported once.
 
 Decides what a failure means for everything after it, never what is called.
 """
@@ -32,28 +32,28 @@ class Gpu:
         self.free_events: deque[int] = deque()
         #: the error that it has not survived
         self.lost: BackendError | None = None
-        #: what is done then, and whose finalisers are not to ask it any more
+        #: what is called then, and the objects whose finalisers must no longer call the driver
         self.at_loss: Callable[[], None] = lambda: None
         self.held_at_loss: Sequence[object] = ()
 
     def check_live(self) -> None:
-        """Raise what this GPU has not survived, if anything has happened to it."""
+        """Raise the error that this GPU has not survived, if there is one."""
         if self.lost is not None:
             raise BackendError(self.lost.status, self.lost.text)
 
     def error(self, result: int, text: str) -> BackendError:
-        """The BackendError of a CUresult; the first that the GPU does not survive is told, once."""
+        """The BackendError of a CUresult; the first that the GPU does not survive is logged, once."""
         found = self.driver.error(result, text)
         self._note(result, found)
         return found
 
     def check(self, result: int, text: str) -> None:
-        """Raise the BackendError of a CUresult unless it is none."""
+        """Raise the BackendError of a CUresult, if it is an error."""
         if result:
             raise self.error(result, text)
 
     def guarded(self, call: Callable[[], Any]) -> None:
-        """Call something of CUDA's runtime; BackendError where that fails."""
+        """Call a function of CUDA's runtime; BackendError if that fails."""
         try:
             call()
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
@@ -66,7 +66,9 @@ class Gpu:
         self.guarded(lambda: self._cupy.cuda.runtime.memcpyAsync(target, source, nbytes, kind, stream))
 
     def _note(self, result: int, error: BackendError) -> None:
-        """Nothing is asked of a GPU that is lost: each call would fail, in finalisers with a message of its own."""
+        """Remember an error that the GPU does not survive. Nothing more is asked of the GPU: each call would fail, in
+        finalisers with a message of its own.
+        """
         if result not in FATAL or self.lost is not None:
             return
         self.lost = error
@@ -81,19 +83,19 @@ class Gpu:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
     def event(self) -> int:
-        """An event that nobody uses."""
+        """An unused event."""
         try:
             return self.free_events.popleft()
         except IndexError:
             return self.driver.new_event()
 
     def record(self, event: int, stream: int, text: str = "event") -> None:
-        """Have the event stand behind all that is on the stream."""
+        """Record the event behind everything that is on the stream."""
         self.check(self.driver.event_record(event, stream), text)
 
     def order(self, later: int, earlier: int) -> None:
-        """What follows on one stream waits for what is on another."""
+        """Make what follows on one stream wait for what is on another."""
         event = self.event()
         self.record(event, earlier)
         self.check(self.driver.stream_wait(later, event, 0), "order of streams")
-        self.free_events.append(event)  # a wait keeps what it waits for, whatever becomes of the event
+        self.free_events.append(event)  # a wait keeps what it waits for, whatever happens to the event

@@ -1,7 +1,7 @@
 """Copies between a GPU and plain host memory, in the order of the worker's stream.
 
-Decides how: short ones are left to the driver, longer ones go through pinned blocks (`staging`), and boxes with gaps
-through a packed form in the GPU's memory, or row by row if there is no memory for that.
+Decides how they are made: short ones are left to the driver, longer ones go through pinned blocks (`staging`), and
+boxes with gaps go through a packed form in the GPU's memory, or row by row if there is no memory for that.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 
 #: Device memory for the packed form of rectangles on their way from or to the host, at most.
 _PACKED_NBYTES = 256 << 20
-#: Below that, where there is no memory left for it, rows go one by one.
+#: Below that, if there is no memory left for it, rows are copied one by one.
 _LEAST_PACKED_NBYTES = 64 << 10
-#: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
+#: The driver takes uploads of so many bytes immediately, whatever the memory (CUDA's "API synchronization behavior").
 AT_ONCE_NBYTES = 64 << 10
 
 _TO_DEVICE = 1  #: cudaMemcpyKind
@@ -38,8 +38,8 @@ class HostCopies:
         malloc: Callable[[int, str], Block],
         copy_box: Callable[[int, int, Box], None],
     ) -> None:
-        """`streams`: the worker's own, and one for copies beside it. `copy_box` copies between addresses in the order of
-        the first.
+        """`streams`: the worker's own, and one for copies beside it. `copy_box` copies between addresses in the order
+        of the first.
         """
         self._gpu = gpu
         self._staging = staging
@@ -49,7 +49,9 @@ class HostCopies:
         self._copy_box = copy_box
 
     def write(self, target: int, source: Bytes, box: Box, nbytes: int) -> None:
-        """From the host's memory to that at `target`; the host's may change once this returns. `nbytes`: of the box."""
+        """From the host's memory to that at `target`; the host's may change once this returns. `nbytes`: bytes of the
+        box.
+        """
         address = target + box.target_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = _address(source) + box.source_start
@@ -57,7 +59,7 @@ class HostCopies:
                 result = self._gpu.driver.copy(address, start, nbytes, self._stream)
                 if result:
                     self._gpu.check(result, "upload")
-            else:  # it waits; other threads may go on meanwhile
+            else:  # it waits; other threads can run meanwhile
                 self._gpu.copy_waiting(address, start, nbytes, _TO_DEVICE, self._stream)
         elif is_packed(box.shape, box.target_pitches):
             self._upload(source, box, address)
@@ -74,14 +76,15 @@ class HostCopies:
                 )
 
     def read(self, source: int, target: Bytes, box: Box, nbytes: int) -> bool:
-        """From the memory at `source` to the host's, which has it when this returns. True where the stream is known to have
-        done all that came before. `nbytes`: of the box.
+        """From the memory at `source` to the host's, which has it when this returns.
+
+        True if the stream is known to have done everything that came before. `nbytes`: bytes of the box.
         """
         address = source + box.source_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = _address(target) + box.target_start
             driver, stream = self._gpu.driver, self._stream
-            # Pageable memory has the bytes by then, memory that the program has pinned need not.
+            # Pageable memory has the bytes by then; memory that the program has pinned may not.
             result = driver.read_memory(start, address, nbytes, stream) or driver.stream_synchronize(stream)
             if result:
                 self._gpu.check(result, "read")
@@ -104,14 +107,18 @@ class HostCopies:
         return False
 
     def _upload(self, source: Bytes, box: Box, address: int) -> None:
-        """Bytes of the host's box to packed memory at `address`, behind the stream and before what follows."""
+        """The bytes of the host's box to packed memory at `address`, behind the stream's work and before what
+        follows.
+        """
         self._gpu.order(self._copying, self._stream)
         pieces = pieces_of(box, self._staging.limit(box.nbytes))
         self._staging.upload(source, pieces, address, self._context, self._copying)
         self._gpu.order(self._stream, self._copying)
 
     def _packed(self, box: Box) -> Iterator[tuple[Box, Block | None]]:
-        """`box` in parts, each with memory for its packed form; None for one that goes row by row, where there is none."""
+        """`box` in parts, each with memory for its packed form, or with None if there is no memory and it goes row by
+        row.
+        """
         waiting = parts(box, _PACKED_NBYTES)[::-1]
         while waiting:
             part = waiting.pop()
@@ -133,7 +140,7 @@ class HostCopies:
 
 
 def _address(array: Bytes) -> int:
-    """Where an array's bytes are; quickly where it may be written."""
+    """Where an array's bytes are; faster if the array is writable."""
     try:
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     except TypeError:

@@ -6,15 +6,15 @@ from typing import Any
 
 from vdev.backends.base import WorkerInfo
 
-#: Memory that contexts, streams and compiled programs take.
+#: Memory taken by contexts, streams and compiled programs.
 _RESERVED_NBYTES = 1 << 30
 
-#: Of what is free, what stays free: for copies of rectangles, compiled programs and fragments.
+#: How much of what is free stays free: for copies of rectangles, compiled programs and fragments.
 _MARGIN_NBYTES = 2 << 30
-#: NVLink against the host's link: 380 to 55 GB/s with pinned memory, of which a plain array gets a part.
+#: NVLink compared with the host's link: 380 to 55 GB/s with pinned memory, of which a plain array gets a part.
 _PEER_COST = 0.05
 
-#: What the translator to CUDA C++ knows.
+#: What the translator to CUDA C++ supports.
 EXTENSIONS = (
     "cl_khr_global_int32_base_atomics",
     "cl_khr_global_int32_extended_atomics",
@@ -46,7 +46,8 @@ def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
         max_alloc_nbytes=memory,
         max_work_group_size=int(properties["maxThreadsPerBlock"]),
         max_work_item_sizes=tuple(int(size) for size in properties["maxThreadsDim"]),
-        # Programs size their work by the one (a scan of PyOpenCL's takes all there is), kernels run with as much as the other.
+        # Programs size their work by the former (PyOpenCL's scan takes all there is); kernels also run with the
+        # latter.
         local_memory_nbytes=int(properties["sharedMemPerBlock"]),
         most_local_nbytes=int(properties.get("sharedMemPerBlockOptin", 0)),
         base_align_nbytes=512,
@@ -65,7 +66,7 @@ def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
 
 
 def _native_infos(properties: Any) -> dict[int, object]:
-    """Answers to clGetDeviceInfo, by number, that are not the virtual device's own."""
+    """Answers to clGetDeviceInfo, by number, that are the worker's own."""
     return {
         0x100C: int(properties["clockRate"]) // 1000
         if "clockRate" in properties

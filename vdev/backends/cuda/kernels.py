@@ -1,14 +1,14 @@
-"""Kernels of our own on CUDA workers: strided copies, fills with long patterns, merges.
+"""vdev's own kernels on CUDA workers: strided copies, fills with long patterns, merges.
 
-CUDA's copies of rectangles are slow if rows are short, and its fills take patterns of at most four bytes.
-Merges do what `Backend.merge` specifies. Nothing here decides what is copied or merged.
+CUDA's copies of rectangles are slow if rows are short, and its fills take patterns of at most four bytes. Merges do
+what `Backend.merge` specifies. Nothing here decides what is copied or merged.
 """
 
 from __future__ import annotations
 
 #: Bytes of the longest pattern of clEnqueueFillBuffer (long16, double16).
 PATTERN_NBYTES = 128
-#: Boxes that one launch copies, at most.
+#: The most boxes that one launch copies.
 MOST_BOXES = 8
 #: Work-items of a block.
 BLOCK = 256
@@ -147,7 +147,7 @@ COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, 
 #: units that are compared as words
 WORDS = tuple(unit for unit, _ in COPIES)
 
-#: every kernel; those of merges are named by operation and NumPy's kind and size of an element
+#: every kernel; merges are named by operation and by NumPy's kind and size of an element
 NAMES = (
     *(kernel for _, kernel in COPIES),
     *(f"copy_boxes_u{unit}" for unit, _ in COPIES),

@@ -29,7 +29,7 @@ INVALID_WORK_GROUP_SIZE = -54
 
 #: CUDA's limit of work-groups in the second and third dimension of a launch
 _MOST_GROUPS = 65535
-#: Bytes of local memory, static and dynamic together, that need no leave.
+#: Bytes of local memory, static and dynamic together, that need no permission.
 _PLAIN_SHARED = 48 << 10
 #: (groups in x, y, z; work-items in x, y, z; hidden argument)
 Grid = tuple[int, int, int, int, int, int, bytes]
@@ -41,7 +41,7 @@ _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2,
 
 
 class CudaAllocation(Allocation):
-    """Memory of one GPU; `native` is the pool's block, which returns there when it is dropped."""
+    """Memory of one GPU; `native` is the pool's block, which returns to the pool when it is dropped."""
 
     __slots__ = ("address",)
 
@@ -64,7 +64,7 @@ class Grids:
         self.shape = shape
         self.grids = grids
         self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
-        #: the driver's calls, made for so many bytes of local memory
+        #: the driver's calls, made for this many bytes of local memory
         self.starts: list[tuple[bytes, Callable[[], int]]] | None = None
         self.shared = 0
 
@@ -111,14 +111,14 @@ class Kernel:
         self.shared = 0
         self.static = program.attribute(function, SHARED_NBYTES)
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
-        #: the same kernel with few enough registers for work-groups of 1024, where it has been needed
+        #: the same kernel with few enough registers for work-groups of 1024, once it has been needed
         self.small: Kernel | None = None
-        #: by the identity of a shape: what it means for CUDA
+        #: by the identity of a shape: its grids
         self.shapes: dict[int, Grids] = {}
-        self.latest: Grids | None = None  #: of these the last that was asked for
+        self.latest: Grids | None = None  #: of these, the last that was asked for
 
     def grids(self, shape: LaunchShape) -> Grids:
-        """What a shape means for CUDA; remembered, as plans are launched again and again."""
+        """The grids of a shape; remembered, since plans are launched again and again."""
         known = self.shapes.get(id(shape))
         if known is None or known.shape is not shape:
             if len(self.shapes) >= 1024:
@@ -128,8 +128,8 @@ class Kernel:
         return known
 
     def assemble(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, Callable[[], int]]]:
-        """For each grid of a shape the hidden argument, and the driver's call that starts it with the parameters as they
-        are when it is called and with the local memory that there is now.
+        """For each grid of a shape, the hidden argument and the driver's call that starts it, with the parameters at
+        the time of the call and the local memory that there is now.
         """
         known.shared = self.shared
         known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
@@ -150,21 +150,21 @@ class Kernel:
             try:
                 self.lay_out_local_memory()
             except BackendError:
-                self.last[index] = _UNSET  # the next launch is to be refused, too
+                self.last[index] = _UNSET  # the next launch must be refused, too
                 raise
         else:
             _POINTER.pack_into(self.buffer, at, 0)
         self.last[index] = arg
 
     def assembled(self, grid: Grid, stream: int, driver: Driver) -> Callable[[], int]:
-        """The driver's call that starts a grid with the parameters as they are when it is called."""
+        """The driver's call that starts a grid, with the parameters at the time of the call."""
         number, handle = ctypes.c_uint, ctypes.c_void_p
         sizes = [number(size) for size in (*grid[:6], self.shared)]
         nothing, extra = handle(0), handle(self.extra[3])
         return partial(driver.launch_assembled, handle(self.function), *sizes, handle(stream), nothing, extra)
 
     def lay_out_local_memory(self) -> None:
-        """Lay out the local arguments anew; those not set yet count nothing."""
+        """Lay out the local arguments anew; those not set yet take no room."""
         indices = self.info.local_args
         set_to = [self.last[index] for index in indices]
         offsets, total = self.info.local_layout(
@@ -183,7 +183,7 @@ class Kernel:
 
 
 class LoadedProgram:
-    """A program on one GPU. Its module is added to `unused` when nobody can launch a kernel of it any more."""
+    """A program on one GPU. Its module is added to `unused` once nobody can launch a kernel of it any more."""
 
     module: int
 
@@ -203,7 +203,7 @@ class LoadedProgram:
         self.cubin, self.log = program.cubin(architecture, full_groups=full_groups)
         self.module = self.cuda_driver.moduleLoadData(self.cubin)
         self.kernels: dict[str, Kernel] = {}
-        #: the program with few enough registers for work-groups of 1024, where it has been needed
+        #: the program with few enough registers for work-groups of 1024, once it has been needed
         self.with_full_groups: LoadedProgram | None = None
         if not full_groups and (further := self._further(multiprocessor)):
             self.cubin, _ = program.cubin(architecture, further=further)
@@ -211,12 +211,12 @@ class LoadedProgram:
             self.cuda_driver.moduleUnload(first)
 
     def __del__(self) -> None:
-        # On any thread, and work may be under way: the back end unloads it.
+        # On any thread, and work may be under way: the back end unloads it later.
         if hasattr(self, "module"):
             self._unused.append(self.module)
 
     def _further(self, multiprocessor: Multiprocessor) -> tuple[str, ...]:
-        """Options to compile with once more, now that it is known how many registers the kernels take."""
+        """Options for compiling once more, now that the number of registers of each kernel is known."""
         found: list[str] = []
         for info in self.program.kernels.values():
             size = info.max_work_group_size
@@ -243,7 +243,7 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
     wide, high, deep = (*shape.local_size, 1, 1)[:3]
     shifts = dict(shape.bases)
     in_order = [shifts.get(arg, 0) for arg in info.pointer_args]
-    if shape.hidden is None:  # pointers come as they are to be used
+    if shape.hidden is None:  # pointers arrive in the form in which they are used
         chunk, in_order = whole_chunk(ndrange), [0] * len(in_order)
     found: list[Grid] = []
     for part in within_limits(chunk):
@@ -261,7 +261,7 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
 
 
 def within_limits(chunk: Chunk) -> list[Chunk]:
-    """In parts that CUDA takes."""
+    """Its parts within CUDA's limits."""
     found, rest = [], [chunk]
     while rest:
         part = rest.pop()

@@ -1,6 +1,6 @@
-"""How far a CUDA worker has got: events as markers. The GPU's `clock` tells when it got there.
+"""How far a CUDA worker has got: events as markers.
 
-Decides nothing about what is waited for.
+The GPU's `clock` tells when it got there. Decides nothing about what is waited for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CudaMarker(Marker):
     def done(self) -> bool:
         if not self._done:
             result = self._gpu.driver.event_query(self.event)
-            self._done = result == SUCCESS  # a failure is for `wait` to tell
+            self._done = result == SUCCESS  # `wait` reports failures
             return bool(result != ERROR_NOT_READY)
         return True
 

@@ -30,14 +30,14 @@ class Modules:
         self._cubins = cubins
         self._architecture = architecture
         self._multiprocessor = multiprocessor
-        #: by program, for as long as the program is there
+        #: by program, as long as the program exists
         self.loaded: weakref.WeakKeyDictionary[BackendProgram, LoadedProgram] = weakref.WeakKeyDictionary()
-        #: modules of programs that are gone; and with a marker behind all that may still run of them
+        #: modules of programs that are gone; and modules with a marker behind all work that may still use them
         self._unused: deque[int] = deque()
         self._leaving: deque[tuple[Marker, list[int]]] = deque()
 
     def load(self, program: BackendProgram) -> LoadedProgram:
-        """The program, compiled; BuildFailure where it cannot be."""
+        """The program, compiled; BuildFailure if it cannot be."""
         found = self.loaded.get(program)
         if found is None:
             found = self.loaded[program] = self._load_cubin(
@@ -59,17 +59,17 @@ class Modules:
             raise BuildFailure(f"the GPU refuses the compiled program: {error}") from error
 
     def kernel(self, loaded: LoadedProgram, name: str) -> Kernel:
-        """A kernel of it, made when it is first wanted."""
+        """A kernel of the program, made at the first request."""
         found = loaded.kernels.get(name)
         if found is None:
             info = loaded.program.kernels[name]
             found = loaded.kernels[name] = Kernel(info, loaded, loaded.function(info.entry), self._driver)
-            if info.local_nbytes:  # local variables of its own that no static shared memory holds
+            if info.local_nbytes:  # its own local variables, for which there is no static shared memory
                 found.lay_out_local_memory()
         return found
 
     def with_full_groups(self, kernel: Kernel) -> Kernel:
-        """The same kernel, compiled so that the largest groups have registers."""
+        """The same kernel, compiled so that the largest work-groups have enough registers."""
         small = kernel.small
         if small is None:
             program = kernel.program
@@ -80,11 +80,11 @@ class Modules:
 
     @property
     def has_unused(self) -> bool:
-        """Whether there is something that `unload` may do."""
+        """Whether `unload` has anything to do."""
         return bool(self._unused or self._leaving)
 
     def unload(self, marker: Marker) -> None:
-        """Unload what nobody uses any more and what no work before `marker` does either."""
+        """Unload what nobody uses any more, and no work before `marker` does either."""
         unused, leaving = self._unused, self._leaving
         if unused:
             leaving.append((marker, [unused.popleft() for _ in range(len(unused))]))
@@ -94,5 +94,6 @@ class Modules:
                 try:
                     driver.moduleUnload(module)
                 except driver.CUDADriverError as error:
-                    # A GPU that has failed refuses everything, and its work tells so: this is no command's failure.
+                    # A GPU that has failed refuses everything, and its work reports that: this is no command's
+                    # failure.
                     logger.debug("module of a program that is gone: %s", error)

@@ -32,8 +32,8 @@ class OwnKernels:
         launch: Callable[..., int],
         check: Callable[[int, str], None],
     ) -> None:
-        """`load`: the functions by name, asked for when the first is wanted. `launch`: the driver's. `check`: raises what
-        a CUresult means.
+        """`load`: gives the functions by name, called when the first is needed. `launch`: the driver's. `check`:
+        raises the error of a CUresult.
         """
         self._stream = stream
         self._most_groups = compute_units * _GROUPS
@@ -79,8 +79,9 @@ class OwnKernels:
     def merge(
         self, addresses: tuple[int, int, int], region: Region, op: str, dtype: str, grain: Grain
     ) -> None:
-        """Merge a region's bytes (`Backend.merge`). `addresses`: what offsets are counted from in the target, the stage and
-        the twin, 0 for none.
+        """Merge a region's bytes (`Backend.merge`).
+
+        `addresses`: where offset 0 of the target, the stage and the twin is; 0 for none.
         """
         for block in slices_of(region.blocks()):
             if op == "diff":
@@ -91,13 +92,15 @@ class OwnKernels:
                 self._merge_rows(name, addresses, block, element.itemsize)
 
     def _merge_changes(self, addresses: tuple[int, int, int], block: byte_runs.Block, grain: Grain) -> None:
-        """Merge the units of `block` that differ from the twin: as words where they are such."""
+        """Merge the units of `block` that differ from the twin; as words if possible."""
         word = grain.unit if grain.unit in kernels.WORDS else None
         for whole, part in whole_units(block, word):
             if whole and word is not None:
                 self._merge_rows(f"merge_diff_u{word}", addresses, part, word)
                 continue
-            most = (part.nbytes // grain.period + 2) * len(grain.cuts) + 1  # units that a row has a part of
+            most = (part.nbytes // grain.period + 2) * len(
+                grain.cuts
+            ) + 1  # units that a row has only a part of
             total, cuts = most * part.count, grain.cuts
             numbers = (part.start, part.nbytes, part.stride, most, total, grain.period, len(cuts))
             packed = struct.pack(f"<{MAX_CUTS}H", *cuts, *(0,) * (MAX_CUTS - len(cuts)))

@@ -1,11 +1,12 @@
-"""One GPU's memory, kept for reuse: what a worker gives back serves its later work, and returns to the driver only when
-nothing is under way.
+"""One GPU's memory, kept for reuse: what a worker gives back serves its later work, and returns to the driver only
+when nothing is under way.
 
-Decides which free block serves a request, and when a block returns to the driver. A block that is given back is free
-at once for later work of the same worker: its stream orders earlier uses before later ones (and has waited for peers that
-read the block). The driver knows no such order: giving it memory that a kernel or a peer's copy still uses ends in an
-illegal address. So only `trim` returns memory to it, which is called when nothing is under way on any worker; if memory
-is short, that is waited for.
+Decides which free block serves a request, and when a block returns to the driver.
+
+A block that is given back is immediately free for later work of the same worker: its stream orders earlier uses
+before later ones (and has waited for peers that read the block). The driver knows no such order: giving it memory
+that a kernel or a peer's copy still uses ends in an illegal address. So only `trim` returns memory to it, which is
+called when nothing is under way on any worker; if memory is short, that is waited for.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable
 
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 
-#: blocks are whole multiples of so many bytes: the alignment of CL_DEVICE_MEM_BASE_ADDR_ALIGN
+#: blocks are whole multiples of this many bytes: the alignment of CL_DEVICE_MEM_BASE_ADDR_ALIGN
 UNIT = 512
-#: bytes from which a block is an allocation of the driver's of its own, of whole pages: such leave no holes
+#: from this many bytes on, a block is an allocation of the driver's of its own, of whole pages: these leave no holes
 LARGE_NBYTES = 8 << 20
 #: bytes of the driver's allocations that small blocks are cut from, and of the driver's pages
 SEGMENT_NBYTES, PAGE_NBYTES = 32 << 20, 2 << 20
@@ -36,16 +37,16 @@ class Block:
         self._returned = returned
 
     def __del__(self) -> None:
-        # On any thread, at any moment: no lock, and no call of the driver's.
+        # On any thread, at any moment: without a lock, and without calling the driver.
         self._returned.append((self.ptr, self.nbytes))
 
 
 class Pool:
-    """The memory of one worker. One thread at a time; `Block`s may be dropped on any."""
+    """The memory of one worker, used by one thread at a time; `Block`s may be dropped on any thread."""
 
     def __init__(self, take: Callable[[int], int], give: Callable[[int], None], most: int = 0) -> None:
-        """`take` gives the address of so many bytes of the driver's, BackendError where there are none; `give` takes one
-        back. `most`: bytes that may be the driver's at a time, 0 for any number.
+        """`take` gives the address of that many bytes from the driver, BackendError if there are none; `give` takes
+        one back. `most`: bytes that may be taken from the driver at a time, 0 for any number.
         """
         self._take = take
         self._give = give
@@ -59,7 +60,7 @@ class Pool:
         self._segments: dict[int, int] = {}
 
     def malloc(self, nbytes: int) -> Block:
-        """At least so many bytes. BackendError (MEM_OBJECT_ALLOCATION_FAILURE) where there are none; `trim` may help."""
+        """At least that many bytes. BackendError (MEM_OBJECT_ALLOCATION_FAILURE) if there are none; `trim` may help."""
         large = nbytes >= LARGE_NBYTES
         size = _rounded(nbytes, PAGE_NBYTES if large else UNIT)
         self._collect()
@@ -74,7 +75,7 @@ class Pool:
         return Block(self._segment(size), size, self._returned)
 
     def trim(self) -> None:
-        """Give the driver what is free. Only while nothing is under way on any worker."""
+        """Give free memory to the driver. Only while nothing is under way on any worker."""
         self._collect()
         self._join()
         for free in (self._small, self._large):
@@ -94,8 +95,8 @@ class Pool:
             (self._large if size >= LARGE_NBYTES else self._small).setdefault(size, []).append(address)
 
     def _cut(self, size: int) -> int:
-        """A small block, from the smallest free one that is large enough; where there is none, once neighbours are
-        joined, and then from new memory.
+        """A small block, from the smallest free one that is large enough. If there is none, neighbours are joined
+        first, and then new memory is taken.
         """
         found = self._smallest(size)
         if not found:
@@ -110,13 +111,13 @@ class Pool:
         return address
 
     def _smallest(self, size: int) -> int:
-        """The size of that block, 0 for none."""
+        """The size of the smallest free block that is large enough, 0 for none."""
         return min(
             (found for found, addresses in self._small.items() if addresses and found >= size), default=0
         )
 
     def _new_segment(self, size: int) -> tuple[int, int]:
-        """Memory to cut small blocks from; where there is little left, no more than it takes."""
+        """Memory to cut small blocks from; if little is left, no more than necessary."""
         try:
             return self._segment(SEGMENT_NBYTES), SEGMENT_NBYTES
         except BackendError as error:
@@ -134,7 +135,7 @@ class Pool:
         return address
 
     def _join(self) -> None:
-        """Make one block of free small neighbours within a segment."""
+        """Join free small neighbours within a segment into one block."""
         blocks = sorted((address, size) for size, addresses in self._small.items() for address in addresses)
         joined: list[tuple[int, int]] = []
         for address, size in blocks:

@@ -1,7 +1,7 @@
 """Programs of a CUDA worker: OpenCL C to CUDA C++ to a cubin, translated and compiled once and kept on disk.
 
-Decides under which key translations and cubins are kept and when they are made. The translator, which is loaded only if
-something has to be translated, knows what a program means; the back end starts kernels.
+Decides under which key translations and cubins are kept and when they are made. The translator, which is loaded only
+if something has to be translated, knows what a program means; the back end starts kernels.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ logger = logging.getLogger("vdev.cuda")
 CACHE_NBYTES = 512 << 20
 #: The same for CUDA C++.
 TRANSLATIONS_NBYTES = 64 << 20
-#: Registers a work-item may have where 1024 of them form a work-group, of 65536 on a multiprocessor.
+#: Registers that a work-item may have if 1024 of them form a work-group, of the 65536 on a multiprocessor.
 _REGISTERS_OF_1024 = 64
 
 #: CL_INVALID_BUILD_OPTIONS
 _INVALID_BUILD_OPTIONS = -43
 
-#: A multiprocessor gives a work-item registers in eights.
+#: A multiprocessor allots registers to a work-item in groups of eight.
 _REGISTER_UNIT = 8
 
 #: (source, NVRTC's options with the architecture) -> (cubin, the compiler's messages); raises BuildFailure
@@ -43,8 +43,8 @@ Compiler = Callable[[str, Sequence[str]], "tuple[bytes, str]"]
 
 
 class Cubins:
-    """Compiled programs on disk, named by a hash of everything that they come from, and translated ones. Any thread may
-    ask.
+    """Compiled programs on disk, named by a hash of everything that they come from, and translated ones. Any thread
+    may use it.
     """
 
     def __init__(self, folder: Path, compiler: Compiler, version: str) -> None:
@@ -55,7 +55,7 @@ class Cubins:
         self._version = version
 
     def translation(self, key: str) -> CudaProgram | None:
-        """What `keep_translation` kept of the program of this key."""
+        """The translation that `keep_translation` kept of the program with this key."""
         kept = self._translations.get(f"{VERSION} {key}") if key else None
         try:
             return None if kept is None else _read_program(json.loads(kept))
@@ -69,7 +69,7 @@ class Cubins:
             self._translations.put(f"{VERSION} {key}", content, TRANSLATIONS_NBYTES)
 
     def get(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
-        """The cubin and the compiler's messages. BuildFailure with them where the source is refused."""
+        """The cubin and the compiler's messages. BuildFailure with the messages if the source is refused."""
         key = "\0".join([self._version, str(VERSION), *options, source])
         kept = self._store.get(key)
         if kept is not None:
@@ -138,7 +138,7 @@ class Translated:
         self._cubins = cubins
         self._lock = threading.Lock()
         self._compiled: dict[tuple[str, bool, tuple[str, ...]], tuple[bytes, str]] = {}
-        #: whether the program's own options say how many registers its kernels have
+        #: whether the program's own options set the number of registers of its kernels
         self.registers_given = any(option.startswith("--maxrregcount") for option in program.options)
 
     def cubin(
@@ -146,8 +146,8 @@ class Translated:
     ) -> tuple[bytes, str]:
         """The cubin for an architecture such as "sm_90", and the compiler's messages.
 
-        `full_groups`: with so few registers that every kernel can run in work-groups of 1024; slower where
-        that spills. `further`: options of NVRTC's besides the program's.
+        `full_groups`: compiled with few enough registers that every kernel can run in work-groups of 1024; slower if
+        that spills registers. `further`: options for NVRTC besides the program's.
         """
         key = (architecture, full_groups, further)
         with self._lock:  # one worker compiles, the others wait for it
@@ -169,9 +169,8 @@ _lock = threading.Lock()
 
 
 def translated(program: BackendProgram, cubins: Cubins) -> Translated:
-    """The program in CUDA C++, translated by whichever worker comes first.
-
-    BuildFailure names what cannot be translated, and the user's line.
+    """The program in CUDA C++, translated by whichever worker comes first. BuildFailure names what cannot be
+    translated, and the user's line.
     """
     with _lock:
         own = _locks.setdefault(program, threading.Lock())
@@ -209,7 +208,7 @@ def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFai
 
 
 def _plain_program(program: CudaProgram) -> dict[str, Any]:
-    """As JSON has it."""
+    """In the form that JSON gives."""
     kernels = [
         [
             kernel.name,

@@ -19,12 +19,12 @@ class SparseMemory:
         self, take: Callable[[int], int], give: Callable[[int], None], wait: Callable[[], None]
     ) -> None:
         self._take, self._give, self._wait = take, give, wait
-        #: what nothing to come uses, and with a marker behind all that may use it still
+        #: memory that no later work uses; and such memory with a marker behind all work that may still use it
         self._spent: deque[Block] = deque()
         self._going: deque[tuple[Marker, list[Block]]] = deque()
 
     def allocate(self, nbytes: int) -> Block:
-        """Of a launch's turns each gives its memory back before the next takes some."""
+        """Take memory; of the turns of one launch, each gives its memory back before the next takes some."""
         if self.is_going:
             self._wait()
             gone = [*self._spent, *(block for _, blocks in self._going for block in blocks)]
@@ -35,16 +35,16 @@ class SparseMemory:
         return Block(self._take(max(nbytes, 1)), nbytes, deque())
 
     def free(self, block: Block) -> None:
-        """Nothing to come uses it."""
+        """No later work uses it."""
         self._spent.append(block)
 
     @property
     def is_going(self) -> bool:
-        """Whether there is something that `let_go` may do."""
+        """Whether `let_go` has anything to do."""
         return bool(self._spent or self._going)
 
     def let_go(self, marker: Marker) -> None:
-        """Give the driver what is not in use any more; what is spent is in use up to `marker`."""
+        """Give the driver what is no longer in use; memory freed by now is in use up to `marker`."""
         if self._spent:
             self._going.append((marker, [self._spent.popleft() for _ in range(len(self._spent))]))
         while self._going and self._going[0][0].done():

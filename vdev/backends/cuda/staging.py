@@ -1,8 +1,8 @@
 """Copies between plain host memory and GPUs, through pinned memory and several threads.
 
-A GPU's link drains plain (pageable) memory at the speed of one thread copying it. Here several threads copy,
-each between the program's array and two pinned blocks of its own, while the link moves the block before.
-Decides how a long copy is cut into pieces and who does them; knows only addresses and streams.
+A GPU's link empties plain (pageable) memory only at the speed of one thread that copies it. Here several threads
+copy, each between the program's array and two pinned blocks of its own, while the link moves the other block. Decides
+how a long copy is cut into pieces and which threads copy them; knows only addresses and streams.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from vdev.translators.values import dataclass
 
 #: Bytes of a pinned block: long enough to hide what a piece costs in Python, short enough to fill a pipeline.
 BLOCK_NBYTES = 8 << 20
-#: Bytes of a piece at least: a shorter one costs more to hand over than to copy.
+#: The least bytes of a piece: a shorter one costs more to hand over than to copy.
 PIECE_NBYTES = 1 << 20
-#: Copies of fewer bytes are left to the driver's own staging: some 10 GB/s, of which several GPUs have no more than one
-#: (8 MB from each of four H200: 1.7 ms, and 2.7 through pinned blocks).
+#: Copies of fewer bytes are left to the driver's own staging, at some 10 GB/s, which several GPUs share (8 MB from
+#: each of four H200: 1.7 ms, and 2.7 through pinned blocks).
 DIRECT_NBYTES = 16 << 20
-#: Bytes for which another thread takes part. Threads take turns with the interpreter at every piece, and each turn takes
-#: tens of microseconds: with eight threads for each of four H200, 32 MB to each took 24 ms, with two of them 7.
+#: For each so many bytes, another thread takes part. Threads take turns with the interpreter at every piece, and each
+#: turn takes tens of microseconds: with eight threads for each of four H200, 32 MB to each took 24 ms, with two of
+#: them 7.
 THREAD_NBYTES = 16 << 20
-#: Pieces of a thread at least, so that the link and the thread work at the same time.
+#: The least pieces of a thread, so that the link and the thread work at the same time.
 _LEAST_PIECES = 4
-#: Threads at most; about 12 fill one link of 55 GB/s.
+#: The most threads; about 12 saturate one link of 55 GB/s.
 MOST_THREADS = 32
 
 
@@ -49,8 +50,7 @@ class Piece:
 def pieces_of(box: Box, limit: int = BLOCK_NBYTES) -> list[Piece]:
     """Cut the source side of `box` into parts of at most `limit` bytes, packed one after the other.
 
-    The boxes of the pieces begin at the host's byte and go to byte 0 of a block. `limit` is at most that of a
-    block.
+    The boxes of the pieces begin at the host's byte and go to byte 0 of a block. `limit` is at most that of a block.
     """
     slices, rows, nbytes = box.shape
     if box.is_contiguous or (slices == 1 and box.source_pitches[1] == nbytes):
@@ -93,16 +93,14 @@ class _Block:
         self.memory = cupy.cuda.PinnedMemory(BLOCK_NBYTES, cupy.cuda.runtime.hostAllocPortable)
         self.address: int = self.memory.ptr
         self.array: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * BLOCK_NBYTES).from_address(self.address))
-        self.event: dict[int, int] = {}  # by context: events belong to one
+        self.event: dict[int, int] = {}  # by context, which events belong to
 
 
 class Staging:
-    """The process's copying threads and their pinned blocks. Any thread may ask; several transfers share
-    them.
-    """
+    """The process's copying threads and their pinned blocks. Any thread may use it; several transfers share them."""
 
     def __init__(self, cupy: Any, driver: Driver, shares: int) -> None:
-        """`shares`: transfers that usually run at once (GPUs), so that none takes all threads."""
+        """`shares`: how many transfers usually run at the same time (GPUs), so that none takes all threads."""
         self._cupy = cupy
         self._driver = driver
         self.threads = max(2, min(MOST_THREADS, (os.cpu_count() or 2) * 3 // 4))
@@ -110,16 +108,16 @@ class Staging:
         self._local = threading.local()
         self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
-        # Pinning takes its time: begin now.
+        # Pinning takes time: begin now.
         for _ in range(self.threads):
             self._pool.submit(self._blocks)
 
     def takers(self, nbytes: int) -> int:
-        """How many threads take part in a transfer of so many bytes, the calling one among them."""
+        """How many threads take part in a transfer of that many bytes, including the calling one."""
         return min(max(nbytes // THREAD_NBYTES, 1), self._most)
 
     def limit(self, nbytes: int) -> int:
-        """The longest piece of a transfer of so many bytes."""
+        """The longest piece of a transfer of that many bytes."""
         share = -(-nbytes // (self.takers(nbytes) * _LEAST_PIECES))
         return min(max(-(-share // 4096) * 4096, PIECE_NBYTES), BLOCK_NBYTES)
 
@@ -158,9 +156,8 @@ class Staging:
     def download(
         self, target: Bytes, pieces: Sequence[Piece], source: int, context: int, stream: int
     ) -> None:
-        """Copy from device address `source`, after what is on `stream`; returns when `target` has it all.
-
-        The pieces are those of the box from `target`.
+        """Copy from device address `source`, behind what is on `stream`; returns when `target` has all of it. The
+        pieces are those of the box from `target`.
         """
         driver = self._driver
         waiting = deque(pieces)
@@ -181,7 +178,9 @@ class Staging:
         self._share_out(run, sum(piece.box.nbytes for piece in pieces))
 
     def _in_turn(self, waiting: deque[Piece]) -> Iterator[tuple[_Block, Piece]]:
-        """Pieces that no thread has taken yet, each with the calling thread's block whose last copy lies further back."""
+        """Pieces that no thread has taken yet, each with that of the calling thread's blocks whose last copy is
+        older.
+        """
         blocks = self._blocks()
         at = 0
         while True:
@@ -195,7 +194,9 @@ class Staging:
             yield block, piece
 
     def _share_out(self, run: Callable[[], None], nbytes: int) -> None:
-        """Run on the calling thread and on others; those that have not begun when it is through need not."""
+        """Run on the calling thread and on others. Those that have not begun when the calling one has finished are
+        not needed.
+        """
         futures = [self._pool.submit(run) for _ in range(self.takers(nbytes) - 1)]
         try:
             run()
@@ -220,14 +221,14 @@ class Staging:
             copy_box(block.array, target, box.turned())
 
     def keep(self) -> None:
-        """Keep all pinned memory to the end of the process: a GPU is lost, and CuPy's finalisers would complain of each
-        block that the driver does not take back.
+        """Keep all pinned memory to the end of the process: the GPU is lost, and CuPy's finalisers would complain
+        about each block that the driver does not take back.
         """
         for block in list(self._pinned):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(block.memory))
 
     def close(self) -> None:
-        """End the threads after what they have been given."""
+        """End the threads once they have done what they were given."""
         self._pool.shutdown(wait=False)
 
 

@@ -47,15 +47,15 @@ class _Kernel:
 
     def __init__(self, native: Any, images: NativeImages | None) -> None:
         self.native = native
-        self.images = images  #: that it gets behind its arguments
+        self.images = images  #: passed behind its arguments
         self.last: list[object] = []
         self.hidden: bytes | None = None
         self.views: dict[int, Any] = {}  # sub-buffers that arguments are set to
 
 
 _UNSET = object()
-#: bytes of a read at most that the driver may keep the calling thread for, where nothing else is under way, and of a write
-#: that is made from a copy: some 10 us
+#: the most bytes of a read for which the driver may keep the calling thread, if nothing else is under way, and of a
+#: write that is made from a copy: some 10 us
 _SMALL_NBYTES = 64 << 10
 
 
@@ -71,15 +71,15 @@ class OpenCLBackend(Backend):
         self.device = self.company = SharedDevice.of(device)  # events order the queues of one context
         self.counters = Counters()
         self._cl = cl = self.device.cl
-        # Profiling costs nothing that shows per launch, and lets every command tell its times.
+        # Profiling adds no measurable cost to a launch, and gives the times of every command.
         self._queue = cl.CommandQueue(
             self.device.context, device, cl.command_queue_properties.PROFILING_ENABLE
         )
-        #: whether the driver takes launches as they come (`SharedDevice.enqueue`)
+        #: whether launches must go through `SharedDevice.enqueue`, in order
         self._in_any_order = not self.device.orders_launches
         self._events: list[Any] = []
         self._last: Any = None
-        #: events since a marker, and how many of them are known to be complete and well
+        #: events since a marker, and how many of them are known to be complete, without failures
         self._sound: tuple[list[Any], int] = ([], 0)
         self._status = cl.event_info.COMMAND_EXECUTION_STATUS
         self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = (
@@ -96,9 +96,8 @@ class OpenCLBackend(Backend):
         self.device.reserve(nbytes)
         try:
             native = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
-            if (
-                not self.device.is_cpu
-            ):  # a driver may put the allocation off until first use: make it happen here
+            # a driver may put the allocation off until first use: make it happen now
+            if not self.device.is_cpu:
                 flags = cl.mem_migration_flags.CONTENT_UNDEFINED
                 self._did(cl.enqueue_migrate_mem_objects(self._queue, [native], flags, None))
         except cl.Error as error:
@@ -113,7 +112,7 @@ class OpenCLBackend(Backend):
     def allocate_sparse(self, nbytes: int) -> Allocation:
         if not self.device.is_cpu:
             return super().allocate_sparse(nbytes)
-        # The host's memory, of which untouched pages cost nothing.
+        # The host's memory, whose untouched pages take no room.
         try:
             native = self._cl.Buffer(self.device.context, self._cl.mem_flags.READ_WRITE, max(nbytes, 1))
         except self._cl.Error as error:
@@ -229,7 +228,7 @@ class OpenCLBackend(Backend):
 
         def copy() -> None:
             try:
-                # What is asked for of each: the memory goes when its buffer does, though this may be kept.
+                # What is asked about each: the memory goes with its buffer, even if this record is kept.
                 event = enqueue(queue, source.native, target.native, *extent)
             except error as refusal:
                 raise failure_of(refusal, "transfer") from refusal
@@ -270,15 +269,15 @@ class OpenCLBackend(Backend):
         except BackendError as refusal:
             if refusal.status != MEM_COPY_OVERLAP:
                 raise
-            # PoCL takes interleaved boxes of one buffer for overlapping ones; smaller ones lie further apart
+            # PoCL takes interleaved boxes of one buffer for overlapping ones; smaller boxes lie further apart
             for half in halves(box):
                 self._copy_piece(source, target, half)
 
     def _copy_through_host(
         self, peer: SharedDevice, source: Allocation, target: Allocation, box: Box
     ) -> None:
-        """Two contexts share nothing. A queue of our own on the peer's device reads; its owner's queue is not
-        ours to use.
+        """Two contexts share nothing. A queue of our own on the peer's device reads; we must not use its owner's
+        queue.
         """
         key = peer.native.int_ptr
         queue = self._peer_queues.get(key)
@@ -295,7 +294,7 @@ class OpenCLBackend(Backend):
             raise failure_of(error, "copy from a peer") from error
         before = self.counters.from_host
         self.write(target, stage, Box(box.shape, 0, packed, box.target_start, box.target_pitches))
-        self.counters.from_host = before  # it counts as a peer's
+        self.counters.from_host = before  # it counts as a copy from a peer
 
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         if nbytes == 0:
@@ -336,7 +335,7 @@ class OpenCLBackend(Backend):
                 if arg is last[index] or arg == last[index]:
                     continue
                 if type(arg) is bytes:
-                    last[index] = _UNSET  # should setting fail, nothing is known of it
+                    last[index] = _UNSET  # if setting fails, nothing is known about it
                     native._set_arg_buf(index, arg)
                     last[index] = arg
                 else:
@@ -384,10 +383,10 @@ class OpenCLBackend(Backend):
         if type(arg) is Allocation:
             native.set_arg(index, arg.native)
         elif type(arg) is tuple:
-            # The view must outlive the argument's being set: a kernel object does not retain it.
+            # The view must outlive the setting of the argument: a kernel object does not retain it.
             memory, (part, start) = arg[0].whole or arg[0], arg
             view: Any = part.native
-            if start:  # of the whole: there are no sub-buffers of sub-buffers (specification 5.2.4)
+            if start:  # of the whole: sub-buffers cannot have sub-buffers (specification 5.2.4)
                 view = memory.native
                 view = view.get_sub_region(part.ahead + start, max(part.nbytes - start, 1), 0)
             kernel.views[index] = view
@@ -395,7 +394,7 @@ class OpenCLBackend(Backend):
         elif type(arg) is LocalBytes:
             native.set_arg(index, self._cl.LocalMemory(arg.nbytes))
         elif type(arg) is HostPlace:
-            # the native module takes addresses from what has a buffer
+            # the native module takes addresses from objects with a buffer
             native._set_arg_svm(index, self._cl.SVM((c_char * 1).from_address(arg.address)))
         else:
             native._set_arg_null(index)
@@ -420,7 +419,7 @@ class OpenCLBackend(Backend):
             return  # whoever handed that work over reports it; here only the order matters
 
     def wait_for_all(self) -> bool:
-        # Others may hand something over meanwhile: what has become known before is not of it.
+        # Others may hand something over meanwhile: what has become known before does not include it.
         events, status = self._events, self._status
         count, last = len(events), self._last
         known, sound = self._sound
@@ -432,13 +431,13 @@ class OpenCLBackend(Backend):
                 if event.get_info(status):
                     return False
         except self._cl.Error:
-            return False  # a marker tells
+            return False  # a marker tells of failures
         self._sound = events, count
         return True
 
     @property
     def _is_done(self) -> bool:
-        """Whether all that was handed over is known to be done, and well."""
+        """Whether everything handed over is known to be done, without failures."""
         events, count = self._sound
         return events is self._events and 0 < count == len(events)
 
@@ -500,7 +499,9 @@ class OpenCLBackend(Backend):
 def _with_host(
     calls: tuple[Any, Any], queue: Any, device: Allocation, host: Bytes, box: Box, blocking: bool
 ) -> Any:
-    """Move the box from `device` to `host`, or back: with the first of `calls` where it is contiguous, else the second."""
+    """Move the box from `device` to `host`, or back: with the first of `calls` if it is contiguous, else with the
+    second.
+    """
     plain, by_rectangle = calls
     if box.is_contiguous:
         part = host[box.target_start : box.target_start + box.nbytes]

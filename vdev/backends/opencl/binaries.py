@@ -28,18 +28,18 @@ logger = logging.getLogger("vdev.opencl.binaries")
 
 #: Bytes of binaries kept; the ones unused for longest go first.
 CACHE_NBYTES = 256 << 20
-#: Changes with whatever is written into an entry.
+#: Raised with every change to what is written into an entry.
 _FORMAT = 1
-#: What a text says that is another one tomorrow.
+#: Words in a text whose meaning changes from day to day.
 _OF_TODAY = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
-#: Drivers' own settings.
+#: Settings of the drivers.
 _SETTINGS = ("CL_CONFIG_", "POCL_", "VOLCANO_", "IGC_")
-#: Of /proc/cpuinfo: the first processor.
+#: In /proc/cpuinfo: the first processor.
 _PROCESSOR_NBYTES = 4096
 
 
 class Binaries:
-    """Of one native device. Any thread may ask."""
+    """The compiled programs of one native device. Any thread may use it."""
 
     def __init__(self, cl: Any, native: Any) -> None:
         info = cl.device_info
@@ -93,7 +93,7 @@ def _store(folder: Path) -> Store:
 
 @functools.cache
 def _processor() -> str:
-    """The host's processor and its instructions: the name that a driver gives it says less."""
+    """The host's processor and its instructions: the name that a driver gives the device says less."""
     try:
         with open("/proc/cpuinfo", "rb") as file:
             text = file.read(_PROCESSOR_NBYTES).decode("ascii", "replace")

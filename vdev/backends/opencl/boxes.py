@@ -10,10 +10,10 @@ from vdev.backends.base import Box
 def pieces_within(
     box: Box, source_nbytes: int | None = None, target_nbytes: int | None = None
 ) -> Iterator[Box]:
-    """`box` in pieces whose rows, counted with their pitch, end within memories of so many bytes.
+    """`box` in pieces whose rows, counted with their pitch, end within memories of these sizes.
 
-    Some drivers ask that of the last row as well (INVALID_VALUE otherwise), where only its bytes are there, and
-    that slices be whole rows apart.
+    Some drivers require that of the last row as well (INVALID_VALUE otherwise), although only its bytes are there,
+    and that slices are whole rows apart.
     """
     (slices, rows, nbytes), source, target = box.shape, box.source_pitches, box.target_pitches
     if slices > 1 and rows > 1 and any(by_slice % by_row for by_slice, by_row in (source, target)):
@@ -29,7 +29,7 @@ def pieces_within(
     if box.is_contiguous or all(limit is None or end <= limit for limit, end in ends):
         yield box
         return
-    # All but the last along the outermost dimension, and then the last, which has a dimension less.
+    # All but the last along the outermost dimension, and then the last, which has one dimension less.
     axis, count = (0, slices) if slices > 1 else (1, rows)
     first = (count - 1, rows, nbytes) if axis == 0 else (1, count - 1, nbytes)
     last = (1, rows, nbytes) if axis == 0 else (1, 1, nbytes)
@@ -48,7 +48,7 @@ def _pitched_end(shape: tuple[int, int, int], start: int, pitches: tuple[int, in
 def rectangle(box: Box) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int]]:
     """A box as OpenCL's region (bytes, rows, slices) and (row, slice) pitches of source and target.
 
-    A dimension of one has no pitch that could break the specification's rules for pitches.
+    A dimension of size one gets a pitch that satisfies the specification's rules.
     """
     slices, rows, nbytes = box.shape
     source, target = box.source_pitches, box.target_pitches

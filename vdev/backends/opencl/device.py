@@ -60,12 +60,12 @@ class SharedDevice:
 
     @property
     def orders_launches(self) -> bool:
-        """Whether launches of all queues have to come one after the other."""
+        """Whether the launches of all queues have to come one after the other."""
         return self._launch_order is not None
 
     def reserve(self, nbytes: int) -> None:
-        """Count memory against the device's. A CPU engine overcommits: without this the process is killed
-        instead of told.
+        """Count memory against the device's. A CPU engine overcommits: without this the process would be killed
+        rather than told.
         """
         with self._lock:
             if self.held_nbytes + nbytes > self.memory_nbytes:
@@ -79,10 +79,10 @@ class SharedDevice:
             self.held_nbytes -= nbytes
 
     def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape) -> Any:
-        """Launch, after the launches of all queues where the driver asks for it; the event."""
+        """Launch, after the launches of all other queues if the driver needs that; the event."""
         enqueue = self.cl.enqueue_nd_range_kernel
-        # The engine knows best what suits it, where nobody can tell the difference.
-        regroups = shape.ndrange.regroups and shape.chunk.cycle is None  # cycles are of work-groups
+        # The engine knows best what suits it, if nobody can tell the difference.
+        regroups = shape.ndrange.regroups and shape.chunk.cycle is None  # cycles consist of work-groups
         local_size = None if regroups else shape.local_size
         if self._launch_order is None:
             return enqueue(queue, kernel, shape.global_size, local_size, shape.first, None, False, False)
@@ -133,7 +133,7 @@ class SharedDevice:
         self._binaries.put(program, built.result)
 
     def _take_kept(self, program: BackendProgram, built: Built, options: bytes) -> bool:
-        """Build from the binary of an earlier process. False where there is none that the driver takes."""
+        """Build from the binary of an earlier process. False if there is none that the driver takes."""
         kept = self._binaries.get(program)
         if kept is None:
             return False
@@ -162,7 +162,7 @@ in_child(SharedDevice.forget)
 
 
 class Built:
-    """A program on its way to being built for a device: `native` and `result`, or `failure`."""
+    """A program while it is being built for a device: `native` and `result`, or `failure`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

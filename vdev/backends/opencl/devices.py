@@ -10,18 +10,18 @@ from vdev.translators.values import dataclass
 
 @dataclass(frozen=True)
 class NativeDevice:
-    """A device with what one needs to choose it; `native` is the native module's object."""
+    """A device, with what is needed to choose it; `native` is the native module's object."""
 
     name: str
     platform: str
     is_cpu: bool
     is_gpu: bool
     native: Any
-    version: str = ""  #: of OpenCL and of the driver, as the device has it
+    version: str = ""  #: versions of OpenCL and of the driver, as the device reports them
 
 
 def native_devices() -> list[list[NativeDevice]]:
-    """Every native device, by platform in the loader's order; empty where the machine has no driver."""
+    """Every native device, by platform in the loader's order; empty if the machine has no driver."""
     cl = load_native()
     try:
         platforms = cl.get_platforms()

@@ -25,7 +25,7 @@ def failure_of(error: Any, text: str) -> BackendError:
 
 
 def allocation_failure_of(error: Any, text: str) -> BackendError:
-    """The same for memory: a buffer larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE is one for which there is none."""
+    """The same for memory: a buffer larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE counts as out of memory."""
     found = failure_of(error, text)
     return (
         BackendError(MEM_OBJECT_ALLOCATION_FAILURE, found.text)

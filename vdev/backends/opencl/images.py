@@ -1,8 +1,8 @@
 """The engine's own images over pixels in a worker's memory, for kernels that sample them.
 
-Decides for which launches there is one: if the engine creates images from buffers (cl_khr_image2d_from_buffer) with these
-sizes, this pitch and this format at this address, and the memory holds the whole image. Otherwise the kernel gets an image
-of one pixel and is told not to use it. Nothing is copied: the image shows what is in the memory.
+Decides for which launches there is one: if the engine creates images from buffers (cl_khr_image2d_from_buffer) with
+these sizes, this pitch and this format at this address, and the memory holds the whole image. Otherwise the kernel
+gets an image of one pixel and is told not to use it. Nothing is copied: the image shows what is in the memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _YES, _NO = struct.pack("<I", 1), struct.pack("<I", 0)
 
 
 class NativeImages:
-    """Those of one kernel on one worker."""
+    """The images of one kernel on one worker."""
 
     def __init__(self, cl: Any, context: Any, pairs: tuple[tuple[int, int], ...]) -> None:
         """`pairs`: as in `BackendProgram.native_images`."""
@@ -29,7 +29,7 @@ class NativeImages:
         self._pairs = pairs
         self.count = 2 * len(pairs)  #: of native arguments
         self._none: Any = None
-        #: by position: what the image was made of, and it
+        #: by position: what the image was made from, and the image
         self._made: list[tuple[tuple[object, ...], Any] | None] = [None] * len(pairs)
 
     def set(self, native: Any, args: list[KernelArgument], shape: LaunchShape) -> None:
@@ -41,7 +41,7 @@ class NativeImages:
             native._set_arg_buf(at + 1, _NO if image is None else _YES)
 
     def _image(self, position: int, pixels: KernelArgument, descriptor: KernelArgument, start: int) -> Any:
-        """The image, or None; made once as long as it is the same memory."""
+        """The image, or None; made once for the same memory."""
         memory: object = pixels
         if type(pixels) is tuple:
             memory, ahead = pixels
@@ -77,7 +77,7 @@ class NativeImages:
             return None
 
     def _nothing(self) -> Any:
-        """An image that is not used."""
+        """An image that will not be used."""
         if self._none is None:
             cl = self._cl
             made = cl.ImageDescriptor()
@@ -87,7 +87,7 @@ class NativeImages:
         return self._none
 
     def _new(self, form: Any, descriptor: Any) -> Any:
-        """Past PyOpenCL's own constructor, which is in the way where the process has that module."""
+        """Without PyOpenCL's own constructor, which is in the way if the process has imported that module."""
         image = self._cl.Image.__new__(self._cl.Image)
         self._cl.Image._custom_init(
             image, self._context, self._cl.mem_flags.READ_ONLY, form, descriptor, None

@@ -11,9 +11,9 @@ from vdev.backends.base import KernelResources, NativeArg, WorkerInfo
 def loses_compiled_kernels(cl: Any, device: Any) -> bool:
     """Whether the driver must not run two launches at a time.
 
-    PoCL before 6 gives a launch's compiled kernel back by program and work-group size alone, while it keeps
-    several of these, for small and for large index spaces: where two of them run, its reference counts go wrong
-    and an assertion ends the process (pocl_release_dlhandle_cache).
+    PoCL before 6 releases a launch's compiled kernel by program and work-group size alone, although it keeps several
+    of these, for small and for large index spaces: if two of them run, its reference counts go wrong and an assertion
+    ends the process (pocl_release_dlhandle_cache).
     """
     platform = device.get_info(cl.device_info.PLATFORM)
     version = re.search(r"\bPoCL (\d+)\.", str(platform.get_info(cl.platform_info.VERSION)), re.IGNORECASE)
@@ -30,7 +30,7 @@ def native_infos(cl: Any, device: Any) -> dict[int, object]:
         try:
             found[number] = device.get_info(number)
         except (cl.Error, RuntimeError, TypeError, ValueError):
-            continue  # a vendor's extension that this device does not have
+            continue  # a vendor's extension that this device lacks
     return found
 
 
@@ -68,8 +68,8 @@ def worker_info(cl: Any, device: Any, share: int, timer_offset_ns: int) -> Worke
         c_version=text(info.OPENCL_C_VERSION),
         driver=text(info.DRIVER_VERSION),
         extensions=tuple(text(info.EXTENSIONS).split()),
-        # Workers on a CPU share what they do not touch, and its pages cost nothing: what all of them hold together
-        # counts (`SharedDevice.reserve`).
+        # Workers on a CPU share the memory that they do not touch, and untouched pages take no room: what all of them
+        # hold together counts (`SharedDevice.reserve`).
         room_nbytes=int(infos[info.GLOBAL_MEM_SIZE]) if is_cpu else memory,  # type: ignore[call-overload]
         timer_offset_ns=timer_offset_ns,
         native=infos,

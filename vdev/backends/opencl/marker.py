@@ -12,15 +12,14 @@ from vdev.backends.base import Marker, Times
 from vdev.backends.opencl.errors import failure_of
 from vdev.errors import BackendError
 
-#: events of one marker whose times are asked for, if any are, however short the work was
+#: the most events of one marker whose times are asked for, however short the work was
 _FEW_EVENTS = 8
 
 
 class OpenCLMarker(Marker):
     """Native events since the marker before; waiting on all of them finds every failure.
 
-    It also keeps the events of transfers alive: PyOpenCL waits in their destructor with the interpreter lock
-    held.
+    It also keeps the events of transfers alive: PyOpenCL waits in their destructor with the interpreter lock held.
     """
 
     __slots__ = (
@@ -72,14 +71,14 @@ class OpenCLMarker(Marker):
                 self.last.wait()
             except self._cl.Error:
                 if self._failure is None:
-                    return  # the failure belongs to the marker that covers it
+                    return  # the marker that covers it reports the failure
         if self._failure is not None:
             raise self._failure
 
     def _all_well(self, events: list[Any]) -> bool:
-        """Whether all events are complete, without failures and without letting go of the interpreter lock.
+        """Whether all events are complete, without failures; asked without releasing the interpreter lock.
 
-        Waiting natively lets go of it, and getting it back from a busy thread can take 5 ms.
+        A native wait releases it, and getting it back from a busy thread can take 5 ms.
         """
         if not self.done():
             return False
@@ -98,7 +97,7 @@ class OpenCLMarker(Marker):
         return BackendError(status, failure.text, tuple(statuses))
 
     def _times_of(self, events: list[Any], timed_from_ns: int) -> tuple[tuple[int, int], ...]:
-        """When each of the events' operations started and ended; nothing where they were many and short."""
+        """When each of the events' operations started and ended; nothing if they were many and short."""
         start, end, offset = self._cl.profiling_info.START, self._cl.profiling_info.END, self.offset_ns
         if len(events) > _FEW_EVENTS:
             took = events[-1].get_profiling_info(end) - events[0].get_profiling_info(start)
@@ -113,11 +112,11 @@ class OpenCLMarker(Marker):
         return self._spans
 
     def failed(self, failure: BackendError) -> None:
-        """What the marker covers is known to have failed."""
+        """Something that the marker covers is known to have failed."""
         self._failure = failure
 
     def done(self) -> bool:
-        if not self._is_done:  # else it need not be asked again
+        if not self._is_done:  # otherwise it need not be asked again
             self._is_done = self.last.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS) <= 0
         return self._is_done
 

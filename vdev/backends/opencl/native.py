@@ -1,8 +1,8 @@
 """The real `pyopencl._cl`: PyOpenCL's native module, beside the stand-in or by itself.
 
-Decides which copy of the native module the process uses: the one PyOpenCL has imported where nothing stands
-in for it, else one loaded privately, kept out of `sys.modules`. There is never more than one. It never
-imports the stand-in.
+Decides which copy of the native module the process uses: the one that PyOpenCL has imported if nothing stands in for
+it, else one loaded privately and kept out of `sys.modules`. There is never more than one. It never imports the
+stand-in.
 """
 
 from __future__ import annotations
@@ -38,9 +38,16 @@ def _load_once() -> Any:
 
 
 def load_native() -> Any:
-    """The native module. Raises NativeModuleMissing where PyOpenCL is not installed."""
+    """The native module. Raises NativeModuleMissing if PyOpenCL is not installed."""
     with _lock:
         return _load_once()
+
+
+def native_path() -> str:
+    """The native module's file. Raises NativeModuleMissing where PyOpenCL is not installed."""
+    origin = _extension_spec(_package_folder()).origin
+    assert origin is not None
+    return origin
 
 
 def _package_folder() -> Path:
@@ -51,9 +58,7 @@ def _package_folder() -> Path:
 
 
 def _stands_in(package: Path) -> bool:
-    """Whether an import of `pyopencl._cl` gives (or gave) something else than PyOpenCL's own extension
-    module.
-    """
+    """Whether an import of `pyopencl._cl` gives (or gave) something other than PyOpenCL's own extension module."""
     module = sys.modules.get(NAME)
     if module is not None:
         return not isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
@@ -67,8 +72,8 @@ def _stands_in(package: Path) -> bool:
 def _load_privately(package: Path) -> Any:
     spec = _extension_spec(package)
     assert spec.loader is not None
-    # An extension module initialised in one phase registers itself under its name; the stand-in's place is
-    # not ours to take.
+    # An extension module with single-phase initialisation registers itself under its name, but that place belongs to
+    # the stand-in.
     missing = object()
     before: object = sys.modules.get(NAME, missing)
     try:
@@ -86,7 +91,7 @@ def _extension_spec(package: Path) -> ModuleSpec:
     for suffix in EXTENSION_SUFFIXES:
         path = package / f"_cl{suffix}"
         if path.exists():
-            # The name stays PyOpenCL's: its on-disk caches pickle objects of this module by it.
+            # The name stays PyOpenCL's: its on-disk caches pickle objects of this module under it.
             spec = spec_from_file_location(NAME, path, loader=ExtensionFileLoader(NAME, str(path)))
             assert spec is not None
             return spec
@@ -94,7 +99,7 @@ def _extension_spec(package: Path) -> ModuleSpec:
 
 
 def _complete(module: Any) -> None:
-    """What C++ calls back for and `pyopencl/_monkeypatch.py` would have supplied."""
+    """Supply what C++ calls back for, and `pyopencl/_monkeypatch.py` would have added."""
     devices = module.context_info.DEVICES
     module.Context.devices = property(lambda context: context.get_info(devices))
 

@@ -1,7 +1,7 @@
 """Repeats launches with programs that count, and adds the counts to the process's data.
 
-Decides when a program becomes known (as soon as it is built, so that what is never launched counts as not covered), and
-that no launch fails because it cannot be counted: the reason becomes a note.
+Decides when a program becomes known (as soon as it is built, so that kernels that are never launched count as not
+covered), and that no launch fails because it cannot be counted: the reason becomes a note.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.ranges.ndrange import NDRange
 
 Counters = npt.NDArray[np.uint8]
-#: Runs a function with a worker's back end and gives its result.
+#: Runs a function with a worker's back end and returns its result.
 Caller = Callable[[Callable[[Backend], Counters]], Counters]
 
 
 class Counting:
-    """What the launches of this process covered. `root`: file names are relative to it."""
+    """What the launches of this process have covered. `root`: file names are relative to it."""
 
     def __init__(self, root: Path) -> None:
         self.data = Data()
@@ -40,14 +40,16 @@ class Counting:
         self._sources: WeakKeyDictionary[SessionProgram, _Source | None] = WeakKeyDictionary()
 
     def built(self, program: SessionProgram, file: str = "") -> None:
-        """A program was built, from `file` where it came from one."""
+        """A program has been built, from `file` if it came from one."""
         with self._lock:
             self._source(program, file)
 
     def launch(
         self, program: SessionProgram, name: str, args: Sequence[Argument], ndrange: NDRange, call: Caller
     ) -> None:
-        """A kernel is launched: launch it on the program that counts, which changes the contents of `args`."""
+        """A kernel is being launched: also launch it in the program that counts, which changes the contents of
+        `args`.
+        """
         with self._lock:
             source = self._source(program, "")
         if source is None:
@@ -103,14 +105,14 @@ class _Source:
         self._native = BackendProgram(program.source, program.options)
 
     def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Counters:
-        """Which counters the launch sets."""
+        """The counters that the launch sets."""
         nbytes = max(1, self.program.ncounters)
         memory = Memory(np.zeros(nbytes, np.uint8), np.ones(nbytes, np.bool_))
         whole_launch(backend, self._native, name, [*args, Pointer(memory, 0, nbytes)], ndrange)
         return memory.content
 
     def add(self, data: Data, counters: Counters) -> None:
-        """Add what a launch has set to the files' counts."""
+        """Add what a launch has counted to the files' counts."""
         hits = [int(number != 0) for number in counters]
         counts = self._counts(data)
         for statement in self.program.statements:
@@ -131,7 +133,9 @@ class _Source:
                 count.add_function(which, hits[function.counter])
 
     def _counts(self, data: Data) -> dict[str, tuple[int, FileCount]]:
-        """By what the preprocessor calls a file: lines before the program's first, and its count."""
+        """By the name that the preprocessor gives a file: the number of lines before the program's first, and the
+        file's count.
+        """
         if self._known is None:
             self._known = {}
             program = self.program

@@ -1,7 +1,7 @@
 """What was counted, by file: in memory, in one file for each process, and merged.
 
-Decides when two counts are of the same thing: the same place in the same file with the same text. So a program that
-is built with several sets of options has the lines of all builds.
+Decides when two counts belong to the same thing: the same place in the same file with the same text. So a program
+that is built with several sets of options has the lines of all builds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from vdev.translators.values import dataclass
 
-#: Where processes leave what they counted, in the folder in which they were started.
+#: Where processes leave their counts, in the folder in which they were started.
 FOLDER = ".opencl-coverage"
 _VERSION = 1
 
@@ -33,7 +33,7 @@ class Statement:
 
 @dataclass
 class Condition:
-    """What a condition may lead to, and in how many launches it did."""
+    """The possible outcomes of a condition, and in how many launches each occurred."""
 
     text: str
     outcomes: dict[str, int]
@@ -41,8 +41,10 @@ class Condition:
 
 @dataclass
 class FileCount:
-    """One file. `text` is empty where nobody has it. `spans`: first and last lines of the programs in it, where it is not
-    OpenCL C from end to end. Keys begin with a line, from 1; then which of the line's it is, from 0.
+    """One file. `text` is empty if nobody has it.
+
+    `spans`: first and last lines of the programs in it, unless it is OpenCL C throughout. A key is a line, from 1,
+    and an index among the things on that line, from 0.
     """
 
     name: str
@@ -81,7 +83,7 @@ class FileCount:
 
 
 class Data:
-    """All files. `notes`: (file, line, what is not counted and why); line 0 for all of a file."""
+    """All files. `notes`: (file, line, what is not counted and why); line 0 stands for the whole file."""
 
     def __init__(self) -> None:
         self.files: dict[tuple[str, str], FileCount] = {}
@@ -100,7 +102,7 @@ class Data:
         self.nlaunches += other.nlaunches
 
     def latest(self, root: Path) -> list[FileCount]:
-        """One count for each file name, in order: of the text that the file has now, where it was edited between runs."""
+        """One count for each file name, in order: for the text that the file has now, if it was edited between runs."""
         found: dict[str, FileCount] = {}
         for (name, _), count in self.files.items():
             if name not in found or _is_current(root / name, count.text):
@@ -137,7 +139,7 @@ def save(data: Data, folder: Path) -> None:
 
 
 def load(folder: Path) -> Data:
-    """What all processes have left. ValueError for a file that is none of theirs, naming it."""
+    """Load what all processes have left. ValueError for a file that none of them wrote, naming it."""
     data = Data()
     for path in sorted(folder.glob("*.json")):
         try:

@@ -17,7 +17,7 @@ _PER_CENT = re.compile(r"\d+(\.\d+)?(,\d+(\.\d+)?)?", re.ASCII)
 
 
 class State(Enum):
-    """What became of a line."""
+    """The state of a line."""
 
     COVERED = "covered"
     PARTIAL = "partial"
@@ -26,7 +26,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class LineFigures:
-    """A line with statements or conditions. `hits`: launches in which any statement of it ran."""
+    """A line with statements or conditions. `hits`: launches in which any statement on it ran."""
 
     line: int
     hits: int
@@ -35,7 +35,7 @@ class LineFigures:
 
     @property
     def outcomes(self) -> tuple[int, int]:
-        """(taken, in all)"""
+        """(taken, total)"""
         hits = [number for condition in self.conditions for number in condition.outcomes.values()]
         return sum(number > 0 for number in hits), len(hits)
 
@@ -57,7 +57,7 @@ class LineFigures:
 
 @dataclass(frozen=True)
 class Total:
-    """Lines and outcomes of branches: how many ran, of how many."""
+    """Lines and outcomes of branches: how many ran, and how many there are."""
 
     lines_hit: int = 0
     nlines: int = 0
@@ -105,7 +105,7 @@ class FileFigures:
 
 @dataclass(frozen=True)
 class Threshold:
-    """What a run must reach, in per cent. None: whatever it is."""
+    """What a run must reach, in per cent. None: no limit."""
 
     lines: float | None = None
     branches: float | None = None
@@ -124,7 +124,7 @@ class Threshold:
         return Threshold(*map(float, text.split(",")))
 
     def failures(self, total: Total) -> list[str]:
-        """What is below, in a sentence each."""
+        """The limits that were missed, in a sentence each."""
         pairs = (("line", total.line_rate, self.lines), ("branch", total.branch_rate, self.branches))
         return [
             f"{what} coverage of kernels is {percent(rate)}, and {bar:g}% is required"
@@ -134,7 +134,7 @@ class Threshold:
 
 
 def figures_of(counts: Iterable[FileCount]) -> list[FileFigures]:
-    """The figures of files, of those that have any line to run."""
+    """The figures of those files that have any line to run."""
     found = [FileFigures(count, _lines(count)) for count in counts]
     return [each for each in found if each.lines]
 
@@ -184,7 +184,7 @@ def _lines(count: FileCount) -> tuple[LineFigures, ...]:
 
 
 def _line(line: int, hits: Sequence[int], conditions: Sequence[Condition]) -> LineFigures:
-    # A condition on a line of its own has no statement: it ran where it has gone any way.
+    # A condition on a line of its own has no statement: the line ran if any outcome occurred.
     ways = [] if hits else [number for condition in conditions for number in condition.outcomes.values()]
     most = max([*hits, *ways, 0])
     return LineFigures(line, most, sum(not number for number in hits), tuple(conditions))

@@ -62,7 +62,7 @@ nav { margin: .75rem 0; display: flex; gap: 1.25rem; flex-wrap: wrap; }
 """
 _SIGNS = {State.COVERED: "✓", State.PARTIAL: "◐", State.MISSED: "✗"}
 _WORDS = {State.COVERED: "covered", State.PARTIAL: "covered in part", State.MISSED: "never ran"}
-#: Lines shown around the programs in a file that is not OpenCL C from end to end.
+#: Lines shown around the programs in a file that is not OpenCL C throughout.
 _AROUND = 2
 
 
@@ -76,7 +76,7 @@ def write_pages(files: Sequence[FileFigures], folder: Path) -> None:
 
 
 def page_name(name: str) -> str:
-    """The page of a file: names that look alike stay apart."""
+    """The name of a file's page: similar names stay apart."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return f"{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_')}_{digest}.html"
 
@@ -180,14 +180,14 @@ def _rows(file: FileFigures) -> Iterator[str]:
 
 
 def _gap(nlines: int) -> Iterator[str]:
-    """Lines of a file that are none of a program's."""
+    """Lines of a file that belong to no program."""
     if nlines > 0:
         what = "1 line that is" if nlines == 1 else f"{nlines} lines that are"
         yield f'<tr class="gap"><td colspan="5">… {what} not OpenCL C</td></tr>\n'
 
 
 def _shown(file: FileFigures, nlines: int) -> list[int]:
-    """The numbers of the lines that a page has."""
+    """The numbers of the lines on a page."""
     last = max([nlines, *(line.line for line in file.lines)])
     if not file.count.spans:
         return list(range(1, last + 1))
@@ -198,7 +198,7 @@ def _shown(file: FileFigures, nlines: int) -> list[int]:
 
 
 def _continuations(file: FileFigures) -> dict[int, State]:
-    """The states of lines on which statements go on: those of the lines on which they start."""
+    """The states of lines on which statements continue: those of the lines on which they start."""
     states = {line.line: line.state for line in file.lines}
     return {
         line: states[start]

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from vdev.translators.frontend.preprocessor import MAIN_FILE
 
-_LEAST = 20  #: characters of a text that is looked for
-#: What PyOpenCL puts behind a program that it builds, other each time.
+_LEAST = 20  #: characters of the text that is looked for
+#: What PyOpenCL appends to a program that it builds, different each time.
 _PYOPENCLS_OWN = re.compile(r"\n\n__constant int pyopencl_defeat_cache_\w+ = 0;\Z")
 _ENDINGS = (".cl", ".clh", ".ocl", ".opencl")
 _MOST_FOLDERS = 5000
@@ -27,20 +27,20 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class Place(NamedTuple):
-    """A file, its text, and how many of its lines stand before the program's first. `exists`: whether it is one, or a name for
-    a text that no file has.
+    """A file, its text, and the number of lines before the program's first. `exists`: whether there is such a file,
+    rather than a name for a text that no file contains.
     """
 
     name: str
     text: str
     shift: int = 0
-    nlines: int = 0  #: of the program, where it is a part of the file; 0: all of it
+    nlines: int = 0  #: of the program, if it is a part of the file; 0: all of it
     exists: bool = True
 
 
 class Places:
-    """Finds the files of one program. `file`: its own, where it came from one. `root`: what names are relative to. `kernel`:
-    what it is named after if no file has it.
+    """Finds the files of one program. `file`: its own, if it came from one. `root`: names are relative to it.
+    `kernel`: gives the program its name if no file contains it.
     """
 
     def __init__(self, source: str, file: str, root: Path, kernel: str) -> None:
@@ -74,11 +74,11 @@ class Places:
             if path.is_file():
                 name = _named(path, self._root)
                 return Place(name, _content(path)) if name else None
-        return Place(file, "", exists=False)  # of a `#line`: there is no such file
+        return Place(file, "", exists=False)  # from a `#line`: there is no such file
 
 
 def _named(path: Path, root: Path) -> str:
-    """The path from the root, as it is written or as links lead; empty for one that is not below."""
+    """The path from the root, as written or with links resolved; empty if it is not below the root."""
     for way in (os.path.abspath, os.path.realpath):
         found, base = Path(way(path)), Path(way(root))
         if found.is_relative_to(base):
@@ -87,7 +87,7 @@ def _named(path: Path, root: Path) -> str:
 
 
 def _python_files(root: Path) -> Iterator[Path]:
-    """Files of the program's own below the root: those of its callers first, then all that is imported."""
+    """The program's own Python files below the root: those of its callers first, then everything imported."""
     seen = set()
     for name in _loaded():
         if name in seen:
@@ -100,8 +100,9 @@ def _python_files(root: Path) -> Iterator[Path]:
 
 @functools.cache
 def _kernel_files(root: Path) -> tuple[Path, ...]:
-    """Files of OpenCL C below the root, which programs may read themselves; folders that are hidden or installed are not
-    looked into, nor any beyond the first `_MOST_FOLDERS`.
+    """Files of OpenCL C below the root, which programs may read themselves.
+
+    Hidden and installed folders are left out, and all folders beyond the first `_MOST_FOLDERS`.
     """
     found: list[Path] = []
     for number, (folder, folders, files) in enumerate(os.walk(root)):

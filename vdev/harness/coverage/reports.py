@@ -22,14 +22,14 @@ from vdev.harness.coverage.pages import write_pages
 from vdev.harness.coverage.services import as_cobertura, as_lcov
 from vdev.translators.values import dataclass
 
-#: By kind: where it goes if nobody says.
+#: By kind: where it is written if nobody says.
 PATHS = {
     "text": "",
     "lcov": "opencl-coverage.lcov",
     "xml": "opencl-coverage.xml",
     "html": "opencl-coverage-html",
 }
-#: Lines of the table's second part, what was never taken on lines that ran.
+#: The most lines in the table's second part: what was never taken on lines that ran.
 _MOST_NEVER = 20
 
 
@@ -57,7 +57,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run ends with: text for the terminal, and whether it has reached its threshold."""
+    """The result of a run: text for the terminal, and whether the threshold was reached."""
 
     text: str
     failures: tuple[str, ...]
@@ -65,8 +65,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """A run with coverage, of however many processes. `root`: paths and names are relative to it. `folder`: what processes
-    leave there is the run's. `append`: also what was there before.
+    """A run with coverage, in any number of processes.
+
+    `root`: paths and names are relative to it. `folder`: what processes leave there belongs to the run. `append`: so
+    does what was there before.
     """
 
     root: Path
@@ -80,12 +82,12 @@ class Run:
             erase(self.root / self.folder)
 
     def end(self) -> Outcome:
-        """Merge and report. OSError, ValueError where files cannot be written or read."""
+        """Merge and report. OSError or ValueError if files cannot be written or read."""
         return report(load(self.root / self.folder), self.wishes, self.threshold, self.root)
 
 
 def report(data: Data, wishes: Sequence[Wish], threshold: Threshold, root: Path) -> Outcome:
-    """Write the reports asked for, paths relative to `root`. OSError where a file cannot be written."""
+    """Write the requested reports, with paths relative to `root`. OSError if a file cannot be written."""
     files = figures_of(data.latest(root))
     total = total_of(files)
     parts = []

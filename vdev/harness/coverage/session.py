@@ -19,12 +19,12 @@ from vdev.harness.coverage.figures import Threshold
 from vdev.harness.coverage.reports import Outcome, Run, Wish
 from vdev.harness.coverage.whole_program import count_programs
 
-#: What a worker of xdist's is told: the folder in which the user has started pytest.
+#: What a worker of xdist is told: the folder in which the user started pytest.
 _ROOT = "opencl_cov_root"
 
 
 class CoverageSession:
-    """pytest's hooks. Raises pytest.UsageError for options that mean nothing."""
+    """pytest's hooks. Raises pytest.UsageError for options without a meaning."""
 
     def __init__(self, config: pytest.Config) -> None:
         option = config.option

@@ -1,6 +1,7 @@
 """A whole program's coverage: each launch of its session first runs on copies of its buffers, with counting.
 
-Decides how several observers look at one session's launches. It takes the place of `vdev.check` (`vdev.session.core.Checker`).
+Decides how several observers watch one session's launches. It takes the place of `vdev.check`
+(`vdev.session.core.Checker`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Maker = Callable[[Executor, LinkCosts], Checker]
 class CountedLaunches:
     """Counts the launches of one session. Used under the session's lock."""
 
-    failure: Exception | None = None  #: no program ends for not being counted
+    failure: Exception | None = None  #: no program ends because it is not counted
 
     def __init__(self, executor: Executor, links: LinkCosts, counting: Counting) -> None:
         self._executor = executor
@@ -40,7 +41,7 @@ class CountedLaunches:
         self._counting.built(program)
 
     def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> None:
-        """Run the launch, counting, on copies of what its buffers hold."""
+        """Run the launch, with counting, on copies of its buffers' contents."""
         try:
             args = self._arguments(launch, buffers)
         except (ShadowFailure, BackendError, MemoryError) as reason:
@@ -70,8 +71,8 @@ class CountedLaunches:
 
 
 def count_programs(counting: Counting, others: Sequence[Maker] = ()) -> None:
-    """Have the process's session count what its launches cover, after the checks of `others`, or those that VDEV_CHECK asks
-    for. A session that is already open is not changed.
+    """Have the process's session count what its launches cover, after the checks of `others`, or those that
+    VDEV_CHECK asks for. A session that is already open is not changed.
     """
     if current.current_session() is not None:
         counting.data.notes.add(("the virtual device", 0, "it was opened before coverage was switched on"))

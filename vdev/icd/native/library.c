@@ -545,12 +545,21 @@ static PyObject *count_of(PyObject *self, PyObject *arguments) {
     return PyLong_FromLongLong(object != NULL && object->references > 0 ? object->references : 1);
 }
 
+#include "binding.c"
+
+/* bind_calls(path as bytes) -> whether that was possible */
+static PyObject *bind_calls_of(PyObject *self, PyObject *arguments) {
+    const char *path = PyBytes_AsString(PyTuple_GetItem(arguments, 0));
+    (void)self;
+    return path == NULL ? NULL : PyLong_FromLongLong(bind_calls(path));
+}
+
 static PyObject *make_builtins(void) {
     static PyMethodDef methods[] = {
         {"address_of", address_of, TAKES_TUPLE, NULL}, {"give_out", give_out, TAKES_TUPLE, NULL},
         {"lend_out", lend_out, TAKES_TUPLE, NULL},     {"item_at", item_at, TAKES_TUPLE, NULL},
         {"take_back", take_back, TAKES_TUPLE, NULL},   {"count_of", count_of, TAKES_TUPLE, NULL},
-        {"set_platform", set_platform, TAKES_TUPLE, NULL},
+        {"set_platform", set_platform, TAKES_TUPLE, NULL}, {"bind_calls", bind_calls_of, TAKES_TUPLE, NULL},
     };
     int count = sizeof methods / sizeof *methods;
     PyObject *all = PyTuple_New(count);

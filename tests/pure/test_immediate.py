@@ -100,6 +100,16 @@ class Reader:
         raise AssertionError("nothing was read at once")
 
 
+def two_read_at_once(program: Program) -> tuple[VirtualBuffer, VirtualBuffer, Caller, Reader]:
+    """Two buffers, a launch on either, and what reads them at once."""
+    buffer, other = program.buffer(3), program.buffer(4)
+    launch, read = Caller(program), Reader(program)
+    for each in (buffer, other):
+        launch(each, each)
+        read.until_at_once(each)
+    return buffer, other, launch, read
+
+
 @pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_between_other_commands(seed: int, in_order: bool) -> None:
@@ -162,11 +172,7 @@ def test_a_read_waits_for_what_was_handed_over_before_it() -> None:
 def test_a_read_does_not_overtake_what_it_waits_for() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, read = Caller(program), Reader(program)
-        for each in (buffer, other):
-            launch(each, each)
-            read.until_at_once(each)
+        buffer, other, launch, _ = two_read_at_once(program)
         command = Read(buffer, Layout.contiguous(0, NBYTES), np.zeros(NBYTES, np.uint8))
         gate = program.session.user_completion()
         assert program.session.read_at_once(command, program.queue, [gate]) is None
@@ -217,11 +223,7 @@ def test_a_queue_that_is_finished_goes_on(at_once: list[bool]) -> None:
     """All of it has ended then, and what follows costs no more than before."""
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults, delay=lambda _: 0.0005)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, read = Caller(program), Reader(program)
-        for each in (buffer, other):
-            launch(each, each)
-            read.until_at_once(each)
+        buffer, other, launch, _ = two_read_at_once(program)
         parts: list[Part] = []
         for _ in range(8):
             part = launch(buffer, buffer)
@@ -266,7 +268,7 @@ def test_it_is_counted() -> None:
         assert tally.moved.worker_to_host - moved == NBYTES * (tally.count - count)
 
 
-def test_who_wants_to_hear_of_every_command_does() -> None:
+def test_observers_hear_of_every_command() -> None:
     with Program(1) as program:
         buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
         launch(buffer, buffer)
@@ -280,7 +282,7 @@ def test_who_wants_to_hear_of_every_command_does() -> None:
         assert read.at_once == count
 
 
-def test_it_does_not_overtake_what_waits_for_the_program() -> None:
+def test_it_does_not_overtake_commands_that_wait_for_the_program() -> None:
     with Program(1) as program:
         buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
         launch(buffer, buffer)
@@ -300,11 +302,7 @@ def test_it_does_not_overtake_what_waits_for_the_program() -> None:
 def test_failures_on_the_device(which: str) -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, read = Caller(program), Reader(program)
-        for each in (buffer, other):
-            launch(each, each)
-            read.until_at_once(each)
+        buffer, other, launch, read = two_read_at_once(program)
         content = triple(numbers(4)).tolist()
         program.session.executor.quiesce()
         faults[program.backends[0]._handed_over + (which == "read")] = -5
@@ -379,7 +377,7 @@ def test_reads_wait_without_markers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {event.wait() for event in events} == {0}
 
 
-def test_what_failed_behind_a_marker_is_known_before_all_is_done() -> None:
+def test_failures_behind_a_marker_are_known_before_completion() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
         buffer, launch = program.buffer(3), Caller(program)
@@ -450,7 +448,9 @@ def two_in_turn(program: Program) -> tuple[list[VirtualBuffer], list[Caller]]:
     return buffers, launches
 
 
-def test_what_comes_while_a_thread_waits_is_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_arrive_while_a_thread_waits_do_not_count_as_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     slow: set[int] = set()
     with Program(1, {0: Faults(delay=lambda number: 0.05 * (number in slow))}) as program:
         (buffer, other), (launch, launch_other) = two_in_turn(program)
@@ -490,7 +490,7 @@ def test_a_queue_waits_for_what_follows_a_wait() -> None:
                 assert backend.performed == backend._handed_over
 
 
-def test_callbacks_of_what_is_known_to_be_done_wait_for_no_marker() -> None:
+def test_callbacks_of_completed_commands_wait_for_no_marker() -> None:
     with Program(1) as program:
         buffer, launch = program.buffer(3), Caller(program)
         for _ in range(10):

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).with_name("kept_program.py")
+PROGRAM = Path(__file__).with_name("cached_program.py")
 LITTLE_NBYTES = 512
 HEADER = "#define FACTOR 3\n"
 

@@ -154,7 +154,7 @@ def test_a_loop_of_writes_and_launches_is_handed_over_at_once(program: Program) 
     assert program.session.ledger.commands["write"].count == 50
 
 
-def test_it_does_not_overtake_what_waits_for_the_program(program: Program) -> None:
+def test_it_does_not_overtake_commands_that_wait_for_the_program(program: Program) -> None:
     write, gate = Writer(program), program.session.user_completion()
     buffer, launch = program.session.create_buffer(NBYTES), Caller(program)
     for step in range(3):
@@ -220,7 +220,7 @@ def test_it_ends_after_what_comes_before_it_on_another_worker() -> None:
         assert program.content(out).tolist() == expected.tolist()
 
 
-def test_what_is_still_on_its_way_to_the_host_is_waited_for() -> None:
+def test_transfers_to_the_host_under_way_are_waited_for() -> None:
     slow = Faults()
     with Program(1, {0: slow}, is_cpu=False) as program:
         write, buffer, other = Writer(program), program.buffer(1), program.buffer(2)

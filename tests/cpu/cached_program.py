@@ -1,4 +1,4 @@
-"""A program of several kernels for `test_kept`: its results, and which modules it loaded, as JSON."""
+"""A program of several kernels for `test_program_cache`: its results, and which modules it loaded, as JSON."""
 
 from __future__ import annotations
 

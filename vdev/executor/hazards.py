@@ -1,0 +1,164 @@
+"""Hazards: which earlier steps a command has to wait for, because they touch the same bytes.
+
+Buffers keep a record of the steps that touch them (`Holdings`), arrays of the host's have theirs here. Decides what waits
+for what, and numbers the steps that later commands may wait for. Asks no device. Called under the executor's lock, in the
+order of submission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from vdev.executor.holdings import Holdings, Steps
+from vdev.executor.job import Job, JobWorker
+from vdev.executor.worker import Waits
+from vdev.planner.instructions import HOST
+
+
+class Hazards:
+    """The hazards between one executor's commands."""
+
+    def __init__(self, workers: Sequence[JobWorker]) -> None:
+        self._workers = workers
+        #: host arrays in use: (start address, stop, whether written, worker, step)
+        self._host_uses: list[tuple[int, int, bool, int, int]] = []
+
+    def enter(self, job: Job, host_writes: bool) -> None:
+        """Number a command's steps, and enter it into its buffers' records and those of the host's arrays."""
+        workers, clock = self._workers, job.clock
+        bases = job.bases = [worker.submitted for worker in workers]
+        for number, batch in job.prepared.batches:
+            worker = workers[number]
+            base = bases[number] = worker.submitted
+            clock[number] = worker.submitted = base + len(batch.steps)
+        holdings = job.holdings
+        for slot, number, _, last in job.prepared.own_writes:
+            record = holdings[slot]
+            record.written[number] = bases[number] + last + 1
+            record.readers[number] = None
+        hazards = job.prepared.hazards
+        if hazards:
+            changed: set[tuple[int, int]] = set()
+            for h in hazards:
+                if h.last_write >= 0:
+                    first = (h.slot, h.holder) not in changed
+                    changed.add((h.slot, h.holder))
+                    holdings[h.slot].did_write(
+                        h.holder, h.worker, bases[h.worker] + h.last_write + 1, first=first
+                    )
+            for h in hazards:
+                if h.last_read >= 0:
+                    holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
+        if job.host is not None:
+            start, stop = _addresses(job.host)
+            for number, _ in job.prepared.batches:
+                self._host_uses.append((start, stop, host_writes, number, clock[number]))
+
+    def find(self, job: Job, homes: Sequence[int], host_writes: bool) -> dict[int, Waits] | None:
+        """By worker: the steps of other workers that a command's steps have to wait for. Its clock includes them.
+
+        `homes`, `host_writes`: as of `Executor.submit`.
+        """
+        prepared, holdings = job.prepared, job.holdings
+        found: dict[int, Waits] | None = None
+        for slot, number, first, _ in prepared.own_writes:
+            readers = holdings[slot].readers[number]
+            if readers is not None:
+                found = self._add(job, found, number, first, readers.items())
+        for h in prepared.hazards:
+            record = holdings[h.slot]
+            if h.first_read >= 0:
+                earlier = record.before_read(h.holder)
+                found = self._add(job, found, h.worker, h.first_read, earlier)
+            if h.first_write >= 0:
+                earlier = record.before_write(h.holder)
+                if earlier:
+                    found = self._add(job, found, h.worker, h.first_write, earlier)
+        for slot in homes:
+            _include_home(job.clock, holdings[slot])
+        if job.host is not None:
+            found = self._find_at_host(job, host_writes, found)
+        if found is not None:
+            for waits in found.values():
+                waits.sort()
+        return found
+
+    def _add(
+        self,
+        job: Job,
+        found: dict[int, Waits] | None,
+        number: int,
+        index: int,
+        steps: Iterable[tuple[int, int]],
+    ) -> dict[int, Waits] | None:
+        workers, clock = self._workers, job.clock
+        for other, step in steps:
+            if other != number and workers[other].completed < step:
+                if found is None:
+                    found = {number: [(index, other, step)]}
+                elif number in found:
+                    found[number].append((index, other, step))
+                else:
+                    found[number] = [(index, other, step)]
+                if clock[other] < step:
+                    clock[other] = step
+        return found
+
+    def _find_at_host(
+        self, job: Job, host_writes: bool, found: dict[int, Waits] | None
+    ) -> dict[int, Waits] | None:
+        """Host memory has no record of its own: what an explicit wait list names, and what uses the same addresses,
+        comes first.
+        """
+        steps: Steps = {}
+        for earlier in job.after:
+            progress = earlier.progress
+            if isinstance(progress, Job):
+                _raise_to(steps, _steps_of(progress.clock))
+        start, stop = _addresses(job.host)
+        workers = self._workers
+        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
+        for first, last, writes, number, step in self._host_uses:
+            if first < stop and start < last and (writes or host_writes):
+                _raise_to(steps, ((number, step),))
+        for number, _ in job.prepared.batches:
+            found = self._add(job, found, number, 0, steps.items())
+        return found
+
+    def uses_host(self) -> bool:
+        """Whether anything under way still uses arrays of the host's."""
+        if not self._host_uses:
+            return False
+        workers = self._workers
+        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
+        return bool(self._host_uses)
+
+    def uses_host_elsewhere(self, number: int) -> bool:
+        """Whether anything under way on a worker other than that one still uses arrays of the host's."""
+        return bool(self._host_uses) and self.uses_host() and any(use[3] != number for use in self._host_uses)
+
+
+def _include_home(clock: list[int], record: Holdings) -> None:
+    """Let a command be complete no earlier than what touches the home, which the program is going to touch by itself."""
+    record.blank = False
+    for uses in (record.home_reads, record.home_writes):
+        for number, step in uses.items():
+            clock[number] = max(clock[number], step)
+
+
+def _steps_of(clock: list[int]) -> Iterable[tuple[int, int]]:
+    """(worker, step) of a clock, with HOST by its number."""
+    last = len(clock) - 1
+    return ((HOST if index == last else index, step) for index, step in enumerate(clock) if step)
+
+
+def _raise_to(steps: Steps, more: Iterable[tuple[int, int]]) -> None:
+    for number, step in more:
+        if steps.get(number, 0) < step:
+            steps[number] = step
+
+
+def _addresses(array: Any) -> tuple[int, int]:
+    start = int(array.__array_interface__["data"][0])
+    return start, start + int(array.nbytes)
