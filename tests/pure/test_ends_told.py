@@ -18,7 +18,6 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.backends.base import Allocation, Box, Bytes, KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend, ReferenceProgram
 from vdev.executor.completion import COMPLETE, RUNNING, Completion
-from vdev.executor.direct_reads import Arriving
 from vdev.executor.repeated_launch import Run
 from vdev.session.commands import BufferArg, Launch, Read
 from vdev.session.session import VirtualBuffer
@@ -253,36 +252,3 @@ def test_a_refused_launch_behind_a_wait_gets_its_error(begun_anew: list[bool]) -
         told.launch(buffer)
         told.wait(told.events[-1])
         assert told.read(buffer).tolist() == triple(numbers(5)).tolist()
-
-
-def test_what_is_launched_while_a_read_arrives_does_not_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
-    monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES)
-    held = Held(1)
-    with Program(1, held.faults) as program:
-        try:
-            told, buffer = Told(program, held), program.buffer(3)
-
-            def is_marked(reading: Arriving, went_well: bool) -> bool:
-                """Another thread launches when the bytes are there, and the device does not come to that launch."""
-                held.hold(program.backends, lambda: 0)
-                other = threading.Thread(target=told.launch, args=(buffer,))
-                other.start()
-                other.join()
-                return plain(reading, went_well)
-
-            plain = Arriving._is_marked
-            for _ in range(200):
-                told.launch(buffer)
-                with monkeypatch.context() as patched:
-                    patched.setattr(Arriving, "_is_marked", is_marked)
-                    launches = len(told.events)
-                    told.read(buffer)
-                told.look(1)
-                if len(told.events) > launches:
-                    break
-                held.release()
-            else:
-                raise AssertionError("no read was the calling thread's")
-        finally:
-            held.release()
