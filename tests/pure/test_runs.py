@@ -509,9 +509,9 @@ def test_what_is_not_the_same_launch_is_not_repeated(workers: int, joined: list[
             assert repetition is not None
             if change is not None:
                 change()
-                assert not repetition.again(program.queue, launch.space)
-            assert not repetition.again(other, launch.space)
-            assert not repetition.again(program.queue, space)
+                assert not repetition.again(program.queue, launch.space, launch.last.args)
+            assert not repetition.again(other, launch.space, launch.last.args)
+            assert not repetition.again(program.queue, space, launch.last.args)
 
 
 def test_repeated_launches_are_what_wrote_the_buffer(joined: list[bool]) -> None:
