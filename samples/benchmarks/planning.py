@@ -7,7 +7,7 @@ Each program runs twice in a process for its column, from plain buffers to a wai
 between two steps, and its time is what all steps would take at that pace. On the virtual device: microseconds of
 planning for a launch, plans made and found, and boxes that the directory holds at the end.
 
-Decides how the programs of `planning_programs` are timed.
+Decides how the programs of `planning_programs` and `planning_shapes` are timed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import numpy as np  # noqa: E402
 import planning_programs  # noqa: E402
+import planning_shapes  # noqa: E402
 import pyopencl as cl  # noqa: E402
 from measure import difference, digest_of  # noqa: E402
 
+PROGRAMS = planning_programs.PROGRAMS | planning_shapes.PROGRAMS
 PRESETS = "small", "large"
 LIMITS = {"small": 6.0, "large": 4.0}
 TOLERANCE = 2e-3
@@ -52,7 +54,7 @@ def measure(options: argparse.Namespace) -> columns.Figures:
 
 
 def _program(context: Any, queue: Any, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    program, sizes = planning_programs.PROGRAMS[name]
+    program, sizes = PROGRAMS[name]
     figures: dict[str, Any] = {}
     for run in ("cold", "again"):
         before = _counted()
@@ -174,7 +176,7 @@ def _line(name: str, column: str, own: dict[str, Any], ratio: float | None) -> s
 
 def named(text: str) -> list[str]:
     names = text.split(",")
-    unknown = set(names) - set(planning_programs.PROGRAMS)
+    unknown = set(names) - set(PROGRAMS)
     if unknown:
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
     return names
@@ -183,9 +185,7 @@ def named(text: str) -> list[str]:
 def main() -> int:
     parser = columns.parser(__doc__)
     parser.add_argument("--preset", choices=PRESETS, help="sizes (default: large for cuda, else small)")
-    parser.add_argument(
-        "--only", type=named, default=list(planning_programs.PROGRAMS), help="programs by commas"
-    )
+    parser.add_argument("--only", type=named, default=list(PROGRAMS), help="programs by commas")
     parser.add_argument("--limit", type=float, help="seconds of a run (default: 6, large: 4)")
     options = parser.parse_args()
     options.preset = options.preset or ("large" if machine.kind_of(options) == "cuda" else "small")

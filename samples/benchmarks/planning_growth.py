@@ -5,8 +5,9 @@
 Each program is planned launch by launch, every launch with other scalars, as on GPUs with memory of their own: its
 ranges evaluated, its plan made, the state that it leaves taken for the next. With buffers of 2**20 to 2**36 bytes on
 four workers, then with 2 to 64 workers. Shown are the median milliseconds of a plan and the most boxes that a buffer
-lay in. Exit status 1 where a program's largest buffers take more than 1.5 times its smallest, or its largest number
-of workers more than in proportion.
+lay in; with more workers, the instructions of a plan and the microseconds for each of them. Exit status 1 where a program's
+largest buffers take more than 1.5 times its smallest, or its largest number of workers more than in proportion to
+workers or to instructions: where each worker needs something of many others, plans have more instructions than that.
 """
 
 from __future__ import annotations
@@ -276,6 +277,7 @@ def measure(program: Any, nbytes: int, workers: int, launches: int) -> dict[str,
     return {
         "instructions": statistics.mean(instructions),
         "median_ms": statistics.median(found),
+        "mean_ms": statistics.mean(found),
         "worst_ms": max(found[len(found) // 4 :]),
         "boxes": planner.most_boxes,
     }
@@ -287,6 +289,15 @@ def show(
     print(f"{title:18}" + "".join(f"{column:>16}" for column in columns))
     for name, found in rows.items():
         print(f"{name:18}" + "".join(f"{each['median_ms']:9.2f} ({each[beside]:4.0f})" for each in found))
+
+
+def show_each(columns: Sequence[int], rows: dict[str, list[dict[str, float]]]) -> None:
+    """Microseconds of a plan for each of its instructions."""
+    print(f"{'us an instruction':18}" + "".join(f"{column:>16}" for column in columns))
+    for name, found in rows.items():
+        print(
+            f"{name:18}" + "".join(f"{1e3 * each['mean_ms'] / each['instructions']:16.0f}" for each in found)
+        )
 
 
 def main() -> int:
@@ -303,6 +314,7 @@ def main() -> int:
         p.__name__: [measure(p, 1 << 26, count, options.launches) for count in counts] for p in programs
     }
     show("workers", counts, by_count, "instructions")
+    show_each(counts, by_count)
     if options.json:
         options.json.write_text(json.dumps({"sizes": by_size, "workers": by_count}, indent=1) + "\n")
     missed = []
@@ -312,7 +324,8 @@ def main() -> int:
                 f"{name}: {found[-1]['median_ms'] / found[0]['median_ms']:.2f} times with larger buffers"
             )
     for name, found in by_count.items():
-        if found[-1]["median_ms"] > counts[-1] / counts[0] * found[0]["median_ms"]:
+        most = max(counts[-1] / counts[0], found[-1]["instructions"] / found[0]["instructions"])
+        if found[-1]["median_ms"] > most * found[0]["median_ms"]:
             missed.append(
                 f"{name}: {found[-1]['median_ms'] / found[0]['median_ms']:.1f} times with {counts[-1]} workers"
             )

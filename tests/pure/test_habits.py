@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from vdev.planner.habits import MORE, MOST, Habits
+from typing import Any
+
+import pytest
+from vdev.translators.interpreter.summaries import KernelSummary
+
+from samples.benchmarks import planning_growth as growth
+from vdev.planner.habits import MORE, MOST, MOST_RECENT, Habits
 
 WORKERS = (0, 1, 2, 3)
 
@@ -48,3 +54,40 @@ def test_habits_are_of_some_workers_and_dimensions() -> None:
     found = learned(3)
     assert found.find(2, (0, 1)) is None
     assert found.find(1, WORKERS) is None
+
+
+def test_cuts_that_are_the_best_in_turn_are_remembered() -> None:
+    found = learned(3)
+    assert found.recent(2, WORKERS) == ()
+    usual = found.find(2, WORKERS)
+    assert usual is not None
+    found.learn(2, WORKERS, (2, 2), WORKERS, 0.0)
+    assert found.recent(2, WORKERS) == ((2, 2), usual.cuts)
+    found.learn(2, WORKERS, usual.cuts, WORKERS, 0.0)
+    assert found.recent(2, WORKERS) == (usual.cuts, (2, 2))
+    for parts in range(3, 9):
+        found.learn(2, WORKERS, (parts, 1), WORKERS, 0.0)
+    assert len(found.recent(2, WORKERS)) == MOST_RECENT
+    assert found.recent(1, WORKERS) == ()
+
+
+def test_a_transposition_there_and_back_looks_at_no_more_than_two_cuts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows and columns in turn: what was written along one is read along the other."""
+    planner, chunks = growth.Planner(1 << 20, 16), 0
+    evaluate = KernelSummary.evaluate
+
+    def counted(*args: Any) -> Any:
+        nonlocal chunks
+        chunks += 1
+        return evaluate(*args)
+
+    monkeypatch.setattr(KernelSummary, "evaluate", counted)
+    looked_at = []
+    for step in growth.transposition(1 << 20, 8):
+        chunks = 0
+        planner.launch(step)
+        looked_at.append(chunks)
+    assert planner.instructions == 16  # nothing moves
+    assert max(looked_at[3:]) <= 2 * 16 < max(looked_at)

@@ -510,13 +510,11 @@ def _count(bands: LabelledBands, depth: int) -> int:
     """Boxes with one label each; `depth`: levels below this one."""
     if depth == 0:
         return len(bands)
-    found = 0
-    for _, _, inner in bands:
-        if type(inner) is int:
-            found += 1
-        else:
-            found += len(inner) if depth == 1 else _count(inner, depth - 1)  # type: ignore[arg-type]
-    return found
+    below = [inner for _, _, inner in bands if type(inner) is tuple]
+    found = len(bands) - len(below)
+    if depth == 1:
+        return found + sum(map(len, below))
+    return found + sum([_count(inner, depth - 1) for inner in below])
 
 
 # patterns ------------------------------------------------------------------------------------------------

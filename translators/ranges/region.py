@@ -144,6 +144,10 @@ class Region:
             if all(part.bands is not None for part in parts):
                 return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
             return _of_array(byte_runs.normal(np.concatenate([part.runs for part in parts])))
+        if len(parts) > 2:
+            pitches = _joint(parts)
+            if pitches is not None:
+                return _united(parts, pitches)
         while len(parts) > 1:  # in pairs, so that no part is traversed again and again
             pairs = [one | other for one, other in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + parts[len(parts) & ~1 :]
@@ -563,6 +567,29 @@ def _wrap(runs: Runs) -> Region:
 def _easy(a: Region, b: Region) -> bool:
     """Whether combining two regions costs little, however far they reach beyond each other."""
     return a.bands is not None and b.bands is not None and merged(a.pitches, b.pitches) is not None
+
+
+def _joint(regions: Sequence[Region]) -> tuple[int, ...] | None:
+    """Pitches that all of these can have; None where there are none, or one of them has no bands."""
+    pitches: tuple[int, ...] | None = ()
+    for region in regions:
+        if region.bands is None or pitches is None:
+            return None
+        if region.pitches != pitches:
+            pitches = merged(pitches, region.pitches)
+    return pitches
+
+
+def _united(regions: Sequence[Region], pitches: tuple[int, ...]) -> Region:
+    """The union of regions that can have these pitches, in pairs; which it needs is looked at once."""
+    units = (*pitches, 1)
+    found = [
+        region.refined(pitches) if region.pitches != pitches else region.bands or () for region in regions
+    ]
+    while len(found) > 1:
+        pairs = [nested.unite(a, b, units) for a, b in zip(found[::2], found[1::2], strict=False)]
+        found = pairs + found[len(found) & ~1 :]
+    return region_in(found[0], pitches)
 
 
 def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:

@@ -65,19 +65,19 @@ class Batch:
     def with_numbers(
         self, items: Sequence[Instruction], stages: Sequence[Stage], recipe: LaunchRecipe
     ) -> Batch:
-        """The batch for instructions that differ from this one's only in their numbers."""
+        """The batch for instructions that differ from this one's only in their numbers; this one if they do not differ."""
         steps = tuple(
             [
-                step.followed_by(item, recipe)
-                if type(step) is LaunchStep and type(item) is Launch
-                else (
-                    CopyStep(item)
-                    if type(step) is CopyStep and type(item) is Copy
-                    else _step(item, stages, recipe)
-                )
+                CopyStep(item)  # type: ignore[arg-type]
+                if type(step) is CopyStep
+                else step.followed_by(item, recipe)  # type: ignore[arg-type]
+                if type(step) is LaunchStep
+                else _step(item, stages, recipe)
                 for step, item in zip(self.steps, items, strict=True)
             ]
         )
+        if steps == self.steps:
+            return self
         found = Batch.__new__(Batch)
         found.steps = steps
         found.waits, found.marks, found.rows = self.waits, self.marks, self.rows
@@ -184,9 +184,13 @@ class PreparedPlan:
 
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
         """The prepared form of a plan that differs from this one's only in its numbers."""
-        items: dict[int, list[Instruction]] = {worker: [] for worker, _ in self.batches}
+        items: dict[int, list[Instruction]] = {}
         for item in plan.instructions:
-            items[item.worker].append(item)
+            worker = item.worker
+            if worker in items:
+                items[worker].append(item)
+            else:
+                items[worker] = [item]
         found = PreparedPlan.__new__(PreparedPlan)
         found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites

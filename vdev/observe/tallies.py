@@ -17,6 +17,7 @@ from vdev.planner.instructions import (
     HOST,
     Copy,
     Download,
+    Instruction,
     Launch,
     Merge,
     Plan,
@@ -153,6 +154,39 @@ class Traffic:
         for argument, moved, merged_nbytes in self.parts:
             argument.moved.include(moved)
             argument.merged_nbytes += merged_nbytes
+
+
+class CopyTraffic:
+    """What every launch of a plan moves that moves by copies alone, added up when one is counted: a plan whose numbers
+    were filled in has few launches."""
+
+    __slots__ = ("_instructions", "_routes")
+
+    def __init__(self, routes: Routes, instructions: Sequence[Instruction]) -> None:
+        self._routes = routes
+        self._instructions = instructions
+
+    def count(self) -> None:
+        """One more launch."""
+        for number, argument, source, target in self._routes:
+            item = self._instructions[number]
+            assert isinstance(item, Copy), "plans that differ in their numbers have the same instructions"
+            add_route(argument.moved, source, target, item.region.nbytes)
+
+
+#: of a plan's copies: their numbers among its instructions, where they are counted, and from where they go to where
+Routes = tuple[tuple[int, "ArgumentTally", int, int], ...]
+
+
+def routes_of(plan: Plan, by_slot: dict[int, ArgumentTally]) -> Routes | None:
+    """The copies of plans like this one; None where it moves or merges anything in another way."""
+    found = []
+    for number, item in enumerate(plan.instructions):
+        if isinstance(item, Copy) and item.slot in by_slot:
+            found.append((number, by_slot[item.slot], item.source, item.target))
+        elif not isinstance(item, Launch):
+            return None
+    return tuple(found)
 
 
 class CountedProgram(Protocol):

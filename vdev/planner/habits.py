@@ -13,6 +13,8 @@ from vdev.translators.values import dataclass
 RATIO, MORE = 1.25, float(1 << 16)
 #: the most plans between two looks at all cuts
 MOST = 128
+#: cuts that are remembered of a kernel whose best one is another one again and again
+MOST_RECENT = 3
 
 
 @dataclass(slots=True)
@@ -29,15 +31,22 @@ class Habit:
 class Habits:
     """The habits of one kernel, by dimensions and number of workers."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_recent")
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, tuple[int, ...]], Habit] = {}
+        #: cuts that were the best at some time, the last one first
+        self._recent: dict[tuple[int, tuple[int, ...]], tuple[tuple[int, ...], ...]] = {}
 
     def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
         """The habit of launches on these workers, unless it is time to look at all cuts again."""
         habit = self._known.get((work_dim, workers))
         return habit if habit is not None and habit.left > 0 else None
+
+    def recent(self, work_dim: int, workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        """Cuts that were the best in turn, as when data is transposed there and back; none where it was always the same."""
+        found = self._recent.get((work_dim, workers), ())
+        return found if len(found) > 1 else ()
 
     @staticmethod
     def allows(habit: Habit, cost: float) -> bool:
@@ -56,7 +65,9 @@ class Habits:
         workers: tuple[int, ...],
         cost: float,
     ) -> None:
-        """All cuts have been looked at, and this one was the best."""
+        """All cuts, or the recent ones, were compared, and this one was the best."""
+        others = tuple(other for other in self._recent.get((work_dim, available), ()) if other != cuts)
+        self._recent[work_dim, available] = (cuts, *others)[:MOST_RECENT]
         habit = self._known.get((work_dim, available))
         if habit is None or (habit.cuts, habit.workers) != (cuts, workers):
             self._known[work_dim, available] = Habit(cuts, workers, cost)

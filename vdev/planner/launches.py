@@ -239,8 +239,7 @@ class _Search:
         if usual is not None:
             self.reasons = [FEWER] if options.fewer else []
             return usual
-        table = options.cuts or (widest_partitions if options.compute_cost is None else all_partitions)
-        best, refusals = self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
+        best, refusals = self._best_cut(available)
         if best is None:
             self.reasons.extend(refusals)
             return self._on_one_worker()
@@ -311,6 +310,32 @@ class _Search:
             return None
         self._rate(found, inf)
         return found if habits.allows(habit, found.cost) else None
+
+    def _best_cut(self, available: int) -> tuple[_Candidate | None, list[str]]:
+        """As of `_cheapest`, of all cuts for so many workers."""
+        found = self._one_of_late()
+        if found is not None:
+            return found, []
+        options, groups = self.options, self.request.ndrange.num_groups
+        table = options.cuts or (widest_partitions if options.compute_cost is None else all_partitions)
+        return self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
+
+    def _one_of_late(self) -> _Candidate | None:
+        """One of several cuts that were the best in turn, if nothing has to move for it: others need not be looked at."""
+        request, options, groups = self.request, self.options, self.request.ndrange.num_groups
+        if request.habits is None or request.readings or options.cuts is not None or options.compute_cost:
+            return None
+        for cuts in request.habits.recent(len(groups), options.workers):
+            if any(parts > count for parts, count in zip(cuts, groups, strict=True)):
+                continue
+            try:
+                found = self._candidate(make_partition(groups, cuts), options.workers)
+            except Unmergeable:
+                continue
+            self._rate(found, 0.0)
+            if found.cost == 0:
+                return found
+        return None
 
     def _against_cutting(self) -> list[str]:
         """Why the launch runs as one chunk, whatever the ranges are."""
@@ -626,17 +651,24 @@ def _scatter(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
     What the others brought it gets from them afterwards (`make_valid`), where that is cheaper than the link.
     """
     draft, links = builder.drafts[slot], builder.links
-    if draft.nbytes < links.large_nbytes or not draft.valid_at(HOST):
+    home = draft.valid_at(HOST)
+    if draft.nbytes < links.large_nbytes or not home:
         return
-    at_home = draft.held_alone(HOST, draft.valid_at(HOST))
-    needs = {
+    wanted = {
         worker: missing
         for worker, needed in zip(chosen.workers, chosen.resolutions[slot].needs, strict=True)
-        if worker in links.direct and (missing := needed & at_home)
+        if worker in links.direct and (missing := (needed - draft.valid_at(worker)) & home)
     }
-    if len(needs) > 1 and covered_twice(tuple(needs.values())):
-        for worker, part in list(share(Region.union(needs.values()), needs)):
-            builder.make_valid(slot, worker, part)
+    # Mostly nobody wants what another one wants: who else has it need not be looked at.
+    if len(wanted) < 2 or not covered_twice(tuple(wanted.values())):
+        return
+    if any(held for holder, held in draft.valid.items() if holder != HOST):
+        at_home = draft.held_alone(HOST, Region.union(wanted.values()))
+        wanted = {worker: part for worker, missing in wanted.items() if (part := missing & at_home)}
+        if len(wanted) < 2 or not covered_twice(tuple(wanted.values())):
+            return
+    for worker, part in list(share(Region.union(wanted.values()), wanted)):
+        builder.make_valid(slot, worker, part)
 
 
 def _run_chunks(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate) -> None:

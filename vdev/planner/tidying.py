@@ -19,6 +19,7 @@ from vdev.planner.directory import HOST, BufferState, Draft, map_of
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
 from vdev.translators.ranges.labelled import Labelled
+from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
 
 #: boxes of one chunk's range above which another range with fewer is looked for
@@ -42,6 +43,8 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
     What is read is widened; what is written as well, if no two chunks' ranges meet by that: then it counts as what
     may be written, since what it held has to stay. Bytes that atomics touch stay as they are, and all beside them.
     """
+    if _all_go_together(footprints, state):
+        return list(footprints)
     held = one_of_each_pitch(region for _, region in state.valid)
     if all(_fits(region, held) for f in footprints for region in (f.reads, f.exact, f.inexact)):
         return list(footprints)
@@ -54,6 +57,17 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
             if wider is not f.writes and wider != f.writes:
                 found[index] = replace(f, exact=Region.empty(), inexact=wider)
     return found
+
+
+def _all_go_together(footprints: Sequence[Footprint], state: BufferState) -> bool:
+    """Whether all fit by their pitches alone, as nearly all do: then nothing has to be counted."""
+    pitches = {region.pitches for _, region in state.valid}
+    return all(
+        region.nboxes <= MOST_BOXES
+        and all(region.pitches == other or merged(region.pitches, other) is not None for other in pitches)
+        for f in footprints
+        for region in (f.reads, f.exact, f.inexact)
+    )
 
 
 def _fits(region: Region, held: Sequence[Region]) -> bool:

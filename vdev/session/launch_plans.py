@@ -18,11 +18,14 @@ from vdev.executor.steps import LaunchRecipe
 from vdev.observe.recorder import Shape
 from vdev.observe.tallies import (
     ArgumentTally,
+    CopyTraffic,
     KernelTally,
     Outcome,
+    Routes,
     Traffic,
     arguments_by_slot,
     count_plan,
+    routes_of,
     traffic_of,
 )
 from vdev.planner.balance import Balance
@@ -91,7 +94,7 @@ class CachedPlan:
     states: tuple[BufferState, ...]
     #: where its launches are counted, and what each of them moves; None where that is nothing
     outcome: Outcome = field(default_factory=Outcome)
-    traffic: Traffic | None = None
+    traffic: Traffic | CopyTraffic | None = None
     #: it leaves every buffer as it finds it: the same launch has the same plan next time
     steady: bool = False
     #: for the recorder, if there is one
@@ -536,6 +539,7 @@ class _Filled:
     reasons: tuple[str, ...]
     outcome: Outcome
     by_slot: dict[int, ArgumentTally]
+    routes: Routes | None
 
 
 def _filled_in(
@@ -582,12 +586,17 @@ def _filled_in(
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
         by_slot = arguments_by_slot(cache.tally, pointers)
         if not found.longer:
-            shape.kept = _Filled(prepared, recipe, plan.reasons, counted[0], by_slot)
+            routes = routes_of(plan, by_slot)
+            shape.kept = _Filled(prepared, recipe, plan.reasons, counted[0], by_slot, routes)
         return CachedPlan(plan, prepared, plan.states, *counted, steady=steady, filled=True)
     if plan.reasons != kept.reasons:
         plan = replace(plan, reasons=kept.reasons)
     cache.tally.plans += 1
-    traffic = traffic_of(cache.tally, plan, kept.by_slot)
+    traffic: Traffic | CopyTraffic | None
+    if kept.routes is None or found.longer:
+        traffic = traffic_of(cache.tally, plan, kept.by_slot)
+    else:
+        traffic = CopyTraffic(kept.routes, plan.instructions) if kept.routes else None
     if found.longer:
         prepared = executor.prepare(plan, recipe)
     else:
