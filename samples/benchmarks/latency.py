@@ -13,6 +13,7 @@ call returns; the rest is waiting):
     empty       a kernel of one work-group that does nothing
     rotation    100 kernels in rotation, each with a scalar that changes
     repeated    a launch over many work-groups, without exchange
+    waited      the same, with a wait for each launch
 
 `--shared` puts all workers and CuPy's streams on one GPU: what the host's calls cost shows there, too. Columns
 `cupy N` (`latency_cupy.py`) are the same steps as one thread makes them with CuPy by hand.
@@ -90,7 +91,7 @@ CHAINED, SMALL = 65536, 16
 #: steps of a round, and rounds, of which the best counts
 STEPS, ROUNDS = {"cuda": 200, "cpu": 60}, 3
 TURNS = {"cuda": 1, "cpu": 2}
-NAMES = ("stencil", "merge", "chain", "ping_pong", "small_read", "empty", "rotation", "repeated")
+NAMES = ("stencil", "merge", "chain", "ping_pong", "small_read", "empty", "rotation", "repeated", "waited")
 
 Step = Callable[[int], object]
 #: a step by number, and whether the results are right after so many
@@ -244,6 +245,15 @@ class Bench:
             add(self.queue, (items,), (GROUP,), counts, one)
 
         return step, lambda steps: bool((self.content(counts, start) == steps).all())
+
+    def waited(self) -> Program:
+        launch, is_right = self.repeated()
+
+        def step(number: int) -> None:
+            launch(number)
+            self.queue.finish()
+
+        return step, is_right
 
     def timed(self, program: Program, steps: int) -> tuple[float, float]:
         """Microseconds of a step, and of its calls, the best of some rounds. ValueError where results are wrong."""

@@ -214,7 +214,17 @@ def repeated(m: Machine) -> Step:
     return step
 
 
-PROGRAMS = {f.__name__: f for f in (stencil, merge, chain, small_read, empty, rotation, repeated)}
+def waited(m: Machine) -> Step:
+    launch = repeated(m)
+
+    def step(number: int) -> None:
+        launch(number)
+        m.finish()
+
+    return step
+
+
+PROGRAMS = {f.__name__: f for f in (stencil, merge, chain, small_read, empty, rotation, repeated, waited)}
 
 
 def timed(m: Machine, step: Step) -> tuple[float, float]:

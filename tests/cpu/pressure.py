@@ -241,7 +241,7 @@ class Pressure:
             ndrange = NDRange(tuple(-(-each // 8) * 8 for each in items), (8, 8), (0, 0))
         command = Launch(self.kernels[name], captured, ndrange)
         for _ in range(self.random.choice((1, 1, 1, 1, 4)) if name in _REPEATABLE else 1):
-            if command.repetition is None or not command.repetition.again(self.queue, ndrange):
+            if command.repetition is None or not command.repetition.again(self.queue, ndrange, captured):
                 self._submit(command)
             else:
                 self.counts["repeated"] += 1

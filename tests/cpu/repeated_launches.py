@@ -19,6 +19,7 @@ import pyopencl as cl
 import pytest
 
 from vdev.backends.opencl.backend import OpenCLBackend
+from vdev.executor import Completion
 from vdev.executor.repeated_launch import Run
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.facade.handles import state_of
@@ -59,9 +60,10 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     again, hand_over = Run.again, Line.hand_over
 
-    def repeated(self: Run) -> bool:
-        found.append(again(self))
-        return found[-1]
+    def repeated(self: Run, *launch: Any) -> Completion | None:
+        completion = again(self, *launch)
+        found.append(completion is not None)
+        return completion
 
     def handed_over(self: Line, entry: Entry, standing: object, host: Any = None) -> Part | None:
         part = hand_over(self, entry, standing, host)

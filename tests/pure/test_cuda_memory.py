@@ -28,6 +28,9 @@ from vdev.backends.cuda import (
     kernels as cuda_kernels,
 )
 from vdev.backends.cuda import (
+    landing as cuda_landing,
+)
+from vdev.backends.cuda import (
     launch as cuda_launch,
 )
 from vdev.backends.cuda import (
@@ -411,6 +414,66 @@ class _PinnedMemory:
     def __init__(self, nbytes: int, flags: int) -> None:
         self.array = np.zeros(nbytes, np.uint8)
         self.ptr = self.array.ctypes.data
+
+
+class _DriverLater(_Driver):
+    """One that copies when it is waited for, and says what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.waiting: list[tuple[int, int, int]] = []
+
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> int:
+        self.calls.append("copy")
+        self.waiting.append((target, source, nbytes))
+        return 0
+
+    def stream_synchronize(self, stream: int) -> int:
+        self.calls.append("synchronize")
+        for target, source, nbytes in self.waiting:
+            ctypes.memmove(target, source, nbytes)
+        self.waiting.clear()
+        return 0
+
+
+def test_small_reads_arrive_in_the_order_of_the_stream(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls of the driver, one of which waits; and no memory is given to a second read while the first is under way."""
+    driver, made = _DriverLater(), []
+    monkeypatch.setattr(backend, "driver", driver)
+    monkeypatch.setattr(backend, "_first", 7)  # an event that is there since the marker
+    monkeypatch.setattr(backend, "_visit", lambda: None, raising=False)
+    runtime = SimpleNamespace(hostAllocPortable=1)
+
+    def pinned(nbytes: int, flags: int) -> _PinnedMemory:
+        made.append(_PinnedMemory(nbytes, flags))
+        return made[-1]
+
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=pinned, runtime=runtime))
+    monkeypatch.setattr(backend, "_landing", cuda_landing.Landing(cupy), raising=False)
+    source, memory = _allocation(3)
+    target = np.zeros(100, np.uint8)
+    for _ in range(3):
+        deliver = backend.begin_read(source, 11, 40)
+        assert driver.calls == ["copy"]
+        assert backend.wait_for_all()
+        assert driver.calls == ["copy", "synchronize"]
+        deliver(target, 7)
+        assert (target[7:47] == memory[11:51]).all()
+        assert not target[:7].any()
+        assert not target[47:].any()
+        driver.calls.clear()
+        memory += 1
+        deliver = None
+    assert len(made) == 1
+    first, second = backend.begin_read(source, 0, 16), backend.begin_read(source, 32, 16)
+    assert backend.wait_for_all()
+    first(target, 0)
+    second(target, 16)
+    assert (target[:32] == np.concatenate([memory[:16], memory[32:48]])).all()
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize(("nbytes", "takers"), [(1, 1), (4097, 1), (40_000, 2), (70_001, 4), (500_000, 8)])

@@ -16,7 +16,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion
+from vdev.executor import Completion, direct_reads
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.executor.worker import Worker
@@ -31,11 +31,18 @@ from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, tripl
 
 @pytest.fixture(
     autouse=True,
-    params=["transfers go on", "both go on", "transfers wait", "reads tell that they have waited"],
+    params=[
+        "transfers go on",
+        "both go on",
+        "transfers wait",
+        "reads tell that they have waited",
+        "small reads arrive",
+    ],
 )
 def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The only worker lets any thread work with it; its transfers of host memory do not wait, and threads may wait for all
-    ("both") or for markers only; or transfers wait, as on GPUs, where reads of consecutive bytes also tell so.
+    ("both") or for markers only; or transfers wait, as on GPUs, where reads of consecutive bytes also tell so; or reads of a few
+    bytes go to memory of the back end's own.
     """
     goes_on = "go on" in request.param
 
@@ -53,6 +60,8 @@ def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     if request.param == "reads tell that they have waited":
         plain = ReferenceBackend.read
         monkeypatch.setattr(ReferenceBackend, "read", lambda each, *move: plain(each, *move) or wait(each))
+    if request.param == "small reads arrive":
+        monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES)
 
 
 #: what has been waited for before a read
@@ -336,6 +345,7 @@ def test_an_interrupt_leaves_nothing_waiting(monkeypatch: pytest.MonkeyPatch) ->
         with monkeypatch.context() as patched:
             patched.setattr(Worker, "retire_oldest", interrupted)
             patched.setattr(Worker, "catch_up", interrupted)
+            patched.setattr(direct_reads, "in_driver", interrupted)
             host = np.zeros(NBYTES, np.uint8)
             with pytest.raises(KeyboardInterrupt):
                 program.session.read_at_once(Read(buffer, Layout.contiguous(0, NBYTES), host), program.queue)

@@ -320,6 +320,9 @@ class Backend(ABC):
     #: the most consecutive bytes that `write_now` takes
     small_write_nbytes = 0
 
+    #: the most consecutive bytes that `begin_read` takes
+    small_read_nbytes = 0
+
     #: whether `wait_for_all` may be called, on any thread and beside other calls
     can_wait_for_all = False
 
@@ -415,6 +418,14 @@ class Backend(ABC):
 
         True if it holds them already, and everything handed over before is done as well, without failures.
         """
+
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+        """Hand over a read of a few consecutive bytes into memory of the back end's own, and keep nobody waiting.
+
+        What is returned copies them into an array, from a byte on. To be called once, on any thread, when the read is done:
+        `wait_for_all` or a marker tells.
+        """
+        raise TypeError("this back end reads into the program's memory only")
 
     @abstractmethod
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:

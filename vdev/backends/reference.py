@@ -246,6 +246,16 @@ class ReferenceBackend(Backend):
         self.counters.to_host += box.nbytes
         return False
 
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+        memory, read = _memory(source), np.full(nbytes, NEW, np.uint8)
+        self._submit("read", lambda: np.copyto(read, memory[start : start + nbytes]))
+        self.counters.to_host += nbytes
+
+        def deliver(target: Bytes, at: int) -> None:
+            target[at : at + nbytes] = read
+
+        return deliver
+
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         old, new = _memory(source), _memory(target)
         self._submit("copy", lambda: copy_box(old, new, box))

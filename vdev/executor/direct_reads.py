@@ -1,13 +1,17 @@
 """Reads that the calling thread does by itself, from a worker's memory into the host's.
 
 A program that reads a few bytes after each launch waits for them. The read has ended when the call returns, and
-nothing can overtake it in its queue, so nobody needs to be told of it: it gets a step number on the worker, but
-neither a job nor a completion. Once the bytes have arrived, everything that was handed over before is known to be
-complete as well. Decides when this is possible: when the worker's thread is idle and no other worker takes part.
+nothing can overtake it in its queue, so nobody needs to be told of it: it has neither a job nor a completion. Once the
+bytes have arrived, everything that was handed over before is known to be complete as well. Decides when this is
+possible: when the worker's thread is idle and no other worker takes part.
+
+A few bytes come behind what the device still has to do, into memory of the back end's own (`Arriving`): the thread
+waits once, and holds no lock meanwhile. Others are read into the program's memory, under a step number (`Reading`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING
 
@@ -15,7 +19,7 @@ from vdev.errors import BackendError
 from vdev.executor.worker import SMALL_NBYTES, TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import in_driver
-from vdev.process.interrupts import checkpoint, waits
+from vdev.process.interrupts import block, checkpoint, waits
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
@@ -65,6 +69,74 @@ class Reading:
         return holdings.failure or 0
 
 
+class Arriving:
+    """A read into memory of the back end's own that was handed over. It is no step: nobody else waits for it."""
+
+    __slots__ = ("_deliver", "_first", "_holdings", "_host", "_issued", "_last", "_mark", "_start", "_worker")
+
+    def __init__(
+        self,
+        worker: Worker,
+        holdings: Holdings,
+        host: Bytes,
+        arrival: tuple[Callable[[Bytes, int], None], int],
+        operations: tuple[int, int],
+    ) -> None:
+        """`arrival`: as `DownloadStep.begin`. `operations`: its first operation since the mark before, and one past its last."""
+        self._worker = worker
+        self._mark = worker.next_mark
+        self._issued = worker.issued
+        self._holdings = holdings
+        self._host = host
+        self._deliver, self._start = arrival
+        self._first, self._last = operations
+
+    @waits
+    def wait(self) -> int:
+        """Return when the bytes are there: 0, or the status of what has failed."""
+        worker, holdings = self._worker, self._holdings
+        went_well = in_driver(worker.backend.wait_for_all)
+        if worker.marks:  # what failed behind them has to be known
+            worker.poll()
+        if self._is_marked(went_well):
+            while worker.has_open(self._mark):
+                worker.retire_oldest()
+                checkpoint()
+        error = self._mark.error
+        if error is not None and (not error.at or any(self._first <= at < self._last for at in error.at)):
+            return error.status
+        if holdings.damage is not None:
+            return holdings.damage.status
+        if holdings.failure:
+            return holdings.failure
+        self._deliver(self._host, self._start)
+        return 0
+
+    def _is_marked(self, went_well: bool) -> bool:
+        """Whether there is a marker behind it, which tells how it went. None is needed where all before the next marker is known
+        to have gone well; others may place that marker at any time, but while one has the turn.
+        """
+        worker = self._worker
+        while not worker.turn.acquire(False) and not block(worker.turn.acquire, TURN_TIMEOUT):
+            pass
+        try:
+            if worker.next_mark is not self._mark:
+                return True
+            if not went_well:
+                outside = worker.backend.visit()
+                worker.mark(anew=True)
+                if outside is not None:
+                    worker.backend.leave(outside)
+                return True
+            if worker.issued == self._issued and not worker.queue and not worker.marks:
+                worker.all_is_done()
+            return False
+        finally:
+            worker.turn.release()
+            if worker.queue:
+                worker.wake()
+
+
 def begin_reading(
     executor: Executor,
     step: DownloadStep,
@@ -73,19 +145,25 @@ def begin_reading(
     host: Bytes,
     layout: Layout,
     quiet: Worker | None = None,
-) -> Reading | Worker | None:
+) -> Reading | Arriving | Worker | None:
     """Hand the read of a `step` over to worker `number`.
 
-    None: it has to be submitted instead, and nothing has happened. A worker: it has to be idle first; call `calm`
-    without holding any lock, then ask again with the worker as `quiet`.
+    None: it has to be submitted instead, and nothing has happened. A worker: it has to be idle first; call
+    `prepare_reading` without holding any lock, then ask again with the worker as `quiet`.
     """
     worker = executor.all_workers[number]
-    if not worker.backend.any_thread or worker.records is not None or not may_wait():
+    backend = worker.backend
+    if not backend.any_thread or worker.records is not None or not may_wait():
         return None
-    if not worker.takes_transfers and (not worker.backend.can_wait_for_all or layout.nbytes > SMALL_NBYTES):
-        return None
+    arrives = backend.can_wait_for_all and 0 < step.consecutive_nbytes(layout) <= backend.small_read_nbytes
     busy = worker.queue or worker.busy
-    if worker is not quiet and (busy or not worker.takes_transfers):
+    if not arrives:
+        is_to_be_calm = backend.can_wait_for_all and layout.nbytes <= SMALL_NBYTES
+        if not worker.takes_transfers and not is_to_be_calm:
+            return None
+        if worker is not quiet and (busy or is_to_be_calm or not worker.takes_transfers):
+            return worker
+    elif busy and worker is not quiet:
         return worker
     if busy or not worker.turn.acquire(timeout=TURN_TIMEOUT):
         return None
@@ -99,17 +177,37 @@ def begin_reading(
                 or executor.uses_host_elsewhere(number)
             ):
                 return None
-            outside = worker.backend.visit()
+            outside = backend.visit() if backend.has_visitors else None
             try:
-                return _handed_over(worker, step, holdings, host, layout)
+                return (_begun if arrives else _handed_over)(worker, step, holdings, host, layout)
             finally:
                 if outside is not None:
-                    worker.backend.leave(outside)
+                    backend.leave(outside)
     finally:
         worker.holder = 0
         worker.turn.release()
         if worker.queue:
             worker.wake()
+
+
+def _begun(
+    worker: Worker, step: DownloadStep, holdings: Holdings, host: Bytes, layout: Layout
+) -> Arriving | None:
+    first = worker.backend.pending()
+    try:
+        arrival = step.begin(worker, holdings, layout)
+    except BackendError:
+        return None  # submitted, it gets its error
+    return Arriving(worker, holdings, host, arrival, (first, worker.backend.pending()))
+
+
+def prepare_reading(worker: Worker, layout: Layout) -> None:
+    """What `begin_reading` has asked for, before a read of that layout."""
+    may_arrive = layout.is_contiguous and layout.nbytes <= worker.backend.small_read_nbytes
+    if may_arrive and (worker.queue or worker.busy):
+        worker.drain(_DRAINING)
+    else:
+        calm(worker)
 
 
 def calm(worker: Worker) -> None:

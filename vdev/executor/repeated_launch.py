@@ -2,15 +2,17 @@
 
 Launches of a run that precede the same marker are one job: they have the same buffers and follow each other on each
 of their workers, and so end together. All that is left to do for each is one call of the back end, and to count it.
-Decides when a run ends: once anything else has been submitted, to whichever worker, or a worker has placed its
-marker. Then `again` does nothing and says so, and the launch is submitted like any other.
+Behind a marker, and once somebody has waited for the last launch or been told that it is running, the run goes on with
+a job of its own, so that nothing is told of a launch before its end.
+Decides when a run ends: once anything else has been submitted, to whichever worker, or after so many launches. Then
+`again` does nothing and says so, and the launch is submitted like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.completion import Completion
@@ -22,6 +24,7 @@ from vdev.executor.worker import Worker
 
 if TYPE_CHECKING:
     from vdev.executor.executor import Executor
+    from vdev.executor.holdings import Holdings
 
 
 def _mark(worker: Worker) -> None:
@@ -35,7 +38,7 @@ def _mark(worker: Worker) -> None:
 class _Part:
     """What one worker does of a launch that is split."""
 
-    __slots__ = ("launch", "mark", "step", "worker", "written")
+    __slots__ = ("launch", "mark", "slots", "step", "worker", "written")
 
     def __init__(
         self,
@@ -43,90 +46,121 @@ class _Part:
         step: LaunchStep,
         mark: Mark,
         launch: Callable[[], object],
+        slots: Sequence[int],
         written: Sequence[list[int]],
     ) -> None:
         self.worker = worker
         self.step = step
-        self.mark = mark
+        self.mark = mark  #: behind the last launch
         self.launch = launch
+        self.slots = slots  #: of the buffers that it changes here
+        #: of each of them: by worker, its last step that changes it
         self.written = written
 
 
 class Run:
     """Launches like the last command that was submitted, `job`, on however many workers. None waits for another worker."""
 
-    __slots__ = ("_executor", "_job", "_most", "_parts", "_standing", "completion", "number")
+    __slots__ = ("_executor", "_job", "_left", "_parts", "_standing", "number")
 
     def __init__(self, executor: Executor, job: Job, parts: Sequence[_Part]) -> None:
         self._executor = executor
         self._job = job
         self._parts = parts
-        self._most = MARK_EVERY - max(len(part.mark.jobs) for part in parts)
+        #: launches still to come: then one is submitted, which is when ways are chosen
+        self._left = MARK_EVERY
         self._standing = executor.standing
-        self.completion = job.completion
         self.number = job.number
 
-    def again(self) -> bool:
-        """Launch once more. False where that is not possible: then nothing has happened."""
-        executor, parts, number = self._executor, self._parts, self.number
-        if executor.last_number != number or executor.standing is not self._standing:
-            return False
+    def again(self, args: Sequence[Any], holdings: Callable[[], Sequence[Holdings]]) -> Completion | None:
+        """Launch once more: what tells of that launch's end. None where that is not possible: then nothing has happened.
+
+        `args`, and `holdings` by slot: of the launch, which this does not keep alive.
+        """
+        executor = self._executor
+        if executor.last_number != self.number or executor.standing is not self._standing or not self._left:
+            return None
         held: list[Worker] = []
         mine = get_ident()
         try:
-            for part in parts:
+            for part in self._parts:
                 worker = part.worker
                 if not worker.turn.acquire(False):
-                    return False
+                    return None
                 held.append(worker)
                 worker.holder = mine
             with executor.lock:
-                if executor.last_number != number or self._is_over():
-                    return False
-                for part in parts:
-                    if part.worker.next_mark is not part.mark:
-                        return False
-                if not self._launch():
-                    return False
-            job = self._job
-            for worker in held:
-                if job.launches >= self._most or worker.wanted <= worker.issued:
-                    _mark(worker)
+                if executor.last_number != self.number or executor.standing is not self._standing:
+                    return None
+                if self._ends_with_job():
+                    launched = self._launch()
+                else:
+                    launched = self._may_begin_anew() and self._launch_apart(args, holdings())
+                if not launched:
+                    return None
+                job = self._job
+            self._left -= 1
+            for part in self._parts:
+                count = len(part.mark.jobs) + job.launches
+                if count >= MARK_EVERY or part.worker.wanted <= part.worker.issued:
+                    _mark(part.worker)
         finally:
             for worker in held:
                 worker.holder = 0
                 worker.turn.release()
                 if not worker.watching or worker.queue:
                     worker.wake()
-        return True
+        return job.completion
 
-    def _is_over(self) -> bool:
-        """Whether no launch may be added: one has failed, was said to be running, or all were said to have ended, which is
-        known without a marker where a thread has waited for the devices. Under the executor's lock.
+    def _ends_with_job(self) -> bool:
+        """Whether a launch may be a part of the last one's job: that has met no failure, was not said to be running or to have
+        ended, and there is no marker behind it. Under the executor's lock, with the workers' turns.
+
+        That it has ended is known without a marker where a thread has waited for the devices.
         """
-        completion = self._job.completion
-        return completion.settled or completion.error is not None or self._job.was_running
+        job = self._job
+        if job.completion.settled or job.completion.error is not None or job.was_running:
+            return False
+        return all(part.worker.next_mark is part.mark for part in self._parts)
+
+    def _may_begin_anew(self) -> bool:
+        """Whether a launch may be a job of its own: all before it was handed over, and nothing is known to have failed."""
+        executor = self._executor
+        if executor.failures.any or executor.closed:
+            return False
+        return all(
+            not part.worker.queue and part.worker.issued == part.worker.submitted for part in self._parts
+        )
 
     def _launch(self) -> bool:
+        """As a part of the last launch's job."""
+        started, error = self._start()
+        if started == 0 and isinstance(error, Exception):
+            return False  # refused: submitted like any other, it gets its error
+        self._count()
+        if error is not None:
+            self._left_half_done(started, error)
+        return True
+
+    def _start(self) -> tuple[int, BaseException | None]:
+        """Hand the parts over: how many were, and what has kept the next one from it."""
         started = 0
         try:
             for part in self._parts:
                 part.launch()
                 started += 1
         except BaseException as error:
-            if started == 0 and isinstance(error, Exception):
-                return False  # refused: submitted like any other, it gets its error
-            # Some workers have their part and others not, as where a step of a command cannot be handed over.
-            for part in self._parts[started:]:
-                self._executor.undone(part.worker.number, part.step)
-                failure = BackendError(OUT_OF_RESOURCES, f"a launch was left half done: {error}")
-                self._executor.step_failed(self._job, part.step, failure)
-            self._count()
-            if not isinstance(error, Exception):
-                raise
-            return True
-        self._count()
-        return True
+            return started, error
+        return started, None
+
+    def _left_half_done(self, started: int, error: BaseException) -> None:
+        """Some workers have their part and others not, as where a step of a command cannot be handed over."""
+        for part in self._parts[started:]:
+            self._executor.undone(part.worker.number, part.step)
+            failure = BackendError(OUT_OF_RESOURCES, f"a launch was left half done: {error}")
+            self._executor.step_failed(self._job, part.step, failure)
+        if not isinstance(error, Exception):
+            raise error
 
     def _count(self) -> None:
         """One more step of each worker's is the job's. Under the executor's lock."""
@@ -144,7 +178,58 @@ class Run:
             job.clock[worker.number] = step = worker.submitted
             for written in part.written:
                 written[worker.number] = step
-            part.mark.ends[-1] += 1  # nobody else can have put it: we have the turn
+            # Nobody else can have put it: we have the turn. Reads of the program's may have come between.
+            part.mark.ends[-1] = worker.backend.pending()
+
+    def _launch_apart(self, args: Sequence[Any], holdings: Sequence[Holdings]) -> bool:
+        """As a job of its own behind the last one, with which the run goes on."""
+        executor, before = self._executor, self._job
+        number = executor.last_number = self.number + 1
+        job = Job(executor, number, before.prepared, holdings, Completion())
+        job.args, job.ndrange, job.places = args, before.ndrange, before.places
+        job.join(before.completion)
+        job.order = None if before.completion.settled else before.completion
+        job.bases = [worker.submitted for worker in executor.all_workers]
+        written = self._number(job)
+        started, error = self._start()
+        if started == 0 and isinstance(error, Exception) and executor.last_number == number:
+            executor.last_number = self.number
+            for part in self._parts:
+                part.worker.submitted = part.worker.issued
+            for steps, at, step in written:
+                steps[at] = step
+            return False  # refused: submitted like any other, it gets its error
+        self._enter(job)
+        if error is not None:
+            self._left_half_done(started, error)
+        return True
+
+    def _number(self, job: Job) -> list[tuple[list[int], int, int]]:
+        """Number a job's steps, before they are handed over: what a finaliser submits meanwhile comes behind them. What the
+        buffers' records said before: (record, worker, step).
+        """
+        before = []
+        for part in self._parts:
+            worker = part.worker
+            worker.submitted = job.clock[worker.number] = step = worker.submitted + 1
+            part.written = [job.holdings[slot].written for slot in part.slots]
+            for written in part.written:
+                before.append((written, worker.number, written[worker.number]))
+                written[worker.number] = step
+        return before
+
+    def _enter(self, job: Job) -> None:
+        """Let the run go on with a job of one launch. Under the executor's lock."""
+        executor = self._executor
+        self._job, self.number = job, job.number
+        executor.unsettled[job.number] = job
+        job.completion.bind(job)
+        for part in self._parts:
+            worker = part.worker
+            worker.issued = job.clock[worker.number]
+            mark = part.mark = worker.next_mark
+            mark.jobs.append(job)
+            mark.ends.append(worker.backend.pending())
 
 
 def open_run(executor: Executor, completion: Completion) -> Run | None:
@@ -187,6 +272,5 @@ def _open_part(executor: Executor, job: Job, number: int, batch: Batch) -> _Part
     launch = step.again(worker, job)
     if launch is None:
         return None
-    #: of buffers that the launch changes here: by worker, its last step that does so
-    written = [job.holdings[slot].written for slot, at, *_ in job.prepared.own_writes if at == number]
-    return _Part(worker, step, mark, launch, written)
+    slots = [slot for slot, at, *_ in job.prepared.own_writes if at == number]
+    return _Part(worker, step, mark, launch, slots, [job.holdings[slot].written for slot in slots])

@@ -462,8 +462,8 @@ class DownloadStep(Step):
 
     def __init__(self, item: plan_of.Download) -> None:
         self.slot, self.region = item.slot, item.region
-        #: the last layout, and its boxes
-        self._last: tuple[Layout | None, Sequence[Box]] = (None, ())
+        #: the last layout, its boxes, and their bytes where they are consecutive, else 0
+        self._last: tuple[Layout | None, Sequence[Box], int] = (None, (), 0)
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
         self.deliver(worker, job.holdings[self.slot], *job.host_array())
@@ -472,10 +472,7 @@ class DownloadStep(Step):
         """From the buffer of `holdings` to that host array. True if the bytes have arrived, and the worker has done
         everything that came before.
         """
-        known, boxes = self._last
-        if known is not layout:
-            boxes = boxes_through_layout(self.region, layout, to_host=True)
-            self._last = (layout, boxes)
+        boxes, _ = self._boxes(layout)
         if worker.number == HOST:
             for box in boxes:
                 copy_box(holdings.home(), host, box)
@@ -486,6 +483,29 @@ class DownloadStep(Step):
             moved = box.moved(-replica.start, 0) if replica.start else box
             done = worker.backend.read(replica.allocation, host, moved)
         return done
+
+    def begin(
+        self, worker: StepWorker, holdings: Holdings, layout: Layout
+    ) -> tuple[Callable[[Bytes, int], None], int]:
+        """Begin to read consecutive bytes of the worker's memory (`Backend.begin_read`): what copies them to the host's array, and
+        from which byte on.
+        """
+        ((box,), nbytes) = self._boxes(layout)
+        replica = _covering(holdings, worker.number, self.region.start, self.region.stop)
+        start = box.source_start - replica.start
+        return worker.backend.begin_read(replica.allocation, start, nbytes), box.target_start
+
+    def consecutive_nbytes(self, layout: Layout) -> int:
+        """Bytes that it reads, where they are consecutive on both sides; else 0."""
+        return self._boxes(layout)[1]
+
+    def _boxes(self, layout: Layout) -> tuple[Sequence[Box], int]:
+        known, boxes, nbytes = self._last
+        if known is not layout:
+            boxes = boxes_through_layout(self.region, layout, to_host=True)
+            nbytes = boxes[0].nbytes if len(boxes) == 1 and boxes[0].is_contiguous else 0
+            self._last = (layout, boxes, nbytes)
+        return boxes, nbytes
 
     def moves(self, worker: int) -> tuple[int, int, int] | None:
         return None if worker == HOST else (worker, HOST, self.region.nbytes)

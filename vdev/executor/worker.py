@@ -402,6 +402,11 @@ class Worker:
         if jobs or self.completed > before:
             self.executor.settle(jobs, self)
 
+    def has_open(self, mark: Mark) -> bool:
+        """Whether what is behind a mark is not known yet to have ended."""
+        with self.lock:
+            return mark in self.marks
+
     def poll(self) -> None:
         """Settle what is complete, without waiting."""
         while True:

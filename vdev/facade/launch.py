@@ -114,9 +114,9 @@ def _launched(
     if not (line.is_finalized or (is_in_use() and kernel.kernel.addresses is not None)):
         repetition, at_once = kernel.repetition, line.session.at_once
         if repetition is not None:
-            if not after and repetition.again(line.order, ndrange):
-                completion = repetition.completion
-            else:
+            if not after:
+                completion = repetition.again(line.order, ndrange, args)
+            if completion is None:
                 kernel.repetition = None
         if completion is None and at_once is not None:
             completion = at_once.launch(kernel.kernel, args, ndrange, after, line.order)

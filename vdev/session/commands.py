@@ -103,16 +103,12 @@ class Repeater(Protocol):
     """What makes a launch again (`repetition.Repetition`)."""
 
     @property
-    def completion(self) -> Completion:
-        """The last launch's."""
-
-    @property
     def used(self) -> list[bool]:
         """One element: whether it has made a launch. It keeps no memory alive."""
 
-    def again(self, queue: QueueOrder, ndrange: NDRange) -> bool:
-        """Launch once more in `queue`, over the same index space. False where that takes a submission: then nothing has
-        happened.
+    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
+        """Launch once more in `queue`, over the same index space, with the same arguments: what tells of its end. None where that
+        takes a submission: then nothing has happened.
         """
 
 

@@ -107,7 +107,7 @@ class Launches:
         if checker is not None:
             checker.end(command, buffers, case, completion)
         elif not weighed and self._may_come_again(cache, cached, marked):
-            self._be_ready(cache, cached, command, completion, queue)
+            self._be_ready(cache, cached, command, buffers, completion, queue)
         self._latest, self._latest_marks = cached, marked
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
@@ -151,6 +151,7 @@ class Launches:
         cache: LaunchCache,
         cached: CachedPlan,
         command: Launch,
+        buffers: Sequence[VirtualBuffer],
         completion: Completion,
         queue: QueueOrder,
     ) -> None:
@@ -160,6 +161,7 @@ class Launches:
             session.lock,
             cached,
             command,
+            buffers,
             completion,
             queue,
             session.executor,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.executor.direct_reads import Reading, begin_reading, calm, is_to_be_calm
+from vdev.executor.direct_reads import Arriving, Reading, begin_reading, calm, is_to_be_calm, prepare_reading
 from vdev.executor.job import is_complete
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
@@ -128,27 +128,20 @@ class Moves:
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
         """Read, and return when the read is done: its status. None if it has to be submitted."""
-        quiet, holder = self._only, command.buffer.resident
-        if quiet is None and holder is not None:
-            quiet = self._workers[holder]
-        if quiet is not None and is_to_be_calm(quiet, command.layout.nbytes):
-            calm(quiet)
-        else:
-            quiet = None
         with self._session.lock:
             self.look(command.layout.nbytes)
             order = queue.last if queue.in_order else None
-            reading = self._begin_reading(command, queue, after, quiet)
+            reading = self._begin_reading(command, queue, after, None)
         if isinstance(reading, Worker):
             quiet = reading
-            calm(quiet)
+            prepare_reading(quiet, command.layout)
             with self._session.lock:
                 order = queue.last if queue.in_order else None
                 reading = self._begin_reading(command, queue, after, quiet)
-        if not isinstance(reading, Reading):
+        if reading is None or isinstance(reading, Worker):
             return None
         status = reading.wait()
-        if order is not None and not order.settled and not is_complete(order):
+        if order is not None and not self._is_idle() and not order.settled and not is_complete(order):
             order.wait()
         return status
 
@@ -159,9 +152,16 @@ class Moves:
         if choosing is not None and choosing.looked(time.perf_counter_ns(), nbytes):
             self._session.executor.standing = object()  # launches take another way: none is repeated
 
+    def _is_idle(self) -> bool:
+        """Whether all that was ever submitted is known to be complete, where there is one worker."""
+        worker, home = self._only, self._session.executor.all_workers[HOST]
+        return (
+            worker is not None and worker.completed >= worker.submitted and home.completed >= home.submitted
+        )
+
     def _begin_reading(
         self, command: Read, queue: QueueOrder, after: Sequence[Completion], quiet: Worker | None
-    ) -> Reading | Worker | None:
+    ) -> Reading | Arriving | Worker | None:
         """Hand over a read like one whose plan is known, if nobody wants to hear of it (`begin_reading`)."""
         session = self._session
         watched = session.recorder is not None or session.observers or session.checker is not None
@@ -181,7 +181,7 @@ class Moves:
         reading = begin_reading(
             session.executor, step, found.prepared.alone, buffer.holdings, command.host, command.layout, quiet
         )
-        if isinstance(reading, Reading):
+        if reading is not None and not isinstance(reading, Worker):
             buffer.used = session.number = session.number + 1
             session.ledger.count("read", found.plan)
         return reading

@@ -7,27 +7,28 @@ counted and recorded like any other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.executor.repeated_launch import Run, open_run
+from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
     from threading import RLock
 
     from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor
+    from vdev.executor.holdings import Holdings
     from vdev.observe.recorder import Recorder
-    from vdev.session.commands import Launch
+    from vdev.session.buffers import VirtualBuffer
+    from vdev.session.commands import Argument, Launch
     from vdev.session.launch_plans import CachedPlan
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
 
 
 class Repetition:
-    """Launches like the last one, whose plan this is. `lock`: the session's; `order`: the queue of all of them.
-
-    They end together and have one completion.
-    """
+    """Launches like the last one, whose plan this is. `lock`: the session's; `order`: the queue of all of them."""
 
     __slots__ = (
         "_cached",
@@ -37,7 +38,7 @@ class Repetition:
         "_order",
         "_recorder",
         "_run",
-        "completion",
+        "_sources",
         "used",
     )
 
@@ -46,15 +47,17 @@ class Repetition:
         lock: RLock,
         cached: CachedPlan,
         ndrange: NDRange,
+        sources: Sequence[int],
         order: QueueOrder,
         run: Run,
         recorder: Recorder | None,
         observers: list[Any],
     ) -> None:
+        """`sources`: by slot, an argument that is its buffer."""
         self._lock = lock
         self._cached = cached
-        self.completion = run.completion
         self._ndrange = ndrange
+        self._sources = sources
         self._order = order
         #: whether it has made a launch; apart from this, which keeps memory alive
         self.used = [False]
@@ -62,32 +65,38 @@ class Repetition:
         self._recorder = recorder
         self._observers = observers
 
-    def again(self, queue: QueueOrder, ndrange: NDRange) -> bool:
-        """Launch once more in `queue`, over the same index space. False where that takes a submission: then nothing has
-        happened.
+    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
+        """Launch once more in `queue`, over the same index space, with the same arguments: what tells of its end. None where that
+        takes a submission: then nothing has happened.
         """
         if queue is not self._order or ndrange is not self._ndrange:
-            return False
+            return None
         with self._lock:
             if self._observers:
-                return False
+                return None
             if self._recorder is not None:
-                if not self._recorded(self._recorder, queue):
-                    return False
-            elif not self._run.again():
-                return False
+                completion = self._recorded(self._recorder, queue, args)
+            else:
+                completion = self._run.again(args, lambda: self._holdings(args))
+            if completion is None:
+                return None
+            if queue.last is not completion:
+                queue.remember(completion)
             self._cached.outcome.launches += 1
             self.used[0] = True
-        return True
+        return completion
 
-    def _recorded(self, recorder: Recorder, queue: QueueOrder) -> bool:
+    def _holdings(self, args: Sequence[Argument]) -> list[Holdings]:
+        """The records of a launch's buffers, by slot."""
+        return [args[index].buffer.holdings for index in self._sources]  # type: ignore[union-attr]
+
+    def _recorded(self, recorder: Recorder, queue: QueueOrder, args: Sequence[Argument]) -> Completion | None:
         outer = recorder.enter(queue)
         try:
-            if not self._run.again():
-                return False
-            if self._cached.shape is not None:
+            completion = self._run.again(args, lambda: self._holdings(args))
+            if completion is not None and self._cached.shape is not None:
                 recorder.submitted(self._run.number, self._cached.shape)
-            return True
+            return completion
         finally:
             recorder.leave(outer)
 
@@ -96,14 +105,24 @@ def open_repetition(
     lock: RLock,
     cached: CachedPlan,
     launch: Launch,
+    buffers: Sequence[VirtualBuffer],
     completion: Completion,
     queue: QueueOrder,
     executor: Executor,
     recorder: Recorder | None,
     observers: list[Any],
 ) -> Repetition | None:
-    """What repeats the launch that was submitted last; None where nothing can."""
+    """What repeats the launch that was submitted last, with these `buffers` by slot; None where nothing can."""
     if not cached.steady or cached.traffic is not None or observers:
         return None
-    run = open_run(executor, completion)
-    return None if run is None else Repetition(lock, cached, launch.ndrange, queue, run, recorder, observers)
+    sources = _sources(launch.args, buffers)
+    run = None if sources is None else open_run(executor, completion)
+    if run is None or sources is None:
+        return None
+    return Repetition(lock, cached, launch.ndrange, sources, queue, run, recorder, observers)
+
+
+def _sources(args: Sequence[Argument], buffers: Sequence[VirtualBuffer]) -> list[int] | None:
+    """By slot, an argument that is its buffer; None where the launch reaches one by its address alone."""
+    found = {arg.buffer: index for index, arg in enumerate(args) if isinstance(arg, BufferArg)}
+    return [found[buffer] for buffer in buffers] if all(buffer in found for buffer in buffers) else None

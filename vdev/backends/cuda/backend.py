@@ -42,6 +42,7 @@ from vdev.backends.cuda.errors import ALREADY_ENABLED
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
+from vdev.backends.cuda.landing import LANDING_NBYTES, Landing
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
@@ -72,6 +73,7 @@ class CudaBackend(Backend):
     any_thread = True
     can_wait_for_all = True
     small_write_nbytes = AT_ONCE_NBYTES
+    small_read_nbytes = LANDING_NBYTES
     has_visitors = True
     cheap_markers = True
 
@@ -98,7 +100,8 @@ class CudaBackend(Backend):
         self._staging = staging(cupy, driver)
         self._staging.prepare()
         self._gpu.at_loss = self._staging.keep
-        self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging)
+        self._landing = Landing(cupy)
+        self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging, self._landing)
         self._cubins = Cubins(
             cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
         )
@@ -238,6 +241,15 @@ class CudaBackend(Backend):
         done = self._host.read(address_of(source), target, box, nbytes)
         self.counters.to_host += nbytes
         return done and self._lost is None
+
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+        lent = self._landing.lend()
+        self._begin()
+        result = self.driver.copy(lent.address, address_of(source) + start, nbytes, self.stream)
+        if result:
+            self._gpu.check(result, "read")
+        self.counters.to_host += nbytes
+        return lambda target, at: lent.copy_to(target, at, nbytes)
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:

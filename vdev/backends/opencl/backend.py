@@ -65,7 +65,7 @@ class OpenCLBackend(Backend):
     times_operations = True
     any_thread_alone = True
     can_wait_for_all = True
-    small_write_nbytes = _SMALL_NBYTES
+    small_write_nbytes = small_read_nbytes = _SMALL_NBYTES
 
     def __init__(self, device: Any, share: int = 1) -> None:
         self.device = self.company = SharedDevice.of(device)  # events order the queues of one context
@@ -172,6 +172,19 @@ class OpenCLBackend(Backend):
         if blocking:
             self._sound = self._events, len(self._events)
         return blocking
+
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+        read = np.empty(nbytes, np.uint8)  # which the event keeps, too
+        try:
+            self._did(self._cl._enqueue_read_buffer(self._queue, source.native, read, start, None, False))
+        except self._cl.Error as error:
+            raise failure_of(error, "transfer") from error
+        self.counters.to_host += nbytes
+
+        def deliver(target: Bytes, at: int) -> None:
+            target[at : at + nbytes] = read
+
+        return deliver
 
     def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
         cl = self._cl

@@ -1,0 +1,64 @@
+"""Pinned memory in which small reads arrive.
+
+The driver copies to plain memory only once the stream has come so far, and keeps the calling thread until then; to pinned
+memory it copies in the order of the stream. Decides which memory a read gets: memory is lent to one read at a time and kept
+for the next. A read that nobody takes gives its memory back as well: what is copied there later, of the same
+stream, comes after it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from vdev.backends.base import Bytes
+
+#: bytes that a read may have
+LANDING_NBYTES = 64 << 10
+
+
+class Landing:
+    """The pinned memory of one worker's small reads."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self._free: list[_Pinned] = []
+
+    def lend(self) -> Lent:
+        """Memory for one read, until what is returned is gone."""
+        try:
+            pinned = self._free.pop()
+        except IndexError:
+            pinned = _Pinned(self._cupy)
+        return Lent(self._free, pinned)
+
+
+class _Pinned:
+    __slots__ = ("address", "array", "memory")
+
+    def __init__(self, cupy: Any) -> None:
+        self.memory = cupy.cuda.PinnedMemory(LANDING_NBYTES, cupy.cuda.runtime.hostAllocPortable)
+        self.address: int = self.memory.ptr
+        self.array: Bytes = np.ctypeslib.as_array(
+            (ctypes.c_uint8 * LANDING_NBYTES).from_address(self.address)
+        )
+
+
+class Lent:
+    """Memory lent to one read."""
+
+    __slots__ = ("_free", "_pinned", "address")
+
+    def __init__(self, free: list[_Pinned], pinned: _Pinned) -> None:
+        self._free = free
+        self._pinned = pinned
+        self.address = pinned.address
+
+    def copy_to(self, target: Bytes, at: int, nbytes: int) -> None:
+        """What has arrived, `nbytes` bytes of it, into an array from byte `at` on."""
+        target[at : at + nbytes] = self._pinned.array[:nbytes]
+
+    def __del__(self) -> None:
+        self._free.append(self._pinned)  # safe in a finaliser on any thread
