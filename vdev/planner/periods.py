@@ -107,10 +107,8 @@ class Periods:
         self._settling = _SETTLING  #: periods that do not count yet
         self._kinds: Counter[Hashable] = Counter()  #: of the window
         self._left = 0  #: periods of a trial that are still to come
-        self._count, self._gain = (
-            0,
-            0.0,
-        )  #: of what a trial was begun for: periods, and the gain that was foretold
+        #: of what a trial was begun for: periods, and the seconds that splitting was foretold to gain
+        self._count, self._gain = 0, 0.0
         self._trials = 0
         self._began = self._after = 0.0  #: seconds since the last trial, and before the next one
 
