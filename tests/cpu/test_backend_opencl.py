@@ -287,6 +287,21 @@ def test_markers_wait_and_tell_times_of_the_host(backend: OpenCLBackend) -> None
     assert backend.record().times() is None
 
 
+def test_a_launch_made_again_behind_a_marker_belongs_to_the_next_one(backend: OpenCLBackend) -> None:
+    backend.build(PROGRAM)
+    out = put(backend, np.zeros(16, np.uint32))
+    kernel, args, ndrange = backend.kernel(PROGRAM, "slow"), [out, np.uint32(3).tobytes()], shape(16, 16)
+    backend.launch(kernel, args, ndrange)
+    again = backend.again(kernel, args, ndrange)
+    assert again is not None
+    backend.record().wait()
+    again()
+    assert backend.pending() == 1
+    marker = backend.record()
+    marker.wait()
+    assert marker.times() is not None
+
+
 def test_waiting_for_all_tells_what_went_well_without_a_marker(backend: OpenCLBackend) -> None:
     allocation = put(backend, np.zeros(1024, np.uint8))
     seen = np.zeros(16, np.uint8)

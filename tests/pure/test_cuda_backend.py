@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import math
 import os
 import struct
 import threading
@@ -582,6 +583,18 @@ def test_a_launch_made_again_is_the_same_call() -> None:
     with pytest.raises(BackendError, match="kernel f: 700"):
         again()
     assert backend.counters.launches == backend.pending() == 2
+
+
+def test_a_launch_made_again_behind_a_marker_begins_what_the_next_one_times() -> None:
+    backend, driver = _cuda()
+    driver.current, backend._gpu.clock = backend.context, SimpleNamespace(due=math.inf)
+    _, again = _launched(backend)
+    backend.record()
+    again()
+    again()
+    assert backend.pending() == 2
+    assert backend._first, "an event before the first of them"
+    assert [call[0] for call in driver.launched] == [0x7F00_0000_0042] * 3
 
 
 @pytest.mark.parametrize(

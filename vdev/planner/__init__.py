@@ -18,6 +18,7 @@ __all__ = [
     "parameters",
     "partitioner",
     "pending",
+    "periods",
     "regret",
     "spans",
     "successors",

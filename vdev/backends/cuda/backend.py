@@ -452,16 +452,21 @@ class CudaBackend(Backend):
 
         def launch() -> None:
             outside = context()
-            if outside == own:
-                result = start()
-            else:
+            if outside != own:
                 set_context(own)
+            try:
+                if self._fetches or not self._first or self._gpu.lost is not None:
+                    self._begin()
+                else:
+                    self._count += 1
                 result = start()
-                self.leave(outside)
+            finally:
+                if outside != own:
+                    self.leave(outside)
             if result:
+                self._count -= 1  # it was refused
                 # Its name is the kernel's, which must exist as long as this may be called.
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
-            self._count += 1  # the first since the marker has been counted, with its event
             counters.launches += 1
 
         return launch

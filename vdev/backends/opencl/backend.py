@@ -363,7 +363,7 @@ class OpenCLBackend(Backend):
         self, kernel: object, args: list[KernelArgument], shape: LaunchShape
     ) -> Callable[[], object] | None:
         assert type(kernel) is _Kernel
-        native, queue, enqueue, events = kernel.native, self._queue, self.device.enqueue, self._events
+        native, queue, enqueue = kernel.native, self._queue, self.device.enqueue
         counters, error = self.counters, self._cl.Error
 
         def launch() -> None:
@@ -371,7 +371,7 @@ class OpenCLBackend(Backend):
                 event = enqueue(queue, native, shape)
             except error as refusal:
                 raise failure_of(refusal, "launch") from refusal
-            events.append(event)
+            self._events.append(event)  # a marker begins another list
             self._last = event
             counters.launches += 1
 
