@@ -158,10 +158,10 @@ def begin_reading(
     arrives = backend.can_wait_for_all and 0 < step.consecutive_nbytes(layout) <= backend.small_read_nbytes
     busy = worker.queue or worker.busy
     if not arrives:
-        is_to_be_calm = backend.can_wait_for_all and layout.nbytes <= SMALL_NBYTES
-        if not worker.takes_transfers and not is_to_be_calm:
+        must_calm = backend.can_wait_for_all and layout.nbytes <= SMALL_NBYTES
+        if not worker.takes_transfers and not must_calm:
             return None
-        if worker is not quiet and (busy or is_to_be_calm or not worker.takes_transfers):
+        if worker is not quiet and (busy or must_calm or not worker.takes_transfers):
             return worker
     elif busy and worker is not quiet:
         return worker
