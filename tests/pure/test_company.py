@@ -7,18 +7,18 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.backends.base import Backend, KernelArgument, LaunchShape
+from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion, Executor
 from vdev.session.commands import Fill, Marker, Read
 from vdev.session.session import VirtualBuffer
 
+from .repeating import again
 from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
@@ -26,11 +26,6 @@ from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, tripl
 @pytest.fixture
 def one_company(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reference workers have one company, and repeat launches."""
-
-    def again(
-        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], None]:
-        return partial(self.launch, kernel, args, shape)
 
     monkeypatch.setattr(ReferenceBackend, "any_thread_alone", True)
     monkeypatch.setattr(ReferenceBackend, "company", "one")

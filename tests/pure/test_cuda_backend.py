@@ -411,11 +411,21 @@ def test_gpus_are_opened_while_cupy_is_loaded(
         return CudaMissing("nothing else is looked at")
 
     monkeypatch.setattr(cuda_driver, "_opening", [])
+    monkeypatch.setattr(cuda_driver, "_has_cupy", lambda: True)
     monkeypatch.setattr(cuda_driver, "Driver", Driver)
     monkeypatch.setattr(cuda_driver, "_load", load)
     with contextlib.suppress(NoWorkers):
         open_workers(parse_workers(workers))
     assert sorted(found) == opened
+
+
+def test_no_gpu_is_opened_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On machines with NVIDIA's driver but without CuPy, programs run on CPU workers, and take no memory of the GPUs."""
+    monkeypatch.setattr(cuda_driver, "_opening", opening := list[threading.Thread]())
+    monkeypatch.setattr(cuda_driver, "_has_cupy", lambda: False)
+    monkeypatch.setattr(cuda_driver, "Driver", lambda: pytest.fail("the driver was loaded"))
+    cuda_driver.begin_opening(())
+    assert not opening
 
 
 class _Parameters:

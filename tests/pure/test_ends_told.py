@@ -15,13 +15,14 @@ import pytest
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.backends.base import Allocation, Box, Bytes, KernelArgument, LaunchShape
+from vdev.backends.base import Allocation, Box, Bytes
 from vdev.backends.reference import Faults, ReferenceBackend, ReferenceProgram
 from vdev.executor.completion import COMPLETE, RUNNING, Completion
 from vdev.executor.repeated_launch import Run
 from vdev.session.commands import BufferArg, Launch, Read
 from vdev.session.session import VirtualBuffer
 
+from .repeating import again
 from .test_session_failures import LOCAL, NBYTES, WORDS, Program, _triple, numbers, triple
 
 #: an operation that no device comes to
@@ -109,11 +110,6 @@ class Told:
 @pytest.fixture(autouse=True)
 def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reference workers let any thread work with them and wait for them, and repeat launches."""
-
-    def again(
-        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], None]:
-        return partial(self.launch, kernel, args, shape)
 
     def read(self: ReferenceBackend, source: Allocation, target: Bytes, box: Box) -> bool:
         plain(self, source, target, box)

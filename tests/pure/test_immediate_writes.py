@@ -6,20 +6,20 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.backends.base import Allocation, Box, KernelArgument, LaunchShape
+from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.session.commands import Fill, Read, Write
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
+from .repeating import again
 from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
@@ -30,11 +30,6 @@ def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def write_now(self: ReferenceBackend, target: Allocation, source: np.ndarray, box: Box) -> None:
         self.write(target, source.copy(), box)
-
-    def again(
-        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], None]:
-        return partial(self.launch, kernel, args, shape)
 
     for name in ("any_thread", "can_wait_for_all"):
         monkeypatch.setattr(ReferenceBackend, name, True)

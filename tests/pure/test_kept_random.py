@@ -5,17 +5,15 @@ device, whichever of a command's ways is taken.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
+from tests.pure.repeating import again
 from tests.pure.test_direct import attempts
 from tests.pure.test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
-from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
@@ -28,11 +26,6 @@ SPACE = NDRange((WORDS,), (LOCAL,), (0,))
 @pytest.fixture(autouse=True)
 def as_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any thread works with any worker, and ways are chosen."""
-
-    def again(
-        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], None]:
-        return partial(self.launch, kernel, args, shape)
 
     monkeypatch.setattr(ReferenceBackend, "any_thread", True)
     monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)

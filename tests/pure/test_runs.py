@@ -7,14 +7,13 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from functools import partial, partialmethod
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
 
-from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.executor.mark import MARK_EVERY
@@ -24,17 +23,13 @@ from vdev.session.commands import BufferArg, Fill, Launch, Marker
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
+from .repeating import again
 from .test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
 
 
 @pytest.fixture(autouse=True)
 def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reference workers let any thread work with them, and repeat launches."""
-
-    def again(
-        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], None]:
-        return partial(self.launch, kernel, args, shape)
 
     monkeypatch.setattr(ReferenceBackend, "any_thread", True)
     monkeypatch.setattr(ReferenceBackend, "again", again)

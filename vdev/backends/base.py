@@ -485,8 +485,8 @@ class Backend(ABC):
     ) -> Callable[[], object] | None:
         """A faster call that repeats the last `launch`; None if there is none.
 
-        It may be used while no other method but `pending` is called, on any thread and without `enter`. It raises
-        BackendError if nothing was started.
+        It may be used on any thread and without `enter`, as long as nothing is handed over meanwhile but reads and
+        markers: what it starts belongs to the marker that comes next. It raises BackendError if nothing was started.
         """
         return None
 

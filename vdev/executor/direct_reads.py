@@ -61,12 +61,7 @@ class Reading:
         except BaseException:  # an interrupt: somebody has to look after what was issued
             worker.wake()
             raise
-        error = mark.error
-        if error is not None and (not error.at or any(self._first <= at < self._last for at in error.at)):
-            return error.status
-        if holdings.damage is not None:
-            return holdings.damage.status
-        return holdings.failure or 0
+        return _status(mark, range(self._first, self._last), holdings)
 
 
 class Arriving:
@@ -99,18 +94,17 @@ class Arriving:
         if worker.marks:  # what failed behind them has to be known
             worker.poll()
         if self._is_marked(went_well):
-            while worker.has_open(self._mark):
-                worker.retire_oldest()
-                checkpoint()
-        error = self._mark.error
-        if error is not None and (not error.at or any(self._first <= at < self._last for at in error.at)):
-            return error.status
-        if holdings.damage is not None:
-            return holdings.damage.status
-        if holdings.failure:
-            return holdings.failure
-        self._deliver(self._host, self._start)
-        return 0
+            try:
+                while worker.has_open(self._mark):
+                    worker.retire_oldest()
+                    checkpoint()
+            except BaseException:  # an interrupt, as above
+                worker.wake()
+                raise
+        status = _status(self._mark, range(self._first, self._last), holdings)
+        if not status:
+            self._deliver(self._host, self._start)
+        return status
 
     def _is_marked(self, went_well: bool) -> bool:
         """Whether there is a marker behind it, which tells how it went. None is needed where all before the next marker is known
@@ -135,6 +129,16 @@ class Arriving:
             worker.turn.release()
             if worker.queue:
                 worker.wake()
+
+
+def _status(mark: Mark, operations: range, holdings: Holdings) -> int:
+    """What a read has met that is these operations before `mark`: 0, or the status of what has failed."""
+    error = mark.error
+    if error is not None and (not error.at or any(at in operations for at in error.at)):
+        return error.status
+    if holdings.damage is not None:
+        return holdings.damage.status
+    return holdings.failure or 0
 
 
 def begin_reading(

@@ -72,10 +72,12 @@ class Run:
         self._standing = executor.standing
         self.number = job.number
 
-    def again(self, args: Sequence[Any], holdings: Callable[[], Sequence[Holdings]]) -> Completion | None:
+    def again(
+        self, args: Sequence[Any], holdings: Callable[[Sequence[Any]], Sequence[Holdings]]
+    ) -> Completion | None:
         """Launch once more: what tells of that launch's end. None where that is not possible: then nothing has happened.
 
-        `args`, and `holdings` by slot: of the launch, which this does not keep alive.
+        `args`: the launch's, which this does not keep alive; `holdings` finds the records of their buffers, by slot.
         """
         executor = self._executor
         if executor.last_number != self.number or executor.standing is not self._standing or not self._left:
@@ -95,7 +97,7 @@ class Run:
                 if self._ends_with_job():
                     launched = self._launch()
                 else:
-                    launched = self._may_begin_anew() and self._launch_apart(args, holdings())
+                    launched = self._may_begin_anew() and self._launch_apart(args, holdings(args))
                 if not launched:
                     return None
                 job = self._job

@@ -7,6 +7,7 @@ neither plans nor buffers nor programs. All of it changes under the session's lo
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import field
@@ -409,6 +410,8 @@ def source_line(source: str | bytes, line: int | None) -> str:
 
 def _text_of(file: str) -> str:
     """A file that the program includes; empty where it cannot be read, as where `#line` names what is no file."""
+    if not os.path.isfile(file):  # reading a pipe or a terminal would wait
+        return ""
     try:
         with open(file, encoding="utf-8", errors="replace") as content:
             return content.read()

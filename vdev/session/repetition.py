@@ -77,7 +77,7 @@ class Repetition:
             if self._recorder is not None:
                 completion = self._recorded(self._recorder, queue, args)
             else:
-                completion = self._run.again(args, lambda: self._holdings(args))
+                completion = self._run.again(args, self._holdings)
             if completion is None:
                 return None
             if queue.last is not completion:
@@ -93,7 +93,7 @@ class Repetition:
     def _recorded(self, recorder: Recorder, queue: QueueOrder, args: Sequence[Argument]) -> Completion | None:
         outer = recorder.enter(queue)
         try:
-            completion = self._run.again(args, lambda: self._holdings(args))
+            completion = self._run.again(args, self._holdings)
             if completion is not None and self._cached.shape is not None:
                 recorder.submitted(self._run.number, self._cached.shape)
             return completion

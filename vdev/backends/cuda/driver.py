@@ -11,6 +11,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from importlib.machinery import PathFinder
 from typing import Any
 
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
@@ -173,14 +174,19 @@ _opening: list[threading.Thread] = []
 
 def begin_opening(numbers: Sequence[int]) -> None:
     """Begin to open GPUs, all where none are named, which takes as long as loading CuPy does: `load` then does both at once.
-    The worker of each opens it again, which costs nothing then, and tells what fails.
+    The worker of each opens it again, which costs nothing then, and tells what fails. Without CuPy no GPU is of use, and
+    none is opened.
     """
     with _loading:
-        if _opening:
+        if _opening or not _has_cupy():
             return
         thread = threading.Thread(target=_open, args=(numbers,), name="vdev-cuda", daemon=True)
         _opening.append(thread)
         thread.start()
+
+
+def _has_cupy() -> bool:
+    return PathFinder.find_spec("cupy") is not None
 
 
 def _open(numbers: Sequence[int]) -> None:
