@@ -1,4 +1,4 @@
-/* The few declarations of OpenCL that `vector_add.c` needs, for machines without the Khronos headers. */
+/* The few declarations of OpenCL that programs here need, for machines without the Khronos headers. */
 #include <stddef.h>
 #include <stdint.h>
 typedef void *handle;
@@ -20,6 +20,10 @@ int32_t clEnqueueNDRangeKernel(handle, handle, uint32_t, const size_t *, const s
                                const handle *, handle *);
 int32_t clEnqueueWriteBuffer(handle, handle, uint32_t, size_t, size_t, const void *, uint32_t, const handle *, handle *);
 int32_t clEnqueueReadBuffer(handle, handle, uint32_t, size_t, size_t, void *, uint32_t, const handle *, handle *);
+int32_t clEnqueueFillBuffer(handle, handle, const void *, size_t, size_t, size_t, uint32_t, const handle *, handle *);
+handle clCreateSubBuffer(handle, uint64_t, uint32_t, const void *, int32_t *);
+handle clCloneKernel(handle, int32_t *);
+int32_t clFlush(handle);
 int32_t clWaitForEvents(uint32_t, const handle *);
 int32_t clFinish(handle);
 int32_t clRetainEvent(handle);

@@ -246,6 +246,27 @@ class LaunchShape:
     hidden: bytes | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DriverLaunch:
+    """A launch as the driver takes it, for C code that makes it again without Python (`vdev/icd/native/ready.c`).
+
+    `kernel` has arguments of its own, which whoever makes the launch may set. `memory`: by argument, the driver's handle of
+    its memory, 0 for an argument that is none. Everything is valid as long as the launch's arguments are.
+
+    This is what OpenCL's drivers take. One of CUDA's would be given a stream, a CUfunction, a grid and its blocks, and the packed
+    arguments with the place of each; its caller would make the context current, and there would be no events: a stream tells
+    of its failures when somebody waits for it.
+    """
+
+    queue: int
+    kernel: int
+    memory: tuple[int, ...]
+    first: tuple[int, ...]
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None
+    hidden: bytes | None  #: the value of an argument behind the program's, if the kernel has one
+
+
 #: (queued, submit, start, end) in nanoseconds of the host's time.perf_counter_ns
 Times = tuple[int, int, int, int]
 
@@ -489,6 +510,24 @@ class Backend(ABC):
         markers: what it starts belongs to the marker that comes next. It raises BackendError if nothing was started.
         """
         return None
+
+    def own_kernel(self, program: BackendProgram, name: str) -> object | None:
+        """A handle like `kernel`'s, for `driver_launch` alone; None if there is none."""
+        return None
+
+    def driver_launch(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> DriverLaunch | None:
+        """What `launch` would do, for a caller who does it himself, with the arguments of `kernel`, an `own_kernel`, set to these.
+        None if that is not possible.
+        """
+        return None
+
+    def launched(self, handles: Sequence[int]) -> None:
+        """Launches were made from what `driver_launch` gave, by threads that did so one after the other, and nothing was handed
+        over meanwhile. `handles`: their events, which are the back end's from now on.
+        """
+        raise TypeError("this back end's launches are its own")
 
     def copy_again(
         self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]

@@ -28,7 +28,7 @@ from vdev.executor.mark import Mark
 from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
-from vdev.executor.stretch import Line
+from vdev.executor.stretch import Line, Stretch
 from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
@@ -476,6 +476,13 @@ class Executor:
         with self.lock:
             self._stand_alone()
             self.failures.work_failed(*mark.concerned(error), error)
+
+    def admit_each(self, stretch: Stretch) -> None:
+        """What has failed was not known when the commands of a stretch were made: fail those that it concerns."""
+        with self.lock:
+            self._stand_alone()
+            for job in stretch.parts or ():
+                self.failures.admit(job)
 
     def _stand_alone(self) -> None:
         """Before a failure spreads: turn stretches into separate commands, and let nothing more be handed over as if

@@ -20,6 +20,7 @@ from vdev.backends.base import (
     BackendProgram,
     Box,
     Bytes,
+    DriverLaunch,
     HostPlace,
     KernelArgument,
     LaunchShape,
@@ -563,6 +564,14 @@ class LaunchStep(Step):
     def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
         """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""
         return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
+
+    def for_driver(self, worker: StepWorker, job: StepJob, own: object) -> DriverLaunch | None:
+        """What it does, for a caller who does it with `own`, a kernel of the back end's that is not used here."""
+        return worker.backend.driver_launch(own, self._arguments(worker, job), self._shape_of(job))
+
+    def _shape_of(self, job: StepJob) -> LaunchShape:
+        """The native launch."""
+        return self.shape
 
     def _arguments(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)

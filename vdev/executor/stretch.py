@@ -12,7 +12,8 @@ any other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -21,12 +22,13 @@ from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Com
 from vdev.executor.job import Job, JobExecutor
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
+from vdev.executor.steps import LaunchStep
 from vdev.process.ending import is_over
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes
+    from vdev.backends.base import Bytes, DriverLaunch
     from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.worker import Worker
@@ -262,6 +264,9 @@ class LineExecutor(JobExecutor, Protocol):
     def has_failed(self) -> bool:
         """Whether any command that concerns a buffer ever has."""
 
+    def admit_each(self, stretch: Stretch) -> None:
+        """What has failed was not known when the commands of a stretch were made: fail those that it concerns."""
+
     def uses_host(self) -> bool:
         """Whether anybody still has to do with the host's arrays."""
 
@@ -356,6 +361,64 @@ class Line:
             worker.turn.release()
             if worker.queue:
                 worker.wake()
+
+    def for_driver(self, entry: Entry, own: object) -> DriverLaunch | None:
+        """What `hand_over` would give to the back end, for a caller who does that himself with `own`, a kernel of the back
+        end's that nobody else uses. None where that is not possible. Under the session's lock.
+        """
+        worker, step = self.worker, entry[0].step
+        if worker.queue or not isinstance(step, LaunchStep) or not worker.turn.acquire(False):
+            return None
+        job = Job(self._executor, 0, entry[0], entry[1], Completion())
+        job.args, job.ndrange, job.places = entry[2:5]
+        try:
+            return step.for_driver(worker, job, own)
+        except BackendError:
+            return None
+        finally:
+            worker.turn.release()
+            if worker.queue or not worker.watching:
+                worker.wake()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """The worker's turn, for a thread that has no lock; a mark afterwards, where one is due."""
+        worker = self.worker
+        with worker.turn:
+            worker.holder = get_ident()
+            try:
+                yield
+            finally:
+                ends = worker.next_mark.ends
+                if ends and ends[-1] >= MARK_EVERY and may_wait():
+                    self._mark()
+                worker.holder = 0
+        if worker.queue or not worker.watching:
+            worker.wake()
+
+    def enter_launched(self, runs: Sequence[tuple[Entry, int]], handles: Sequence[int]) -> Stretch:
+        """Enter launches that were made from what `for_driver` gave: which, and how often in a row; and what the back end is
+        told of each. The stretch that they are in. The worker is the only one, and nothing was handed over to it meanwhile.
+        With its turn, and under the session's lock and the executor's.
+        """
+        executor, worker = self._executor, self.worker
+        launched = worker.backend.launched
+        launched(handles[:1])
+        stretch = self._enter(runs[0][0], executor.last_number + 1, worker.submitted + 1).stretch
+        launched(handles[1:])
+        entered, end = 1, stretch.ends[-1]
+        for entry, count in runs:
+            more = count - entered
+            stretch.entries += [entry] * more
+            stretch.ends += range(end + 1, end + more + 1)
+            stretch.launches += more
+            entered, end = 0, end + more
+        executor.last_number = stretch.last = stretch.number + stretch.launches - 1
+        worker.submitted = worker.issued = stretch.clock[self._at] = stretch.first + stretch.launches - 1
+        stretch.mark.ends[-1] = end
+        if executor.has_failed:
+            executor.admit_each(stretch)
+        return stretch
 
     def throttle(self) -> None:
         """There is a new mark: let go what is complete, since its memory is wanted again, and hold the caller back if

@@ -25,6 +25,7 @@ from vdev.translators.ranges.ndrange import NDRange
 if TYPE_CHECKING:
     from vdev.executor import Completion
     from vdev.session.commands import Argument
+    from vdev.session.immediate import ReadyLaunch
 
 _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
@@ -93,6 +94,26 @@ def launch_captured(
         return enqueue_nd_range_kernel(queue, kernel, global_size, local_size, None, wait_for)
     after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
     return _launched(queue, state, args, ndrange, after)
+
+
+def ready_launch(
+    queue: CommandQueue,
+    kernel: Kernel,
+    global_size: Sizes,
+    local_size: Sizes | None,
+    offset: Sizes | None,
+    own: object | None,
+) -> ReadyLaunch | None:
+    """What makes the launch that was made last of a kernel, with these sizes, again without Python (`AtOnce.ready`); None where
+    that is not possible.
+    """
+    state, line = state_of(kernel), state_of(queue)
+    ndrange, at_once = state.ndranges.get((global_size, local_size, offset, False)), line.session.at_once
+    if ndrange is None or at_once is None or state.images or line.is_finalized:
+        return None
+    if is_in_use() and state.kernel.addresses is not None:
+        return None
+    return at_once.ready(state.kernel, state.capture(_ROUTINE), ndrange, line.order, own)
 
 
 Kernel._vdev_launch = staticmethod(launch_captured)

@@ -24,7 +24,7 @@ _OUT_OF_RESOURCES, _OUT_OF_HOST_MEMORY, _INVALID_VALUE = -5, -6, -30
 
 
 def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, ...]:
-    """Take the library's functions, and give it the functions that it calls: seven of its own, and one for each row
+    """Take the library's functions, and give it the functions that it calls: nine of its own, and one for each row
     of the table.
 
     `is_own`: the library has started this interpreter, in which no Python program runs.
@@ -32,16 +32,16 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
     if is_own:
         _prepare_interpreter()
     with _native_environment():
-        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls = builtins
+        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls, keep = builtins
         _load_native(bind_calls)
-        from vdev.icd import host, joining, programs
+        from vdev.icd import host, joining, programs, ready
 
         host.address_of, host.give_out, host.lend_out = address_of, give_out, lend_out
-        host.item_at, host.take_back, host.count_of = item_at, take_back, count_of
+        host.item_at, host.take_back, host.count_of, host.keep_ready = item_at, take_back, count_of, keep
         joining.use_handles()
         _open(set_platform)
-        own = (failure, acquire, drop, end, programs.kernel_kinds, programs.set_argument, programs.launch)
-        return (*own, *_calls())
+        kernels = (programs.kernel_kinds, programs.set_argument, programs.launch)
+        return (failure, acquire, drop, end, *kernels, ready.make, ready.launched, *_calls())
 
 
 def _prepare_interpreter() -> None:
@@ -147,8 +147,10 @@ def drop(memory: Any) -> None:
 
 def end() -> None:
     """The process is ending, and Python with it."""
+    from vdev.icd import ready
     from vdev.process import ending
 
+    ready.report()
     ending.end()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

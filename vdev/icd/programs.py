@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from vdev.executor.stretch import Part
 from vdev.facade.arguments import Kept
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
@@ -149,6 +150,9 @@ def clSetProgramReleaseCallback(program: _Program, function: int, user_data: int
 
 class _Kernel(Kernel):
     """A kernel that C code holds. What PyOpenCL's layer needs for a kernel is made if somebody calls it from there."""
+
+    #: the native kernel of launches without Python (`vdev.icd.ready`)
+    _own: object | None = None
 
     def _set_up(self, program: _Program, kernel: Any, source: Any = None) -> None:
         self._handle = 0
@@ -295,6 +299,8 @@ def launch(
 ) -> Event | None:
     """clEnqueueNDRangeKernel; None if nobody wants its event."""
     event = enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits)
+    if type(event._vdev_state) is Part:
+        host.keep_ready()
     return event if wants_event else None
 
 

@@ -47,6 +47,7 @@ _RESULTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "address": ((), "void *", "as_address(result)"),
     "nothing": ((), "void", ""),
 }
+_WAITING = ("clFlush", "clFinish", "clWaitForEvents")
 _KEPT = ("device", "context")  # kinds of objects whose answers never change
 
 
@@ -174,6 +175,11 @@ def _known_answers(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Itera
         yield "    if (known != NULL) return answer_with(known->bytes, known->nbytes, size, value, size_ret);"
 
 
+def _keeps(function: Any) -> bool:
+    """Whether launches that were ready before are so afterwards: it only asks or waits."""
+    return function.result == "info" or function.name in _WAITING
+
+
 def _name_of_info(kind: str) -> str:
     names = {"queue": "CommandQueue", "mem": "MemObject"}
     return f"clGet{names.get(kind, kind.capitalize())}Info"
@@ -190,12 +196,14 @@ def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     yield f"    PyObject *result = call(functions[INDEX_{function.name}], arguments, {len(boxes)}, &code);"
     if function.result == "info" and function.takes[0] in _KEPT and len(function.takes) == 2:
         yield "    keep_answer((struct object *)a0, a1, result);"
+    leave = ["    kept = 1;"] if _keeps(function) else []
+    leave += ["    leave(state);"]
     if function.result == "nothing":
         yield "    if (result != NULL) Py_DecRef(result);"
-        yield "    PyGILState_Release(state);"
+        yield from leave
         return
     yield f"    {kind_of_result} value_of = {value};"
-    yield "    PyGILState_Release(state);"
+    yield from leave
     if function.result in kinds or function.result == "map":
         yield "    if (errcode != NULL) *(int32_t *)errcode = code;"
     yield "    return value_of;"

@@ -21,7 +21,7 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache, ReadyPlan, Transf
 from vdev.session.transfers import transfer_of
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes
+    from vdev.backends.base import Bytes, DriverLaunch
     from vdev.executor import Completion
     from vdev.executor.holdings import Holdings
     from vdev.session.accounts import Account
@@ -40,6 +40,30 @@ _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 _Found: TypeAlias = tuple[
     CachedPlan, int, list[VirtualBuffer], list["Holdings"], tuple[tuple[int, int, int], ...]
 ]
+
+
+class ReadyLaunch:
+    """A launch that is made again without Python, on the only worker: how (`driver`), and what is counted then."""
+
+    __slots__ = ("buffers", "cached", "driver", "entry", "maker", "own", "queue")
+
+    def __init__(
+        self,
+        maker: AtOnce,
+        cached: CachedPlan,
+        buffers: Sequence[VirtualBuffer],
+        entry: Entry,
+        queue: QueueOrder,
+        own: object,
+        driver: DriverLaunch,
+    ) -> None:
+        self.maker = maker
+        self.cached = cached
+        self.buffers = buffers
+        self.entry = entry
+        self.queue = queue
+        self.own = own  #: the kernel of the back end's that it uses
+        self.driver = driver
 
 
 class AtOnce:
@@ -116,6 +140,59 @@ class AtOnce:
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part
+
+    def ready(
+        self,
+        kernel: SessionKernel,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        queue: QueueOrder,
+        own: object | None,
+    ) -> ReadyLaunch | None:
+        """What makes a launch again as `launch` would, without Python; None where that is not possible. Until another command
+        than such launches is submitted, it stays what `launch` would do.
+
+        `own`: that of an earlier answer for the same kernel object, if there was one.
+        """
+        session, executor = self._session, self._executor
+        with session.lock:
+            watched = session.observers or session.checker is not None or session.recorder is not None
+            if self._only is None or watched or queue.profiled:
+                return None
+            held_up = queue.barrier is not None and not queue.barrier.settled
+            if session.deferrals.held or held_up or executor.failures.any:
+                return None
+            found, line = self._found(kernel.plans, args), executor.lines[self._only]
+            if found is None or line is None:
+                return None
+            cached, _, buffers, holdings, places = found
+            if own is None:
+                own = line.worker.backend.own_kernel(kernel.program.native, kernel.name)
+            entry = (cached.prepared, holdings, args, ndrange, places, ())
+            driver = None if own is None else line.for_driver(entry, own)
+            return None if driver is None else ReadyLaunch(self, cached, buffers, entry, queue, own, driver)
+
+    def launched(self, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
+        """Launches were made without Python, since anything else was submitted: which, in order, and how often in a row.
+        Whether they may go on: nothing is known to have failed. `handles`: as in `Backend.launched`.
+        """
+        session, executor = self._session, self._executor
+        line = executor.lines[0]
+        assert line is not None
+        with line.turn(), session.lock, executor.lock:
+            if executor.closed:
+                return False
+            stretch = line.enter_launched([(ready.entry, count) for ready, count in runs], handles)
+            for ready, count in runs:
+                session.number += count
+                for buffer in ready.buffers:
+                    buffer.used = session.number
+                ready.cached.outcome.launches += count
+                if ready.queue.last is not stretch.completion:
+                    ready.queue.remember(stretch.completion)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return not executor.failures.any
 
     def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by

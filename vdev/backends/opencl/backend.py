@@ -23,6 +23,7 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
+    DriverLaunch,
     HostPlace,
     KernelArgument,
     LaunchShape,
@@ -54,6 +55,8 @@ class _Kernel:
 
 
 _UNSET = object()
+#: arguments of launches that others make: the rest has objects that must live as long
+_OWN = frozenset({Allocation, bytes, LocalBytes, type(None)})
 #: the most bytes of a read for which the driver may keep the calling thread, if nothing else is under way, and of a
 #: write that is made from a copy: some 10 us
 _SMALL_NBYTES = 64 << 10
@@ -327,19 +330,9 @@ class OpenCLBackend(Backend):
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert type(kernel) is _Kernel
-        last, native = kernel.last, kernel.native
+        native = kernel.native
         try:
-            if len(last) != len(args):
-                kernel.last = last = [_UNSET] * len(args)
-            for index, arg in enumerate(args):
-                if arg is last[index] or arg == last[index]:
-                    continue
-                if type(arg) is bytes:
-                    last[index] = _UNSET  # if setting fails, nothing is known about it
-                    native._set_arg_buf(index, arg)
-                    last[index] = arg
-                else:
-                    self._set_argument(kernel, index, arg)
+            self._set_arguments(kernel, args)
             images, hidden, count = kernel.images, shape.hidden, len(args)
             if images is not None:
                 images.set(native, args, shape)
@@ -376,6 +369,58 @@ class OpenCLBackend(Backend):
             counters.launches += 1
 
         return launch
+
+    def own_kernel(self, program: BackendProgram, name: str) -> object | None:
+        if self.device.orders_launches or program.native_images.get(name):
+            return None
+        try:
+            return _Kernel(self._cl.Kernel(self.device.build(program).native, name), None)
+        except self._cl.Error:
+            return None
+
+    def driver_launch(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> DriverLaunch | None:
+        assert type(kernel) is _Kernel
+        if not all(type(arg) in _OWN for arg in args):
+            return None
+        kernel.last = []  # its user may have set others
+        try:
+            self._set_arguments(kernel, args)
+            if shape.hidden is not None:
+                kernel.native._set_arg_buf(len(args), shape.hidden)
+        except self._cl.Error:
+            return None
+        memory = tuple([arg.native.int_ptr if type(arg) is Allocation else 0 for arg in args])
+        return DriverLaunch(
+            self._queue.int_ptr,
+            kernel.native.int_ptr,
+            memory,
+            shape.first,
+            shape.global_size,
+            self.device.local_size(shape),
+            shape.hidden,
+        )
+
+    def launched(self, handles: Sequence[int]) -> None:
+        from_handle = self._cl.Event.from_int_ptr
+        self._events += [from_handle(handle, False) for handle in handles]
+        self._last = self._events[-1]
+        self.counters.launches += len(handles)
+
+    def _set_arguments(self, kernel: _Kernel, args: list[KernelArgument]) -> None:
+        last, native = kernel.last, kernel.native
+        if len(last) != len(args):
+            kernel.last = last = [_UNSET] * len(args)
+        for index, arg in enumerate(args):
+            if arg is last[index] or arg == last[index]:
+                continue
+            if type(arg) is bytes:
+                last[index] = _UNSET  # if setting fails, nothing is known about it
+                native._set_arg_buf(index, arg)
+                last[index] = arg
+            else:
+                self._set_argument(kernel, index, arg)
 
     def _set_argument(self, kernel: _Kernel, index: int, arg: KernelArgument) -> None:
         kernel.last[index] = _UNSET

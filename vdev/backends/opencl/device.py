@@ -78,12 +78,16 @@ class SharedDevice:
         with self._lock:
             self.held_nbytes -= nbytes
 
+    @staticmethod
+    def local_size(shape: LaunchShape) -> tuple[int, ...] | None:
+        """None where the engine chooses: it knows best what suits it, if nobody can tell the difference."""
+        regroups = shape.ndrange.regroups and shape.chunk.cycle is None  # cycles consist of work-groups
+        return None if regroups else shape.local_size
+
     def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape) -> Any:
         """Launch, after the launches of all other queues if the driver needs that; the event."""
         enqueue = self.cl.enqueue_nd_range_kernel
-        # The engine knows best what suits it, if nobody can tell the difference.
-        regroups = shape.ndrange.regroups and shape.chunk.cycle is None  # cycles consist of work-groups
-        local_size = None if regroups else shape.local_size
+        local_size = self.local_size(shape)
         if self._launch_order is None:
             return enqueue(queue, kernel, shape.global_size, local_size, shape.first, None, False, False)
         with self._launch_order:

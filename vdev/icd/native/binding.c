@@ -84,15 +84,18 @@ static int bind_module(void *handle) {
            bind_relocations(&module, module.others);
 }
 
-/* Bind the calls of the module at `path`, and those of the loader that it is linked with. 0 where that is not possible. The module
- * stays loaded.
+/* Bind the calls of the module at `path`, and those of the loader that it is linked with, which `found` is given. 0 where that is
+ * not possible. The module stays loaded.
  */
-static int bind_calls(const char *path) {
+static int bind_calls(const char *path, void (*found)(void *)) {
     Dl_info about;
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *function = module == NULL ? NULL : dlsym(module, "clGetPlatformIDs"); /* the module's own, before others */
     if (function == NULL || dladdr(function, &about) == 0)
         return 0;
     void *loader = dlopen(about.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    return loader != NULL && bind_module(module) && bind_module(loader);
+    if (loader == NULL || !bind_module(module) || !bind_module(loader))
+        return 0;
+    found(loader);
+    return 1;
 }

@@ -104,8 +104,10 @@ struct value { /* an argument as it was set last */
     size_t nbytes;
     uint64_t serial; /* of the object whose handle it is, 0 where it is none */
     unsigned char bytes[64];
-    int known;
+    int known, is_untold; /* it was set here, and Python does not know */
 };
+
+enum { MOST_READY = 4 }; /* launches of a kernel that are ready: with other buffers, sizes or queues */
 
 struct kernel { /* what a kernel's handle remembers */
     unsigned count;
@@ -115,6 +117,16 @@ struct kernel { /* what a kernel's handle remembers */
     int has_offset, has_local;
     size_t sizes[9];
     PyObject *space[3]; /* offset, global and local size as tuples */
+    /* for launches without Python (ready.c) */
+    struct object *object;
+    struct ready *ready[MOST_READY]; /* the oldest first */
+    unsigned ready_count;
+    int in_a_row;                    /* launches through Python that can be repeated, since `calls` */
+    uint64_t calls, changes;         /* how often an argument was set to what is not known here */
+    struct value *natively;          /* what the driver's kernel has */
+    const char *hidden;              /* … and of the hidden argument of a launch that is ready */
+    int is_untold;                   /* some value is */
+    struct kernel *next_ready, *next_untold;
 };
 
 struct answer { /* to a query, which never changes */
@@ -161,14 +173,18 @@ static struct object *find_object(const void *address) {
     return object;
 }
 
+static void drop_ready(struct kernel *only);
+
 static void free_kernel(struct kernel *kernel) {
     if (kernel == NULL)
         return;
+    drop_ready(kernel);
     for (int i = 0; i < 3; i++)
         if (kernel->space[i] != NULL)
             Py_DecRef(kernel->space[i]);
     free(kernel->kinds);
     free(kernel->values);
+    free(kernel->natively);
     free(kernel);
 }
 
@@ -253,9 +269,12 @@ static void forget_thread(void *state) {
     PyThreadState_DeleteCurrent();
 }
 
+static void begin_anew_in_child(void);
+
 static void lose(void) {
     if (is_own)
         lost = 1;
+    begin_anew_in_child();
 }
 
 /* The interpreter that the process has, or one of this library's own. */
@@ -299,7 +318,7 @@ static PyObject *attribute(PyObject *module, const char *name) {
     return found;
 }
 
-static PyObject *make_builtins(void);
+static PyObject *make_builtins(void), *make_ready, *tell_launches;
 static void end(void);
 
 static int load_functions(void) {
@@ -313,7 +332,8 @@ static int load_functions(void) {
         PyErr_Print();
         return 0;
     }
-    PyObject **places[] = {&failure, &acquire, &drop, &end_function, &kernel_kinds, &set_argument, &launch};
+    PyObject **places[] = {&failure, &acquire, &drop, &end_function, &kernel_kinds, &set_argument, &launch,
+                            &make_ready, &tell_launches};
     ptrdiff_t count = sizeof places / sizeof *places;
     for (ptrdiff_t i = 0; i < PyTuple_Size(all); i++) {
         PyObject *item = PyTuple_GetItem(all, i);
@@ -351,6 +371,13 @@ static int start_python(void) {
     return ready;
 }
 
+static int come_in(void);
+static void tell_python(void);
+static void leave(int state); /* Python, in the state that `enter` has given */
+static pthread_mutex_t telling;
+static __thread unsigned depth; /* calls that this thread is in: one may call the program, and that another one */
+static __thread int kept;       /* the call that it is in changes nothing for launches that are ready */
+
 /* Enter Python. A thread that Python does not know keeps its state from call to call. */
 static int enter(int *state) {
     if (over || lost || is_starting)
@@ -364,7 +391,15 @@ static int enter(int *state) {
             pthread_setspecific(thread_end, PyEval_SaveThread());
         }
     }
+    int owes = depth++ == 0 && come_in();
+    if (owes)
+        pthread_mutex_lock(&telling); /* before the interpreter's lock, for which its holder may be waiting */
     *state = PyGILState_Ensure();
+    if (owes) {
+        tell_python();
+        pthread_mutex_unlock(&telling);
+    }
+    kept = 0;
     return 1;
 }
 
@@ -462,7 +497,7 @@ static int32_t retain(struct object *object) {
     if (!enter(&state))
         return refuse_entry();
     hold(object, 0);
-    PyGILState_Release(state);
+    leave(state);
     return SUCCESS;
 }
 
@@ -476,9 +511,11 @@ static int32_t release(struct object *object) {
     int state;
     if (!enter(&state))
         return SUCCESS; /* at the process's end, and in a forked child, nothing is left to be given back */
+    int is_event = object->kind == KIND_EVENT;
     if (atomic_fetch_sub(&object->references, 1) == 1)
         let_go(object);
-    PyGILState_Release(state);
+    kept = is_event;
+    leave(state);
     return SUCCESS;
 }
 
@@ -547,11 +584,14 @@ static PyObject *count_of(PyObject *self, PyObject *arguments) {
 
 #include "binding.c"
 
+static void find_native_functions(void *loader);
+static PyObject *keep_ready(PyObject *self, PyObject *arguments);
+
 /* bind_calls(path as bytes) -> whether that was possible */
 static PyObject *bind_calls_of(PyObject *self, PyObject *arguments) {
     const char *path = PyBytes_AsString(PyTuple_GetItem(arguments, 0));
     (void)self;
-    return path == NULL ? NULL : PyLong_FromLongLong(bind_calls(path));
+    return path == NULL ? NULL : PyLong_FromLongLong(bind_calls(path, find_native_functions));
 }
 
 static PyObject *make_builtins(void) {
@@ -560,6 +600,7 @@ static PyObject *make_builtins(void) {
         {"lend_out", lend_out, TAKES_TUPLE, NULL},     {"item_at", item_at, TAKES_TUPLE, NULL},
         {"take_back", take_back, TAKES_TUPLE, NULL},   {"count_of", count_of, TAKES_TUPLE, NULL},
         {"set_platform", set_platform, TAKES_TUPLE, NULL}, {"bind_calls", bind_calls_of, TAKES_TUPLE, NULL},
+        {"keep_ready", keep_ready, TAKES_TUPLE, NULL},
     };
     int count = sizeof methods / sizeof *methods;
     PyObject *all = PyTuple_New(count);
@@ -644,6 +685,8 @@ static int32_t as_status(PyObject *result, int32_t code) {
     Py_DecRef(result);
     return (int32_t)number;
 }
+
+#include "ready.c"
 
 /* A handle for what Python's side has made; NULL, and `code`, where it has not. */
 static void *as_object(PyObject *result, uint32_t kind, int32_t *code) {
@@ -808,7 +851,7 @@ static int32_t c_clGetPlatformInfo(void *platform, uint32_t name, size_t size, v
     PyObject *result = call(functions[INDEX_clGetPlatformInfo], arguments, 2, &code);
     keep_answer(&the_platform, name, result);
     code = as_info(result, code, size, value, size_ret);
-    PyGILState_Release(state);
+    leave(state);
     return code;
 }
 
@@ -835,8 +878,10 @@ static struct kernel *kernel_of(struct object *object, int32_t *code) {
     kernel->count = (unsigned)PyBytes_Size(kinds);
     kernel->kinds = strdup(PyBytes_AsString(kinds));
     kernel->values = calloc(kernel->count + 1, sizeof *kernel->values);
+    kernel->natively = calloc(kernel->count + 1, sizeof *kernel->natively);
+    kernel->object = object;
     Py_DecRef(kinds);
-    if (kernel->kinds == NULL || kernel->values == NULL) {
+    if (kernel->kinds == NULL || kernel->values == NULL || kernel->natively == NULL) {
         *code = OUT_OF_HOST_MEMORY;
         free_kernel(kernel);
         return NULL;
@@ -865,6 +910,7 @@ static int is_set(const struct kernel *kernel, uint32_t index, size_t size, cons
 static void note_value(struct kernel *kernel, uint32_t index, size_t size, const void *value) {
     struct value *last = &kernel->values[index];
     last->known = 0;
+    last->serial = 0;
     if (!is_own) /* a program in Python sets arguments as well, of which nobody hears here */
         return;
     if (value == NULL || size > sizeof last->bytes || strchr("gv", kernel->kinds[index]) == NULL)
@@ -881,7 +927,7 @@ static int32_t c_clSetKernelArg(void *handle, uint32_t index, size_t size, const
     int state;
     if (!is(object, KIND_KERNEL))
         return -48;
-    if (is_set(object->kernel, index, size, value))
+    if (is_set(object->kernel, index, size, value) || set_without_python(object, index, size, value))
         return SUCCESS;
     if (!enter(&state))
         return refuse_entry();
@@ -902,15 +948,20 @@ static int32_t c_clSetKernelArg(void *handle, uint32_t index, size_t size, const
         code = as_status(result, code);
         if (code == SUCCESS)
             note_value(kernel, index, size, value);
+        kernel->changes += !kernel->values[index].known;
     }
-    PyGILState_Release(state);
+    kept = 1; /* each launch's own values are looked at */
+    leave(state);
     return code;
 }
 
 /* An argument was set in another way: as an SVM pointer, or by Python. */
 static void forget_values(struct object *object) {
-    for (unsigned i = 0; object->kernel != NULL && i < object->kernel->count; i++)
-        object->kernel->values[i].known = 0;
+    if (object->kernel == NULL)
+        return;
+    object->kernel->changes++;
+    for (unsigned i = 0; i < object->kernel->count; i++)
+        object->kernel->values[i].known = 0, object->kernel->values[i].serial = 0;
 }
 
 static PyObject *as_tuple(const size_t *sizes, unsigned dims) {
@@ -922,13 +973,9 @@ static PyObject *as_tuple(const size_t *sizes, unsigned dims) {
 
 /* The index space as Python has it, the same objects as for the last launch where it is the same. */
 static void note_space(struct kernel *kernel, unsigned dims, const size_t *offset, const size_t *global, const size_t *local) {
-    static const size_t nothing[3];
-    size_t sizes[9] = {0};
-    const size_t *given_sizes[3] = {offset, global == NULL ? nothing : global, local};
-    for (int i = 0; i < 3; i++)
-        if (given_sizes[i] != NULL)
-            memcpy(sizes + 3 * i, given_sizes[i], dims * sizeof(size_t));
-    int has_offset = offset != NULL && (sizes[0] || sizes[1] || sizes[2]), has_local = local != NULL;
+    size_t sizes[9];
+    int has_offset, has_local = local != NULL;
+    read_space(sizes, &has_offset, dims, offset, global, local);
     if (kernel->space[1] != NULL && kernel->dims == dims && kernel->has_offset == has_offset &&
         kernel->has_local == has_local && memcmp(kernel->sizes, sizes, sizeof sizes) == 0)
         return;
@@ -960,6 +1007,8 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
         return -53; /* CL_INVALID_WORK_DIMENSION */
     if (!are_events(count, list))
         return INVALID_EVENT_WAIT_LIST;
+    if (count == 0 && event == NULL && launch_without_python(queue, object, dims, offset, global, local))
+        return SUCCESS;
     if (!enter(&state))
         return refuse_entry();
     struct kernel *kernel = kernel_of(object, &code);
@@ -973,8 +1022,10 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
                 Py_IncRef(arguments[i]);
         PyObject *result = call(launch, arguments, 7, &code);
         code = as_command(result, code, event);
+        if (code == SUCCESS && kept)
+            launched(queue, object, dims, offset, global, local);
     }
-    PyGILState_Release(state);
+    leave(state);
     return code;
 }
 

@@ -1,0 +1,228 @@
+/* Launches that repeat what is known, with something else in between each time: what they leave must be as natively.
+ *
+ * `repeated NAME` does one of the things below. Numbers are small, so that every launch can be told from the others.
+ */
+#include "few.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 256, ROOM = N + 64, MANY = 200 };
+static handle context, device, program, queue;
+static const char *source =
+    "kernel void add(global uint *a, uint by) { a[get_global_id(0)] += by; }\n"
+    "kernel void mix(global uint *to, global const uint *from, uint by) {\n"
+    "    size_t i = get_global_id(0); to[i] = 3 * from[(i + 1) % 256] + by; }\n"
+    "kernel void near(global uint *a, local uint *l, uint by) {\n"
+    "    size_t i = get_local_id(0); l[i] = a[get_global_id(0)]; barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    a[get_global_id(0)] = l[(i + 1) % get_local_size(0)] + by; }\n"
+    "kernel void plane(global uint *a, uint by) { a[get_global_id(1) * 16 + get_global_id(0)] += by * get_num_groups(1); }\n"
+    "kernel void maybe(global uint *a, global const uint *b) { a[get_global_id(0)] += b ? b[0] : 7; }\n";
+
+static void must(int code, const char *what) {
+    if (code != 0) printf("%s: %d\n", what, code);
+}
+static handle kernel(const char *name) {
+    int32_t code; handle made = clCreateKernel(program, name, &code);
+    return must(code, name), made;
+}
+static handle buffer(unsigned first) {
+    int32_t code; unsigned content[ROOM];
+    for (int i = 0; i < ROOM; i++) content[i] = first + i;
+    handle made = clCreateBuffer(context, 1 | 32, sizeof content, content, &code);
+    return must(code, "clCreateBuffer"), made;
+}
+static void set_uint(handle k, unsigned at, unsigned value) { must(clSetKernelArg(k, at, sizeof value, &value), "set"); }
+static void set_mem(handle k, unsigned at, handle m) { must(clSetKernelArg(k, at, sizeof m, &m), "set"); }
+static void launch_in(handle q, handle k, size_t count) {
+    size_t local = 64; must(clEnqueueNDRangeKernel(q, k, 1, NULL, &count, &local, 0, NULL, NULL), "launch");
+}
+static void launch(handle k) { launch_in(queue, k, N); }
+static void show(const char *what, handle m) {
+    unsigned found[ROOM], sum = 0;
+    must(clEnqueueReadBuffer(queue, m, 1, 0, sizeof found, found, 0, NULL, NULL), "read");
+    for (int i = 0; i < ROOM; i++) sum = 31 * sum + found[i];
+    printf("%s: %u\n", what, sum);
+}
+
+static void same(void) {
+    handle k = kernel("add"), a = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 3);
+    for (int i = 0; i < MANY; i++) launch(k);
+    must(clFinish(queue), "finish"); show("same", a);
+    for (int i = 0; i < MANY; i++) { launch(k); if (i % 7 == 0) must(clFlush(queue), "flush"); if (i % 50 == 0) show("in between", a); }
+    show("again", a);
+}
+static void scalars(void) {
+    handle k = kernel("mix"), other = kernel("mix"), a = buffer(0), b = buffer(9);
+    set_mem(k, 0, a); set_mem(k, 1, b); set_mem(other, 0, b); set_mem(other, 1, a); set_uint(other, 2, 5);
+    for (int i = 0; i < MANY; i++) { set_uint(k, 2, i * i); launch(k); launch(other); }
+    show("scalars", a); show("others", b);
+}
+static void swapped(void) {
+    handle k = kernel("mix"), a = buffer(0), b = buffer(9), c = buffer(70);
+    for (int i = 0; i < MANY; i++) {
+        handle to = i % 3 == 0 ? a : i % 3 == 1 ? b : c, from = i % 3 == 0 ? c : i % 3 == 1 ? a : b;
+        set_mem(k, 0, to); set_mem(k, 1, from); set_uint(k, 2, i / 5); launch(k);
+    }
+    show("a", a); show("b", b); show("c", c);
+}
+static void spaces(void) {
+    handle k = kernel("add"), a = buffer(0);
+    set_mem(k, 0, a);
+    for (int i = 0; i < MANY; i++) {
+        size_t count = 64 << (i % 3), local = i % 2 ? 32 : 64, offset = i % 5 == 0 ? 64 : 0;
+        set_uint(k, 1, i);
+        must(clEnqueueNDRangeKernel(queue, k, 1, i % 5 < 2 ? &offset : NULL, &count, i % 4 == 3 ? NULL : &local, 0, NULL, NULL), "launch");
+    }
+    show("spaces", a);
+    size_t square[2] = {16, 16}, part[2] = {8, 4};
+    k = kernel("plane"); set_mem(k, 0, a);
+    for (int i = 0; i < 20; i++) set_uint(k, 1, i % 3), must(clEnqueueNDRangeKernel(queue, k, 2, NULL, square, part, 0, NULL, NULL), "launch");
+    show("square", a);
+}
+static void written(void) {
+    handle k = kernel("add"), a = buffer(0); unsigned content[N];
+    set_mem(k, 0, a); set_uint(k, 1, 1);
+    for (int r = 0; r < 12; r++) {
+        for (int i = 0; i < 10; i++) launch(k);
+        for (int i = 0; i < N; i++) content[i] = 1000 * r + i;
+        must(clEnqueueWriteBuffer(queue, a, r % 2, 0, sizeof content / 2, content, 0, NULL, NULL), "write");
+        for (int i = 0; i < 10; i++) launch(k);
+        must(clEnqueueFillBuffer(queue, a, &r, 4, 4 * r, 40, 0, NULL, NULL), "fill");
+        for (int i = 0; i < 10; i++) launch(k);
+        show("round", a);
+    }
+}
+static void events(void) {
+    handle k = kernel("add"), a = buffer(0), event, other; int32_t code; unsigned state;
+    set_mem(k, 0, a);
+    size_t count = N, local = 64;
+    for (int i = 0; i < MANY; i++) {
+        set_uint(k, 1, i);
+        if (i % 9 == 5) {
+            must(clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, &local, 0, NULL, &event), "launch");
+            launch(k);
+            must(clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, &local, 1, &event, &other), "launch");
+            must(clWaitForEvents(1, &other), "wait");
+            must(clGetEventInfo(other, 0x11D3, sizeof state, &state, NULL), "info");
+            if (state != 0) printf("state %u\n", state);
+            clReleaseEvent(event); clReleaseEvent(other);
+        } else launch(k);
+    }
+    show("events", a);
+    for (int r = 0; r < 4; r++) { /* what waits for the program comes before what follows it */
+        for (int i = 0; i < 10; i++) launch(k);
+        handle gate = clCreateUserEvent(context, &code); unsigned hundred[N] = {100};
+        must(clEnqueueWriteBuffer(queue, a, 0, 0, sizeof hundred, hundred, 1, &gate, NULL), "write");
+        for (int i = 0; i < 10; i++) launch(k);
+        must(clSetUserEventStatus(gate, 0), "set");
+        for (int i = 0; i < 10; i++) launch(k);
+        show("gate", a);
+        clReleaseEvent(gate);
+    }
+}
+static void queues(void) {
+    int32_t code; handle k = kernel("add"), a = buffer(0), others[3];
+    for (int i = 0; i < 3; i++) others[i] = clCreateCommandQueue(context, device, i, &code), must(code, "queue");
+    set_mem(k, 0, a);
+    for (int r = 0; r < 20; r++) {
+        handle q = others[r % 3];
+        for (int i = 0; i < 10; i++) { set_uint(k, 1, r + i); launch_in(q, k, N); if (r % 3 == 1) must(clFinish(q), "finish"); }
+        must(clFinish(q), "finish");
+    }
+    show("queues", a);
+    for (int i = 0; i < 3; i++) clReleaseCommandQueue(others[i]);
+}
+static void arguments(void) {
+    int32_t code; handle k = kernel("near"), m = kernel("maybe"), a = buffer(0), b = buffer(50);
+    set_mem(k, 0, a); set_mem(m, 0, a);
+    for (int i = 0; i < MANY; i++) {
+        must(clSetKernelArg(k, 1, i % 40 < 20 ? 256 : 512, NULL), "local");
+        set_uint(k, 2, i); launch(k);
+        if (i % 50 < 25) must(clSetKernelArg(m, 1, sizeof b, NULL), "null"); else set_mem(m, 1, b);
+        launch(m);
+    }
+    show("arguments", a);
+    uint64_t wide = 1;
+    printf("wide: %d\n", clSetKernelArg(k, 2, sizeof wide, &wide));
+    printf("no memory: %d\n", clSetKernelArg(k, 0, sizeof k, &k) != 0);
+    printf("no argument: %d\n", clSetKernelArg(k, 3, 4, &wide));
+    for (int i = 0; i < 10; i++) launch(k);
+    show("as before", a);
+    handle copy = clCloneKernel(k, &code); must(code, "clone");
+    set_uint(k, 2, 77); launch(k); handle later = clCloneKernel(k, &code);
+    launch(copy); launch(later); show("copies", a);
+}
+static void parts(void) {
+    int32_t code; handle k = kernel("add"), a = buffer(0), halves[2]; size_t about[2] = {0, 512};
+    for (int i = 0; i < 2; i++) about[0] = 512 * i, halves[i] = clCreateSubBuffer(a, 1, 0x1220, about, &code), must(code, "part");
+    for (int i = 0; i < MANY; i++) { set_mem(k, 0, i % 10 < 5 ? halves[i & 1] : a); set_uint(k, 1, i); launch_in(queue, k, 64); }
+    show("parts", a);
+    clReleaseMemObject(halves[0]); set_mem(k, 0, a); launch(k); show("one", a); clReleaseMemObject(halves[1]);
+}
+static void released(void) {
+    handle k = kernel("add");
+    for (int r = 0; r < 30; r++) { /* a new object may be where another one was */
+        handle a = buffer(r); set_mem(k, 0, a); set_uint(k, 1, r);
+        for (int i = 0; i < 8; i++) launch(k);
+        if (r % 3 == 0) show("released", a);
+        clReleaseMemObject(a);
+        if (r % 5 == 4) { clReleaseKernel(k); k = kernel("add"); }
+    }
+}
+struct mine { int number; handle memory; };
+static void *thread(void *given) {
+    struct mine *mine = given; int32_t code;
+    handle q = clCreateCommandQueue(context, device, 0, &code), k = kernel("add"), other = kernel("mix"), b = buffer(1);
+    set_mem(k, 0, mine->memory); set_mem(other, 0, b); set_mem(other, 1, mine->memory);
+    for (int i = 0; i < MANY; i++) {
+        set_uint(k, 1, mine->number + i); launch_in(q, k, N);
+        if (i % 3 == mine->number % 3) set_uint(other, 2, i), launch_in(q, other, N);
+        if (mine->number % 2 && i % 40 == 39) must(clFinish(q), "finish");
+    }
+    must(clFinish(q), "finish"); clReleaseMemObject(b); clReleaseCommandQueue(q);
+    return NULL;
+}
+static void threads(void) {
+    pthread_t all[8]; struct mine mine[8];
+    for (int i = 0; i < 8; i++) { mine[i] = (struct mine){i, buffer(i)}; pthread_create(&all[i], NULL, thread, &mine[i]); }
+    for (int i = 0; i < 8; i++) pthread_join(all[i], NULL);
+    for (int i = 0; i < 8; i++) show("thread", mine[i].memory);
+}
+static void forked(void) {
+    handle k = kernel("add"), a = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 1);
+    for (int i = 0; i < 20; i++) launch(k);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status; waitpid(child, &status, 0);
+    for (int i = 0; i < 20; i++) launch(k);
+    show("parent", a);
+}
+static void left(void) { /* nobody waits */
+    handle k = kernel("add"), a = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 1);
+    for (int i = 0; i < 20; i++) launch(k);
+    printf("left\n");
+}
+
+int main(int count, char **words) {
+    static const struct { const char *name; void (*run)(void); } all[] = {
+        {"same", same}, {"scalars", scalars}, {"swapped", swapped}, {"spaces", spaces}, {"written", written},
+        {"events", events}, {"queues", queues}, {"arguments", arguments}, {"parts", parts}, {"released", released},
+        {"threads", threads}, {"forked", forked}, {"left", left}};
+    int32_t code; handle platform;
+    clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, 0xFFFFFFFFu, 1, &device, NULL);
+    context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    queue = clCreateCommandQueue(context, device, 0, &code);
+    program = clCreateProgramWithSource(context, 1, &source, NULL, &code);
+    must(clBuildProgram(program, 1, &device, "", NULL, NULL), "build");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (count < 2 || strcmp(words[1], all[i].name) == 0) all[i].run();
+    return 0;
+}

@@ -1,0 +1,45 @@
+"""Launches that are made again without Python (`vdev/icd/native/ready.c`): what they leave is as natively."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.icd.driver import build, need_library, run_natively, run_on_vdev
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_library()
+    return build("repeated.c", tmp_path_factory.mktemp("program"))
+
+
+@pytest.fixture(scope="module")
+def natively(program: Path) -> str:
+    done = run_natively(program)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def _without_python(log: str) -> int:
+    found = re.search(r"(\d+) launches were made without Python", log)
+    return 0 if found is None else int(found[1])
+
+
+def test_on_one_worker(program: Path, natively: str) -> None:
+    done = run_on_vdev(program, VDEV_WORKERS="cpu:1", VDEV_LOG="info")
+    assert (done.returncode, done.stdout) == (0, natively), done.stderr
+    assert _without_python(done.stderr) > 0
+
+
+@pytest.mark.parametrize(
+    "switches", [{"VDEV_WORKERS": "cpu:2"}, {"VDEV_EXPLAIN": "1"}, {"VDEV_CHECK": "1"}], ids=str
+)
+def test_where_every_launch_is_looked_at(program: Path, natively: str, switches: dict[str, str]) -> None:
+    done = run_on_vdev(program, **{"VDEV_WORKERS": "cpu:1", "VDEV_LOG": "info"} | switches)
+    assert (done.returncode, done.stdout) == (0, natively), done.stderr
+    assert _without_python(done.stderr) == 0
+    if "VDEV_EXPLAIN" in switches:
+        assert "kernel plane (program 1, line 7): 20 launches" in done.stderr

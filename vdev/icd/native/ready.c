@@ -1,0 +1,492 @@
+/* Launches that are made again without Python.
+ *
+ * Where there is one worker, a launch like an earlier one needs nothing of vdev but to be counted, as long as no other
+ * command has come between. Such a launch is *ready*: Python has said how the native driver takes it. It is handed to that
+ * driver from here, and Python is told at the next call that enters it, before anything else happens there.
+ *
+ * What keeps this right:
+ * - Nothing is made here while any thread is inside Python (`inside`), and whoever enters tells Python first what was made.
+ * - A call may change what launches do, so when one ends, nothing is ready any more; except calls that are known to change
+ *   nothing for other launches (`kept`).
+ * - In a process with a Python program, which calls vdev without coming through here, nothing is ever ready.
+ * - Python's own threads submit nothing by themselves. What they find out, a failure, is looked at when Python is told.
+ *
+ * `guard` guards all of this, together with the kernels' values. Who holds it waits for nobody but the driver.
+ */
+
+typedef int32_t (*set_function)(void *, uint32_t, size_t, const void *);
+typedef int32_t (*enqueue_function)(void *, void *, uint32_t, const size_t *, const size_t *, const size_t *, uint32_t,
+                                    const void *, void *);
+
+enum {
+    MOST_MADE = 62,  /* before Python is told: with the launch through it, a marker's worth */
+    AFTER = 3,       /* launches of a kernel in a row, something is made ready */
+    AGAIN_AFTER = 64 /* where that was not possible */
+};
+
+struct ready {
+    PyObject *item; /* what Python's side knows of it, owned */
+    /* what the program gives */
+    const struct object *queue;
+    uint64_t queue_serial, changes;
+    uint64_t *serials; /* by argument: of the memory object, 0 for all else */
+    unsigned dims;
+    int has_offset, has_local;
+    size_t sizes[9];
+    /* what the driver gets */
+    void *native_queue, *native_kernel, **memory;
+    unsigned native_dims;
+    int has_native_local;
+    size_t first[3], global_size[3], local_size[3];
+    const char *hidden; /* the value of an argument behind the program's, which `item` keeps; NULL for none */
+    size_t hidden_nbytes;
+};
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER; /* held while Python is told */
+static unsigned inside;     /* threads in Python */
+static int is_telling;      /* one of them tells it of launches */
+static int is_off;          /* Python could not be told: there are no more of them */
+static unsigned made_count; /* launches of which Python has not been told, in order, and their events */
+static void *made_events[MOST_MADE];
+static struct run {
+    const struct ready *ready;
+    unsigned count;
+} made_runs[MOST_MADE];
+static unsigned run_count;
+static struct kernel *with_ready, *untold; /* kernels with launches that are ready; with values that Python does not know */
+static uint64_t calls;                     /* that have changed something */
+static set_function set_natively;
+static enqueue_function enqueue_natively;
+static __thread int has_changed; /* one of the calls that this thread is in has changed something */
+
+static uint64_t serial_of(char kind, size_t size, const void *value);
+
+/* ---- entering and leaving ------------------------------------------------------------------------------------------ */
+
+/* A thread goes into Python; 1 where it has to be told of launches, or is just being told. Without the interpreter's lock. */
+static int come_in(void) {
+    pthread_mutex_lock(&guard);
+    inside++;
+    int owes = made_count > 0 || untold != NULL || is_telling;
+    is_telling |= owes;
+    pthread_mutex_unlock(&guard);
+    return owes;
+}
+
+/* In a forked child, which has only this thread. */
+static void begin_anew_in_child(void) {
+    pthread_mutex_init(&guard, NULL);
+    pthread_mutex_init(&telling, NULL);
+    inside = depth > 0;
+    is_telling = 0;
+}
+
+static void free_ready(struct ready *ready) {
+    free(ready->serials);
+    free(ready->memory);
+    free(ready);
+}
+
+/* Take what is ready of one kernel, or of all. Whoever takes it drops Python's objects: not under `guard`. */
+static struct ready **take_ready(struct kernel *only, size_t *count) {
+    size_t room = 0;
+    for (struct kernel *each = with_ready; each != NULL; each = each->next_ready)
+        room += only == NULL || each == only ? each->ready_count : 0;
+    struct ready **found = room == 0 ? NULL : malloc(room * sizeof *found);
+    *count = 0;
+    for (struct kernel **place = &with_ready; *place != NULL;) {
+        struct kernel *each = *place;
+        if (only != NULL && each != only) {
+            place = &each->next_ready;
+            continue;
+        }
+        for (unsigned i = 0; i < each->ready_count && found != NULL; i++)
+            found[(*count)++] = each->ready[i];
+        each->ready_count = 0;
+        each->hidden = NULL;
+        *place = each->next_ready;
+    }
+    return found;
+}
+
+static void drop_ready(struct kernel *only) {
+    size_t count;
+    pthread_mutex_lock(&guard);
+    struct ready **found = take_ready(only, &count);
+    pthread_mutex_unlock(&guard);
+    for (size_t i = 0; i < count; i++) {
+        Py_DecRef(found[i]->item);
+        free_ready(found[i]);
+    }
+    free(found);
+}
+
+/* The interpreter's lock is held. */
+static void leave(int state) {
+    has_changed |= !kept;
+    kept = 0;
+    if (--depth == 0) {
+        if (has_changed) {
+            calls++;
+            drop_ready(NULL);
+        }
+        has_changed = 0;
+        pthread_mutex_lock(&guard);
+        inside--;
+        pthread_mutex_unlock(&guard);
+    }
+    PyGILState_Release(state);
+}
+
+/* ---- telling Python ------------------------------------------------------------------------------------------------ */
+
+static PyObject *runs_of(const struct run *runs, unsigned count) {
+    PyObject *all = PyTuple_New(count);
+    for (unsigned i = 0; all != NULL && i < count; i++) {
+        PyObject *pair = PyTuple_New(2);
+        if (pair == NULL)
+            continue;
+        Py_IncRef(runs[i].ready->item);
+        PyTuple_SetItem(pair, 0, runs[i].ready->item);
+        PyTuple_SetItem(pair, 1, PyLong_FromLongLong(runs[i].count));
+        PyTuple_SetItem(all, i, pair);
+    }
+    return all;
+}
+
+static PyObject *addresses_of(void *const *handles, unsigned count) {
+    PyObject *all = PyTuple_New(count);
+    for (unsigned i = 0; all != NULL && i < count; i++)
+        PyTuple_SetItem(all, i, PyLong_FromUnsignedLongLong((uintptr_t)handles[i]));
+    return all;
+}
+
+/* Tell Python of an argument that was set without it, which it has accepted before. */
+static void tell_value(struct object *object, unsigned index) {
+    const struct value *value = &object->kernel->values[index];
+    PyObject *arguments[5] = {object->item, PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(value->nbytes),
+                              PyBytes_FromStringAndSize((const char *)value->bytes, (ptrdiff_t)value->nbytes),
+                              PyLong_FromUnsignedLongLong(1)};
+    PyObject *result = PyObject_Vectorcall(set_argument, arguments, 5, NULL);
+    if (result == NULL) {
+        PyErr_Print();
+        is_off = 1;
+    }
+    for (int i = 1; i < 5; i++)
+        if (arguments[i] != NULL)
+            Py_DecRef(arguments[i]);
+    if (result != NULL)
+        Py_DecRef(result);
+}
+
+static void tell_values(struct kernel *kernel) {
+    for (unsigned i = 0; i < kernel->count; i++)
+        if (kernel->values[i].is_untold) {
+            kernel->values[i].is_untold = 0;
+            tell_value(kernel->object, i);
+        }
+}
+
+/* With the interpreter's lock and `telling`. Nothing is made meanwhile, since this thread is inside. */
+static void tell_python(void) {
+    void *events[MOST_MADE];
+    struct run runs[MOST_MADE];
+    pthread_mutex_lock(&guard);
+    unsigned count = made_count, different = run_count;
+    struct kernel *kernels = untold;
+    memcpy(events, made_events, count * sizeof *events);
+    memcpy(runs, made_runs, different * sizeof *runs);
+    made_count = run_count = 0;
+    untold = NULL;
+    pthread_mutex_unlock(&guard);
+    if (count > 0) {
+        PyObject *arguments[2] = {runs_of(runs, different), addresses_of(events, count)};
+        int32_t code;
+        PyObject *result = call(tell_launches, arguments, 2, &code);
+        if (result == NULL)
+            is_off = 1; /* and the reason was printed */
+        if (result == NULL || result == none)
+            has_changed = 1;
+        if (result != NULL)
+            Py_DecRef(result);
+    }
+    while (kernels != NULL) {
+        struct kernel *next = kernels->next_untold;
+        kernels->is_untold = 0;
+        tell_values(kernels);
+        kernels = next;
+    }
+    pthread_mutex_lock(&guard);
+    is_telling = 0;
+    pthread_mutex_unlock(&guard);
+}
+
+/* ---- making launches ----------------------------------------------------------------------------------------------- */
+
+/* The index space as the program gives it; an offset of zeros is none. */
+static void read_space(size_t *sizes, int *has_offset, unsigned dims, const size_t *offset, const size_t *global,
+                       const size_t *local) {
+    static const size_t nothing[3];
+    const size_t *given_sizes[3] = {offset, global == NULL ? nothing : global, local};
+    memset(sizes, 0, 9 * sizeof *sizes);
+    for (int i = 0; i < 3; i++)
+        if (given_sizes[i] != NULL)
+            memcpy(sizes + 3 * i, given_sizes[i], dims * sizeof(size_t));
+    *has_offset = sizes[0] || sizes[1] || sizes[2];
+}
+
+static int has_values(const struct kernel *kernel, const struct ready *ready) {
+    if (ready->changes != kernel->changes)
+        return 0;
+    for (unsigned i = 0; i < kernel->count; i++)
+        if (ready->serials[i] != kernel->values[i].serial)
+            return 0;
+    return 1;
+}
+
+/* Under `guard`. */
+static struct ready *find_ready(const struct kernel *kernel, const struct object *queue, unsigned dims, const size_t *offset,
+                                const size_t *global, const size_t *local) {
+    size_t sizes[9];
+    int has_offset;
+    if (kernel->ready_count == 0)
+        return NULL;
+    read_space(sizes, &has_offset, dims, offset, global, local);
+    for (unsigned i = 0; i < kernel->ready_count; i++) {
+        struct ready *ready = kernel->ready[i];
+        if (ready->queue == queue && ready->queue_serial == queue->serial && ready->dims == dims &&
+            ready->has_local == (local != NULL) && memcmp(ready->sizes, sizes, sizeof sizes) == 0 &&
+            has_values(kernel, ready))
+            return ready;
+    }
+    return NULL;
+}
+
+/* Set the driver's kernel's arguments to what the program has set. Under `guard`. */
+static int bring_values(struct kernel *kernel, const struct ready *ready) {
+    for (unsigned i = 0; i < kernel->count; i++) {
+        struct value *value = &kernel->values[i], *native = &kernel->natively[i];
+        void *const *memory = &ready->memory[i];
+        int is_memory = ready->serials[i] != 0;
+        const void *bytes = is_memory ? (const void *)memory : value->bytes;
+        size_t nbytes = is_memory ? sizeof *memory : value->nbytes;
+        if ((!is_memory && !value->known) || (native->known && memcmp(native->bytes, bytes, nbytes) == 0))
+            continue;
+        native->known = 0;
+        if (set_natively(ready->native_kernel, i, nbytes, bytes) != SUCCESS)
+            return 0;
+        memcpy(native->bytes, bytes, nbytes);
+        native->known = 1;
+    }
+    if (ready->hidden != kernel->hidden) {
+        kernel->hidden = NULL;
+        if (set_natively(ready->native_kernel, kernel->count, ready->hidden_nbytes, ready->hidden) != SUCCESS)
+            return 0;
+        kernel->hidden = ready->hidden;
+    }
+    return 1;
+}
+
+static void note_made(const struct ready *ready, void *event) {
+    if (run_count == 0 || made_runs[run_count - 1].ready != ready)
+        made_runs[run_count++] = (struct run){ready, 0};
+    made_runs[run_count - 1].count++;
+    made_events[made_count++] = event;
+}
+
+/* Launch without Python; 0 where that is not possible: then nothing has happened. */
+static int launch_without_python(const struct object *queue, const struct object *object, unsigned dims, const size_t *offset,
+                                 const size_t *global, const size_t *local) {
+    struct kernel *kernel = object->kernel;
+    int made = 0;
+    if (kernel == NULL || over || lost)
+        return 0;
+    pthread_mutex_lock(&guard);
+    if (inside == 0 && made_count < MOST_MADE) {
+        const struct ready *ready = find_ready(kernel, queue, dims, offset, global, local);
+        void *event;
+        made = ready != NULL && bring_values(kernel, ready) &&
+               enqueue_natively(ready->native_queue, ready->native_kernel, ready->native_dims, ready->first,
+                                ready->global_size, ready->has_native_local ? ready->local_size : NULL, 0, NULL,
+                                &event) == SUCCESS;
+        if (made)
+            note_made(ready, event);
+    }
+    pthread_mutex_unlock(&guard);
+    return made;
+}
+
+static int is_ready_with(const struct kernel *kernel, unsigned index, uint64_t serial) {
+    for (unsigned i = 0; i < kernel->ready_count; i++)
+        if (kernel->ready[i]->serials[index] == serial)
+            return 1;
+    return 0;
+}
+
+/* Whether Python has accepted such a value of this argument, and would again. Under `guard`. */
+static int is_acceptable(const struct kernel *kernel, uint32_t index, size_t size, const void *value) {
+    if (kernel->ready_count == 0 || value == NULL || index >= kernel->count)
+        return 0;
+    const struct value *last = &kernel->values[index];
+    if (!last->known || last->nbytes != size)
+        return 0;
+    if (kernel->kinds[index] == 'v')
+        return 1;
+    uint64_t serial = serial_of(kernel->kinds[index], size, value);
+    return serial != 0 && is_ready_with(kernel, index, serial);
+}
+
+static void note_value(struct kernel *kernel, uint32_t index, size_t size, const void *value);
+
+/* Set an argument without Python; 0 where that is not possible: then nothing has happened. */
+static int set_without_python(struct object *object, uint32_t index, size_t size, const void *value) {
+    struct kernel *kernel = object->kernel;
+    if (kernel == NULL || over || lost)
+        return 0;
+    pthread_mutex_lock(&guard);
+    int is_set = inside == 0 && is_acceptable(kernel, index, size, value);
+    if (is_set) {
+        note_value(kernel, index, size, value);
+        kernel->values[index].is_untold = 1;
+        if (!kernel->is_untold) {
+            kernel->is_untold = 1;
+            kernel->next_untold = untold;
+            untold = kernel;
+        }
+    }
+    pthread_mutex_unlock(&guard);
+    return is_set;
+}
+
+/* ---- making them ready --------------------------------------------------------------------------------------------- */
+
+static void read_sizes(PyObject *tuple, size_t *sizes) {
+    for (ptrdiff_t i = 0; i < PyTuple_Size(tuple) && i < 3; i++)
+        sizes[i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
+}
+
+static void *handle_at(PyObject *tuple, ptrdiff_t index) {
+    return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, index));
+}
+
+/* (item, queue, kernel, memory by argument, first, global size, local size or None, hidden value or None) -> what is ready; NULL
+ * without memory */
+static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
+    struct ready *ready = calloc(1, sizeof *ready);
+    if (ready == NULL)
+        return NULL;
+    ready->serials = calloc(kernel->count + 1, sizeof *ready->serials);
+    ready->memory = calloc(kernel->count + 1, sizeof *ready->memory);
+    if (ready->serials == NULL || ready->memory == NULL) {
+        free_ready(ready);
+        return NULL;
+    }
+    ready->item = PyTuple_GetItem(all, 0);
+    ready->native_queue = handle_at(all, 1);
+    ready->native_kernel = handle_at(all, 2);
+    PyObject *memory = PyTuple_GetItem(all, 3), *global = PyTuple_GetItem(all, 5), *local = PyTuple_GetItem(all, 6);
+    for (unsigned i = 0; i < kernel->count; i++) {
+        ready->memory[i] = handle_at(memory, i);
+        ready->serials[i] = kernel->values[i].serial;
+    }
+    ready->native_dims = (unsigned)PyTuple_Size(global);
+    read_sizes(PyTuple_GetItem(all, 4), ready->first);
+    read_sizes(global, ready->global_size);
+    ready->has_native_local = local != none;
+    if (local != none)
+        read_sizes(local, ready->local_size);
+    PyObject *hidden = PyTuple_GetItem(all, 7);
+    if (hidden != none) {
+        ready->hidden = PyBytes_AsString(hidden);
+        ready->hidden_nbytes = (size_t)PyBytes_Size(hidden);
+    }
+    Py_IncRef(ready->item);
+    return ready;
+}
+
+/* Whether each memory object among the arguments is known by its serial number: others, of null pointers, only change with
+ * `changes`. */
+static int fits(const struct kernel *kernel, const struct ready *ready) {
+    for (unsigned i = 0; i < kernel->count; i++)
+        if ((ready->memory[i] != NULL) != (ready->serials[i] != 0))
+            return 0;
+    return 1;
+}
+
+/* Add it to the kernel's, in the place of the oldest if there are many. */
+static void add_ready(struct kernel *kernel, struct ready *ready) {
+    struct ready *oldest = NULL;
+    pthread_mutex_lock(&guard);
+    if (kernel->ready_count == 0) {
+        kernel->next_ready = with_ready;
+        with_ready = kernel;
+    } else if (kernel->ready_count == MOST_READY) {
+        oldest = kernel->ready[0];
+        memmove(kernel->ready, kernel->ready + 1, (MOST_READY - 1) * sizeof *kernel->ready);
+        kernel->ready_count--;
+    }
+    kernel->ready[kernel->ready_count++] = ready;
+    kernel->hidden = ready->hidden;
+    for (unsigned i = 0; i < kernel->count; i++) { /* Python has set them all, to these */
+        struct value *native = &kernel->natively[i];
+        *native = kernel->values[i];
+        if (ready->serials[i] != 0)
+            memcpy(native->bytes, &ready->memory[i], sizeof ready->memory[i]);
+    }
+    pthread_mutex_unlock(&guard);
+    if (oldest != NULL) {
+        Py_DecRef(oldest->item);
+        free_ready(oldest);
+    }
+}
+
+/* A kernel was launched through Python, in a way that can be repeated. With the interpreter's lock. */
+static void launched(struct object *queue, struct object *object, unsigned dims, const size_t *offset, const size_t *global,
+                     const size_t *local) {
+    struct kernel *kernel = object->kernel;
+    if (kernel->calls != calls) {
+        kernel->calls = calls;
+        kernel->in_a_row = 0;
+    }
+    if (!is_own || is_off || ++kernel->in_a_row < AFTER || find_ready(kernel, queue, dims, offset, global, local) != NULL)
+        return;
+    PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
+    PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
+    struct ready *ready = all == NULL || all == none ? NULL : read_ready(kernel, all);
+    if (all == NULL)
+        PyErr_Print();
+    else
+        Py_DecRef(all);
+    if (ready != NULL && PyErr_Occurred() == NULL && fits(kernel, ready)) {
+        ready->queue = queue;
+        ready->queue_serial = queue->serial;
+        ready->changes = kernel->changes;
+        ready->dims = dims;
+        ready->has_local = local != NULL;
+        read_space(ready->sizes, &ready->has_offset, dims, offset, global, local);
+        add_ready(kernel, ready);
+        return;
+    }
+    kernel->in_a_row = AFTER - AGAIN_AFTER;
+    if (ready != NULL) {
+        Py_DecRef(ready->item);
+        free_ready(ready);
+    }
+    PyErr_Clear();
+}
+
+/* () -> None: the call that this thread is in changes nothing for launches that are ready */
+static PyObject *keep_ready(PyObject *self, PyObject *arguments) {
+    (void)self, (void)arguments;
+    kept = 1;
+    Py_IncRef(none);
+    return none;
+}
+
+/* The native driver's functions, of the loader that its handles come from. */
+static void find_native_functions(void *loader) {
+    *(void **)&set_natively = dlsym(loader, "clSetKernelArg");
+    *(void **)&enqueue_natively = dlsym(loader, "clEnqueueNDRangeKernel");
+    is_off |= set_natively == NULL || enqueue_natively == NULL;
+}

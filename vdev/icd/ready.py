@@ -1,0 +1,44 @@
+"""Launches that the library makes again without Python (`native/ready.c`): what it needs for them, and how they are told.
+
+Decides nothing about when they are made. What such a launch is, and that it is counted like any other, is
+`vdev.session.immediate`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from vdev.facade.launch import ready_launch
+from vdev.facade.queue import CommandQueue
+from vdev.session.immediate import ReadyLaunch
+
+logger = logging.getLogger("vdev.icd")
+_made = 0  #: launches without Python
+
+
+def make(queue: CommandQueue, kernel: Any, size: Any, local: Any, offset: Any) -> tuple[Any, ...] | None:
+    """What the library makes the launch with that was made last of a kernel: its record here, and the driver's queue and
+    kernel, memory by argument, first work-item, global and local size, and the value of a last argument. None where that is not possible.
+    """
+    found = ready_launch(queue, kernel, size, local, offset, kernel._own)
+    if found is None:
+        return None
+    kernel._own, driver = found.own, found.driver
+    sizes = driver.first, driver.global_size, driver.local_size
+    return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden
+
+
+def launched(runs: tuple[tuple[ReadyLaunch, int], ...], handles: tuple[int, ...]) -> int | None:
+    """The library has made launches: which, in order, and how often in a row; and their native events. None where there shall
+    be no more of them.
+    """
+    global _made
+    _made += len(handles)
+    return 1 if runs[0][0].maker.launched(runs, handles) else None
+
+
+def report() -> None:
+    """At the end of the process."""
+    if _made:
+        logger.info("%d launches were made without Python", _made)
