@@ -83,6 +83,10 @@ static void spaces(void) {
     k = kernel("plane"); set_mem(k, 0, a);
     for (int i = 0; i < 20; i++) set_uint(k, 1, i % 3), must(clEnqueueNDRangeKernel(queue, k, 2, NULL, square, part, 0, NULL, NULL), "launch");
     show("square", a);
+    size_t none = 0, count = N;
+    k = kernel("add"); set_mem(k, 0, a); set_uint(k, 1, 1);
+    for (int i = 0; i < 10; i++) must(clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, NULL, 0, NULL, NULL), "launch");
+    printf("no groups: %d\n", clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, &none, 0, NULL, NULL) != 0);
 }
 static void written(void) {
     handle k = kernel("add"), a = buffer(0); unsigned content[N];
@@ -124,6 +128,14 @@ static void events(void) {
         show("gate", a);
         clReleaseEvent(gate);
     }
+    handle mix = kernel("mix"), b = buffer(5), beside = clCreateCommandQueue(context, device, 0, &code);
+    handle gate = clCreateUserEvent(context, &code); unsigned late[N] = {7, 8, 9};
+    set_mem(mix, 0, a); set_mem(mix, 1, b); set_uint(mix, 2, 1);
+    for (int i = 0; i < 10; i++) launch(mix);
+    must(clEnqueueNDRangeKernel(queue, mix, 1, NULL, &count, &local, 1, &gate, NULL), "launch");
+    must(clEnqueueWriteBuffer(beside, b, 1, 0, sizeof late, late, 0, NULL, NULL), "write");
+    must(clSetUserEventStatus(gate, 0), "set"); show("held up", a);
+    clReleaseEvent(gate); clReleaseCommandQueue(beside);
 }
 static void queues(void) {
     int32_t code; handle k = kernel("add"), a = buffer(0), others[3];
@@ -148,6 +160,7 @@ static void arguments(void) {
     }
     show("arguments", a);
     uint64_t wide = 1;
+    for (int i = 0; i < 10; i++) launch(k), launch(m);
     printf("wide: %d\n", clSetKernelArg(k, 2, sizeof wide, &wide));
     printf("no memory: %d\n", clSetKernelArg(k, 0, sizeof k, &k) != 0);
     printf("no argument: %d\n", clSetKernelArg(k, 3, 4, &wide));
@@ -173,6 +186,24 @@ static void released(void) {
         clReleaseMemObject(a);
         if (r % 5 == 4) { clReleaseKernel(k); k = kernel("add"); }
     }
+}
+static void kernels(void) {
+    handle k = kernel("add"), a = buffer(0), b = buffer(7);
+    for (int r = 0; r < 30; r++) {
+        set_mem(k, 0, r % 2 ? a : b); set_uint(k, 1, r);
+        for (int i = 0; i < 8; i++) launch(k);
+        clReleaseKernel(k); k = kernel("add");
+    }
+    show("of one", a); show("of the other", b);
+}
+static void orphan(void) { /* drivers differ in what they say of it */
+    handle k = kernel("add"), a = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 1);
+    for (int i = 0; i < 100; i++) launch(k);
+    clReleaseMemObject(a);
+    size_t count = N, local = 64;
+    for (int i = 0; i < 3; i++)
+        printf("orphan: %d\n", clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, &local, 0, NULL, NULL));
 }
 struct mine { int number; handle memory; };
 static void *thread(void *given) {
@@ -215,7 +246,7 @@ int main(int count, char **words) {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"same", same}, {"scalars", scalars}, {"swapped", swapped}, {"spaces", spaces}, {"written", written},
         {"events", events}, {"queues", queues}, {"arguments", arguments}, {"parts", parts}, {"released", released},
-        {"threads", threads}, {"forked", forked}, {"left", left}};
+        {"kernels", kernels}, {"threads", threads}, {"forked", forked}, {"left", left}};
     int32_t code; handle platform;
     clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, 0xFFFFFFFFu, 1, &device, NULL);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
@@ -224,5 +255,6 @@ int main(int count, char **words) {
     must(clBuildProgram(program, 1, &device, "", NULL, NULL), "build");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (count < 2 || strcmp(words[1], all[i].name) == 0) all[i].run();
+    if (count == 2 && strcmp(words[1], "orphan") == 0) orphan();
     return 0;
 }

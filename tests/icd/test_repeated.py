@@ -34,6 +34,13 @@ def test_on_one_worker(program: Path, natively: str) -> None:
     assert _without_python(done.stderr) > 0
 
 
+def test_memory_that_is_gone(program: Path) -> None:
+    """Launches on it are refused, whether they could be made without Python before or not."""
+    for switches in ({}, {"VDEV_EXPLAIN": "1"}):
+        done = run_on_vdev(program, "orphan", VDEV_WORKERS="cpu:1", **switches)
+        assert (done.returncode, done.stdout) == (0, 3 * "orphan: -52\n")
+
+
 @pytest.mark.parametrize(
     "switches", [{"VDEV_WORKERS": "cpu:2"}, {"VDEV_EXPLAIN": "1"}, {"VDEV_CHECK": "1"}], ids=str
 )

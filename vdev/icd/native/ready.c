@@ -104,7 +104,6 @@ static struct ready **take_ready(struct kernel *only, size_t *count) {
         for (unsigned i = 0; i < each->ready_count && found != NULL; i++)
             found[(*count)++] = each->ready[i];
         each->ready_count = 0;
-        each->hidden = NULL;
         *place = each->next_ready;
     }
     return found;
