@@ -377,7 +377,7 @@ class Line:
             return None
         finally:
             worker.turn.release()
-            if worker.queue or not worker.watching:
+            if worker.queue:
                 worker.wake()
 
     @contextmanager

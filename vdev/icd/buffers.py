@@ -79,7 +79,7 @@ def done(event: Event) -> Event:
     """
     if isinstance(event, NannyEvent):
         event._vdev_disown()
-    return event
+    return host.looked_at(event)
 
 
 def content(routine: str, address: int, nbytes: int) -> Any:
@@ -114,7 +114,9 @@ def _check_span(memory: Memory, offset: int, nbytes: int, routine: str) -> None:
 def clEnqueueCopyBuffer(
     queue: CommandQueue, source: Memory, target: Memory, start: int, other: int, nbytes: int, waits: Waits
 ) -> Event:
-    return transfers._enqueue_copy_buffer(queue, view(source), view(target), nbytes, start, other, waits)
+    return host.looked_at(
+        transfers._enqueue_copy_buffer(queue, view(source), view(target), nbytes, start, other, waits)
+    )
 
 
 def _box(routine: str, *addresses: int) -> tuple[tuple[int, ...], ...]:
@@ -177,7 +179,9 @@ def clEnqueueFillBuffer(
 ) -> Event:
     if not pattern or size not in transfers.PATTERN_SIZES:
         fail("clEnqueueFillBuffer", status.INVALID_VALUE)
-    return transfers._enqueue_fill_buffer(queue, view(mem), host.block(pattern, size), offset, nbytes, waits)
+    return host.looked_at(
+        transfers._enqueue_fill_buffer(queue, view(mem), host.block(pattern, size), offset, nbytes, waits)
+    )
 
 
 def clEnqueueMigrateMemObjects(

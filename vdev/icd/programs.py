@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vdev.executor.stretch import Part
 from vdev.facade.arguments import Kept
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
@@ -298,9 +297,7 @@ def launch(
     wants_event: int,
 ) -> Event | None:
     """clEnqueueNDRangeKernel; None if nobody wants its event."""
-    event = enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits)
-    if type(event._vdev_state) is Part:
-        host.keep_ready()
+    event = host.looked_at(enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits))
     return event if wants_event else None
 
 

@@ -121,7 +121,7 @@ struct kernel { /* what a kernel's handle remembers */
     struct object *object;
     struct ready *ready[MOST_READY]; /* the oldest first */
     unsigned ready_count;
-    int in_a_row;                    /* launches through Python that can be repeated, since `calls` */
+    int in_a_row, after;             /* launches through Python that can be repeated, since `calls`; one is made ready after so many */
     uint64_t calls, changes;         /* how often an argument was set to what is not known here */
     struct value *natively;          /* what the driver's kernel has */
     const char *hidden;              /* … and of the hidden argument of a launch that is ready */
@@ -880,6 +880,7 @@ static struct kernel *kernel_of(struct object *object, int32_t *code) {
     kernel->values = calloc(kernel->count + 1, sizeof *kernel->values);
     kernel->natively = calloc(kernel->count + 1, sizeof *kernel->natively);
     kernel->object = object;
+    kernel->after = AFTER;
     Py_DecRef(kinds);
     if (kernel->kinds == NULL || kernel->values == NULL || kernel->natively == NULL) {
         *code = OUT_OF_HOST_MEMORY;

@@ -19,12 +19,14 @@ typedef int32_t (*enqueue_function)(void *, void *, uint32_t, const size_t *, co
                                     const void *, void *);
 
 enum {
-    MOST_MADE = 62,  /* before Python is told: with the launch through it, a marker's worth */
-    AFTER = 3,       /* launches of a kernel in a row, something is made ready */
-    AGAIN_AFTER = 64 /* where that was not possible */
+    MOST_MADE = 62, /* before Python is told: with the launch through it, a marker's worth */
+    AFTER = 3,      /* launches of a kernel in a row, one is made ready */
+    LATEST = 64,    /* … where that was not possible, or was of no use again and again */
+    USEFUL = 8      /* launches without Python: then it was worth it */
 };
 
 struct ready {
+    unsigned used;
     PyObject *item; /* what Python's side knows of it, owned */
     /* what the program gives */
     const struct object *queue;
@@ -101,8 +103,10 @@ static struct ready **take_ready(struct kernel *only, size_t *count) {
             place = &each->next_ready;
             continue;
         }
-        for (unsigned i = 0; i < each->ready_count && found != NULL; i++)
+        for (unsigned i = 0; i < each->ready_count && found != NULL; i++) {
             found[(*count)++] = each->ready[i];
+            each->after = each->ready[i]->used >= USEFUL ? AFTER : each->after < LATEST ? 2 * each->after : LATEST;
+        }
         each->ready_count = 0;
         *place = each->next_ready;
     }
@@ -303,14 +307,16 @@ static int launch_without_python(const struct object *queue, const struct object
         return 0;
     pthread_mutex_lock(&guard);
     if (inside == 0 && made_count < MOST_MADE) {
-        const struct ready *ready = find_ready(kernel, queue, dims, offset, global, local);
+        struct ready *ready = find_ready(kernel, queue, dims, offset, global, local);
         void *event;
         made = ready != NULL && bring_values(kernel, ready) &&
                enqueue_natively(ready->native_queue, ready->native_kernel, ready->native_dims, ready->first,
                                 ready->global_size, ready->has_native_local ? ready->local_size : NULL, 0, NULL,
                                 &event) == SUCCESS;
-        if (made)
+        if (made) {
             note_made(ready, event);
+            ready->used++;
+        }
     }
     pthread_mutex_unlock(&guard);
     return made;
@@ -448,7 +454,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         kernel->calls = calls;
         kernel->in_a_row = 0;
     }
-    if (!is_own || is_off || ++kernel->in_a_row < AFTER || find_ready(kernel, queue, dims, offset, global, local) != NULL)
+    if (!is_own || is_off || ++kernel->in_a_row < kernel->after || find_ready(kernel, queue, dims, offset, global, local) != NULL)
         return;
     PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
     PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
@@ -457,7 +463,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         PyErr_Print();
     else
         Py_DecRef(all);
-    if (ready != NULL && PyErr_Occurred() == NULL && fits(kernel, ready)) {
+    if (ready != NULL && PyErr_Occurred() == NULL && fits(kernel, ready) && kernel->calls == calls) {
         ready->queue = queue;
         ready->queue_serial = queue->serial;
         ready->changes = kernel->changes;
@@ -467,7 +473,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         add_ready(kernel, ready);
         return;
     }
-    kernel->in_a_row = AFTER - AGAIN_AFTER;
+    kernel->in_a_row = kernel->calls == calls ? kernel->after - LATEST : 0; /* another thread's call may have changed something */
     if (ready != NULL) {
         Py_DecRef(ready->item);
         free_ready(ready);
