@@ -42,6 +42,23 @@ kernel.set_args(buffer, np.int32(5))
 print(loader.clSetKernelArg(kernel_there, 1, 4, byref(by)), loader.clEnqueueNDRangeKernel(*launch, None))
 cl.enqueue_copy(queue, result, buffer)
 print(int(np.count_nonzero(result != 9 * values)))
+# many launches in C, whose arguments and memory the program changes in between
+cl.enqueue_copy(queue, buffer, values)
+expected = values.copy()
+for number in range(60):
+    if number % 10 == 9:
+        kernel.set_args(buffer, np.int32(number % 4 + 1))
+        factor = number % 4 + 1
+    if number % 10 == 4:
+        by.value = factor = number % 3 + 1
+        loader.clSetKernelArg(kernel_there, 1, 4, byref(by))
+    if number % 20 == 15:
+        cl.enqueue_fill(queue, buffer, np.int32(number), 4 * 1024)
+        expected[:1024] = number
+    expected *= factor if number > 3 else 3
+    loader.clEnqueueNDRangeKernel(*launch, None)
+cl.enqueue_copy(queue, result, buffer)
+print(int(np.count_nonzero(result != expected)))
 # C holds a buffer that the program drops
 address = buffer.int_ptr
 print(loader.clRetainMemObject(c_void_p(address)))

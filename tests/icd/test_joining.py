@@ -11,17 +11,18 @@ import pytest
 from tests.icd.driver import HERE, LOADERS, need_library
 
 
-def test_c_functions_take_the_programs_objects() -> None:
+@pytest.mark.parametrize("workers", ["cpu:1", "cpu:2"])
+def test_c_functions_take_the_programs_objects(workers: str) -> None:
     need_library()
     if not LOADERS:
         pytest.skip("there is no OpenCL loader")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
-    environ |= {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "PYTHONWARNINGS": "ignore"}
+    environ |= {"VDEV": "1", "VDEV_WORKERS": workers, "PYTHONWARNINGS": "ignore"}
     # What a loader of this environment needs lies beside it.
     environ["LD_LIBRARY_PATH"] = str(LOADERS[-1].path.parent)
     words = [sys.executable, str(HERE / "joined.py"), str(LOADERS[-1].path)]
     done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split("\n") == [
-        "0 16384", "0", "0", "0", "0 True", "0", "0 0", "0", "0", "0 16384 True", "0 64", "-38", "",
+        "0 16384", "0", "0", "0", "0 True", "0", "0 0", "0", "0", "0", "0 16384 True", "0 64", "-38", "",
     ]  # fmt: skip

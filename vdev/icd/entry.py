@@ -32,7 +32,9 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
     if is_own:
         _prepare_interpreter()
     with _native_environment():
-        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls, keep = builtins
+        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls, keep = (
+            builtins
+        )
         _load_native(bind_calls)
         from vdev.icd import host, joining, programs, ready
 

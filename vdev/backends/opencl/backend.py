@@ -391,11 +391,11 @@ class OpenCLBackend(Backend):
                 kernel.native._set_arg_buf(len(args), shape.hidden)
         except self._cl.Error:
             return None
-        memory = tuple([arg.native.int_ptr if type(arg) is Allocation else 0 for arg in args])
+        memory: list[Any] = [arg.native if type(arg) is Allocation else None for arg in args]
         return DriverLaunch(
             self._queue.int_ptr,
             kernel.native.int_ptr,
-            memory,
+            tuple([0 if native is None else native.int_ptr for native in memory]),
             shape.first,
             shape.global_size,
             self.device.local_size(shape),
