@@ -257,7 +257,8 @@ class SyntaxReader:
         if isinstance(ctype, CArray) and self._reads_arrays and self._deduces:
             # It may be a pointer: clang also shows a pointer as an array if its type is that of such a parameter.
             raise Unsupported(
-                "an array beside parameters that are arrays and deduced types", self.line(cursor)
+                "an array that may be a pointer: the program has array parameters, and `typeof` or macros",
+                self.line(cursor),
             )
         return Variable(cursor.hash, cursor.spelling, ctype, node, self.line(cursor))
 
@@ -308,7 +309,7 @@ class SyntaxReader:
         if len(parts) == 3:
             return [0, 1, 2]
         if not self.exact:
-            raise Unsupported("a loop behind a macro", self.line(cursor))
+            raise Unsupported("a loop that a macro expands to", self.line(cursor))
         first, second = self._semicolons(cursor, body)
         starts = [clang.extent_of(part)[0] for part in parts]
         return [0 if start < first else 1 if start < second else 2 for start in starts]
@@ -330,7 +331,7 @@ class SyntaxReader:
             elif spelling == ";" and depth == 1:  # deeper ones belong to statement expressions
                 found.append(token.extent.start.offset)
         if len(found) != 2:
-            raise Unsupported("a loop that could not be read", self.line(cursor))
+            raise Unsupported("a loop whose header could not be read", self.line(cursor))
         return found[0], found[1]
 
     def _tokens(self, start: int, stop: int) -> Iterator[Token]:
@@ -509,7 +510,7 @@ class SyntaxReader:
         `(int4)b` has all bits.
         """
         if not self.exact:
-            raise Unsupported("a `bool` that becomes a vector behind a macro", self.line(cursor))
+            raise Unsupported("a `bool` converted to a vector in a macro's expansion", self.line(cursor))
         depth = 0
         for token in self._tokens(clang.extent_of(cursor)[0], clang.extent_of(operand)[0]):
             if depth == 0 and token.spelling != "(":
@@ -558,7 +559,7 @@ class SyntaxReader:
         if start == inner_start and stop == inner_stop:
             return inner
         if not self.exact:
-            raise Unsupported("a vector behind a macro", self.line(cursor))
+            raise Unsupported("a vector expression in a macro's expansion", self.line(cursor))
         before = [token.spelling for token in self._tokens(start, inner_start)]
         after = [token.spelling for token in self._tokens(inner_stop, stop)]
         if before[:1] == ["__builtin_astype"]:
