@@ -83,7 +83,7 @@ DEFECTS: tuple[Defect, ...] = (
              "footprint.grains.append((part.shift(start), of_unit(4)))", "05"),
     Defect("semicolons counted in the text", "analysis", (
         ("vdev.translators.frontend.syntax_reader",
-         "first, second = self._semicolons(cursor, body)\n",
+         "first, second = ends\n",
          "text = self.text\n"
          "        at = clang.extent_of(cursor)[0]\n"
          "        first = text.index(b';', at)\n"
