@@ -107,7 +107,7 @@ struct value { /* an argument as it was set last */
     int known, is_untold; /* it was set here, and Python does not know */
 };
 
-enum { MOST_READY = 4 }; /* launches of a kernel that are ready: with other buffers, sizes or queues */
+enum { MOST_READY = 8 }; /* launches of a kernel that are ready: with other buffers, sizes or queues */
 
 struct kernel { /* what a kernel's handle remembers */
     unsigned count;

@@ -90,6 +90,11 @@ static void free_ready(struct ready *ready) {
     free(ready);
 }
 
+/* It is ready no longer: if it was hardly used, others are made ready later. */
+static void learn_from(struct kernel *kernel, const struct ready *ready) {
+    kernel->after = ready->used >= USEFUL ? AFTER : kernel->after < LATEST ? 2 * kernel->after : LATEST;
+}
+
 /* Take what is ready of one kernel, or of all. Whoever takes it drops Python's objects: not under `guard`. */
 static struct ready **take_ready(struct kernel *only, size_t *count) {
     size_t room = 0;
@@ -105,7 +110,7 @@ static struct ready **take_ready(struct kernel *only, size_t *count) {
         }
         for (unsigned i = 0; i < each->ready_count && found != NULL; i++) {
             found[(*count)++] = each->ready[i];
-            each->after = each->ready[i]->used >= USEFUL ? AFTER : each->after < LATEST ? 2 * each->after : LATEST;
+            learn_from(each, each->ready[i]);
         }
         each->ready_count = 0;
         *place = each->next_ready;
@@ -428,6 +433,8 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
         with_ready = kernel;
     } else if (kernel->ready_count == MOST_READY) {
         oldest = kernel->ready[0];
+        learn_from(kernel, oldest);
+        kernel->in_a_row = 0;
         memmove(kernel->ready, kernel->ready + 1, (MOST_READY - 1) * sizeof *kernel->ready);
         kernel->ready_count--;
     }
