@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -178,6 +180,33 @@ def test_nothing_is_ready_that_has_to_be_looked_at() -> None:
         assert ready(program, buffer, buffer) is None
         session.observers.clear()
         must_be_ready(program, buffer, buffer)
+
+
+@pytest.mark.parametrize("first", ["turn", "lock"])
+def test_threads_that_wait_for_each_other(first: str) -> None:
+    """One has the worker's turn and wants the session's lock, as when it lets objects go; or has the lock and waits for the
+    worker, as after a failure.
+    """
+    with Program(1) as program:
+        launch = must_be_ready(program, *2 * [program.buffer(3)])
+        turn, lock = program.session.executor.worker(0).turn, program.session.lock
+        one, other = (turn, lock) if first == "turn" else (lock, turn)
+        one.acquire()
+        telling = threading.Thread(target=tell, args=(program, (launch, 3)), daemon=True)
+        telling.start()
+        if first == "turn":
+            while lock.acquire(False):  # until the other thread has it
+                lock.release()
+        for _ in range(0 if first == "turn" else 200):  # until it may have got as far as it comes
+            time.sleep(0.001)
+            if turn.locked():
+                break
+        got = other.acquire(timeout=30)  # type: ignore[call-arg]
+        assert got, "they wait for each other"
+        other.release()
+        one.release()
+        telling.join()
+        assert program.content(launch.buffers[0]).tolist() == times(5, numbers(3))
 
 
 def test_with_several_workers_nothing_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from vdev.executor.job import Job, JobExecutor
 from vdev.executor.launch_step import LaunchStep
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
+from vdev.executor.worker import TURN_TIMEOUT
 from vdev.process.ending import is_over
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
@@ -381,20 +382,25 @@ class Line:
                 worker.wake()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """The worker's turn, for a thread that has no lock; a mark afterwards, where one is due."""
+    def turn(self) -> Iterator[bool]:
+        """The worker's turn; False if its thread does not give way, which may be waiting for a lock of the caller's. Afterwards a
+        mark, if one is due.
+        """
         worker = self.worker
-        with worker.turn:
-            worker.holder = get_ident()
-            try:
-                yield
-            finally:
-                ends = worker.next_mark.ends
-                if ends and ends[-1] >= MARK_EVERY and may_wait():
-                    self._mark()
-                worker.holder = 0
-        if worker.queue or not worker.watching:
-            worker.wake()
+        if not worker.turn.acquire(timeout=TURN_TIMEOUT):
+            yield False
+            return
+        worker.holder = get_ident()
+        try:
+            yield True
+        finally:
+            ends = worker.next_mark.ends
+            if ends and ends[-1] >= MARK_EVERY and may_wait():
+                self._mark()
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue or not worker.watching:
+                worker.wake()
 
     def enter_launched(self, runs: Sequence[tuple[Entry, int]], handles: Sequence[int]) -> Stretch:
         """Enter launches that were made from what `for_driver` gave: which, and how often in a row; and what the back end is

@@ -176,12 +176,20 @@ class AtOnce:
         """Launches were made without Python, since anything else was submitted: which, in order, and how often in a row.
         Whether they may go on: nothing is known to have failed. `handles`: as in `Backend.launched`.
         """
-        session, executor = self._session, self._executor
-        line = executor.lines[0]
+        line = self._executor.lines[0]
         assert line is not None
-        with line.turn(), session.lock, executor.lock:
-            if executor.closed:
-                return False
+        while not self._entered(line, runs, handles):
+            continue  # the worker's thread has its turn, and may want the session's lock
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return not (self._executor.failures.any or self._executor.closed)
+
+    def _entered(self, line: Line, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
+        """Enter launches that were made; False if that was not possible now."""
+        session, executor = self._session, self._executor
+        with session.lock, line.turn() as has_turn, executor.lock:
+            if executor.closed or not has_turn:
+                return has_turn or executor.closed
             stretch = line.enter_launched([(ready.entry, count) for ready, count in runs], handles)
             for ready, count in runs:
                 session.number += count
@@ -190,9 +198,7 @@ class AtOnce:
                 ready.cached.outcome.launches += count
                 if ready.queue.last is not stretch.completion:
                     ready.queue.remember(stretch.completion)
-        if line.worker.marked != line.looked_at:
-            line.throttle()
-        return not executor.failures.any
+        return True
 
     def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
