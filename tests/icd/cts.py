@@ -30,9 +30,9 @@ _OPTIONS = ("-w",)
 #: by program: of one allocation at a time, a small part of what the device offers
 _MORE_OPTIONS = {"test_allocations": ("single", "2%")}
 _PASS = "pass"
-#: what the suite prints when it begins with a test, and when that has ended
+#: what the suite prints when it begins with a test, and when that has ended; some tests end no line before
 _BEGUN = re.compile(r"^(\w+)\.\.\.$", re.M)
-_TOLD = re.compile(r"^(\w+) (passed|FAILED|test not supported|skipped)(?: \(.*\))?$", re.M)
+_TOLD = re.compile(r"(?:^|\.\.\.)(\w+) (passed|FAILED|test not supported|skipped)(?: \(.*\))?$", re.M)
 _WORDS = {"passed": _PASS, "FAILED": "fail", "test not supported": "skip", "skipped": "skip"}
 #: what it prints before it ends, where no test of a program can be done
 _NOTHING = "Test skipped while initialization"

@@ -20,7 +20,7 @@ typedef int32_t (*enqueue_function)(void *, void *, uint32_t, const size_t *, co
 
 enum {
     MOST_MADE = 62, /* before Python is told: with the launch through it, a marker's worth */
-    AFTER = 3,      /* launches of a kernel in a row, one is made ready */
+    AFTER = 3,      /* launches of a kernel in a row: the last of them is made ready */
     LATEST = 64,    /* … where that was not possible, or was of no use again and again */
     USEFUL = 8      /* launches without Python: then it was worth it */
 };
@@ -153,8 +153,10 @@ static PyObject *runs_of(const struct run *runs, unsigned count) {
     PyObject *all = PyTuple_New(count);
     for (unsigned i = 0; all != NULL && i < count; i++) {
         PyObject *pair = PyTuple_New(2);
-        if (pair == NULL)
-            continue;
+        if (pair == NULL) {
+            Py_DecRef(all);
+            return NULL;
+        }
         Py_IncRef(runs[i].ready->item);
         PyTuple_SetItem(pair, 0, runs[i].ready->item);
         PyTuple_SetItem(pair, 1, PyLong_FromLongLong(runs[i].count));
