@@ -345,6 +345,14 @@ def test_members_of_records_are_copied_at_once(copy: str) -> None:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize("product", ["mul24(x, -3)", "mad24(x, -3, 0)"])
+def test_an_index_by_mul24_may_be_that_of_another_element(product: str) -> None:
+    """With x = 1 the second store is to p[0]. Taken apart by NVVM, such a product makes it reuse the 7."""
+    source = f"kernel void k(global int *p, int x, global int *r) {{ p[0] = 7; p[3 + {product}] = 5; r[0] = p[0]; }}"
+    assert "ld.global.u32" in compiled(translate(source))
+
+
+@needs_nvrtc
 def test_constant_memory_is_read_through_the_read_only_cache() -> None:
     source = (
         "kernel void k(constant float *a, global const float *restrict b, global float *c, global float *d) {"
