@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import vdev
 from vdev import boot
 from vdev.cli import explained_run
+from vdev.cli.pipes import ends_with_its_reader
 from vdev.errors import CudaMissing, NoWorkers
 from vdev.process import switches
 from vdev.translators.values import dataclass
@@ -407,6 +408,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@ends_with_its_reader
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 0 if a kernel ran on every worker, else 1."""
     parser = _parser()
