@@ -565,6 +565,7 @@ def _cuda(number: int = 0) -> tuple[Any, _Driver]:
     backend._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
     backend._modules.with_full_groups = lambda kernel: kernel.small  # type: ignore[method-assign]
     backend._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
+    backend._let_go_behind_markers = ()  # type: ignore[assignment]
     return backend, driver
 
 

@@ -270,7 +270,7 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "looked_at", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "looked_at", "visit", "worker",
     )  # fmt: skip
 
     def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -288,8 +288,8 @@ class Line:
         self._job = Job(executor, 0, NOTHING, (), Completion())
         backend = worker.backend
         self._pending = backend.pending
-        #: None where threads need not be made ready
-        self._visit = backend.visitor() if backend.has_visitors else None
+        #: makes a thread ready that has the worker's turn (`Backend.visitor`); None where that takes nothing
+        self.visit = backend.visitor() if backend.has_visitors else None
         self._leave = backend.leave
 
     def hand_over(
@@ -301,7 +301,7 @@ class Line:
         that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
         what it writes to the worker, which nothing else uses; read when this returns. Under the session's lock.
         """
-        worker, executor, home, visit = self.worker, self._executor, self._home, self._visit
+        worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
         if worker.queue or not worker.turn.acquire(False):
             return None
         part: Part | None = None
@@ -345,7 +345,7 @@ class Line:
             with executor.lock:
                 if worker.queue or executor.closed or executor.has_failed:
                     return False
-                outside = None if self._visit is None else self._visit()
+                outside = None if self.visit is None else self.visit()
                 try:
                     return worker.place(holdings)
                 finally:

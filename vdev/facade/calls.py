@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vdev.executor.completion import DONE
 from vdev.facade.errors import check_type, fail, fail_type, native, status
-from vdev.facade.event import Event, Ward, make_event, make_nanny_event, parse_wait_list
+from vdev.facade.event import Event, NannyEvent, Ward, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.handles import state_of
 from vdev.facade.memory import (
     BUFFER_TYPE,
@@ -28,13 +27,14 @@ from vdev.facade.memory import (
 )
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
+from vdev.facade.svm_memory import starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.facade.hostbuf import Bytes
-    from vdev.session.session import Completion
+    from vdev.session.session import Completion, VirtualBuffer
     from vdev.translators.ranges.rectangles import Layout
 
 WaitList = Iterable[Event] | None
@@ -127,6 +127,23 @@ class Call:
         return event
 
     @waits
+    def read_again(
+        self, queue: CommandQueue, buffer: VirtualBuffer, start: int, host: Bytes, hostbuf: Any
+    ) -> Event | None:
+        """A blocking read of bytes from `start` on into all of `host` that is like the buffer's last read; None if it has to go the
+        usual way.
+        """
+        line = queue._vdev_state
+        if line.is_finalized or starts:  # there is shared virtual memory
+            return None
+        code = line.session.moves.read_again(buffer, start, host, line.order)
+        if code is None:
+            return None
+        if code < 0:
+            self.fail(code)
+        return NannyEvent._vdev_of_read(queue, line.context, self.kind, hostbuf)
+
+    @waits
     def move_host(
         self,
         queue: CommandQueue,
@@ -150,7 +167,7 @@ class Call:
                     code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
                 if code < 0:
                     self.fail(code)
-                return make_nanny_event(queue, self.kind, DONE, Ward(hostbuf, in_use=False))
+                return NannyEvent._vdev_of_read(queue, queue._vdev_state.context, self.kind, hostbuf)
         if layout is not None:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
         if isinstance(command, Write):

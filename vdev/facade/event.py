@@ -13,6 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from vdev.executor.completion import DONE
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
@@ -172,6 +173,18 @@ class NannyEvent(Event):
         event = _new_event(NannyEvent)
         Event.__init__(event, queue, queue._vdev_state.context, command_type, completion)
         event._ward = ward
+        return event
+
+    @staticmethod
+    def _vdev_of_read(queue: CommandQueue, context: Context, command_type: int, hostbuf: Any) -> NannyEvent:
+        """The event of a read into `hostbuf` that is done."""
+        event: NannyEvent = _new_event(NannyEvent)
+        event._handle = 0
+        event._queue = queue
+        event._context = context
+        event._command_type = command_type
+        event._vdev_state = DONE
+        event._ward = Ward(hostbuf, in_use=False)
         return event
 
     def get_ward(self) -> Any:

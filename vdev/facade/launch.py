@@ -111,7 +111,7 @@ def _launched(
         _check_local_memory(kernel)
     completion: Completion | None = None
     # Of others more than an argument's value may change under its name.
-    if not (line.is_finalized or (is_in_use() and kernel.kernel.addresses is not None)):
+    if not (line.is_finalized or (kernel.kernel.addresses is not None and is_in_use())):
         repetition, at_once = kernel.repetition, line.session.at_once
         if repetition is not None:
             if not after:

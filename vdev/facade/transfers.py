@@ -47,8 +47,12 @@ def _move_span(
         _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
     )
     if memory is not None:
-        after = call.after(queue, wait_for) if wait_for else ()
         host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+        if is_blocking and not wait_for and memory.buffer.reading is not None and call is READ_BUFFER:
+            event = call.read_again(queue, memory.buffer, memory.offset + offset, host, hostbuf)
+            if event is not None:
+                return event
+        after = call.after(queue, wait_for) if wait_for else ()
         span = Layout.contiguous(memory.offset + offset, host.size)
         return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
     start = as_int(call.function, offset)

@@ -38,11 +38,11 @@ from vdev.backends.cuda.boxes import (
     placed,
 )
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, load
-from vdev.backends.cuda.errors import ALREADY_ENABLED
+from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
-from vdev.backends.cuda.landing import LANDING_NBYTES, Landing
+from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
@@ -62,6 +62,9 @@ logger = logging.getLogger("vdev.cuda")
 _LONG_ROW = 64 << 10
 #: With VDEV_MEMORY, what memory kept for reuse and packed forms may take in addition to what is in use.
 _POOLED_NBYTES = 64 << 20
+#: How often a thread that reads a few bytes looks whether they have arrived, about a microsecond each time, before it lets
+#: others run: an empty kernel and the copy behind it take some 10 us.
+_LOOKS = range(24)
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
 #: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
 _FETCHED_NBYTES = 32 << 20
@@ -111,6 +114,8 @@ class CudaBackend(Backend):
             int(properties["regsPerMultiprocessor"]), int(properties["maxThreadsPerMultiProcessor"])
         )
         self._modules = Modules(cupy, driver, self._cubins, self._architecture, multiprocessor)
+        #: memory and modules that are let go behind the next marker
+        self._let_go_behind_markers = (*self._modules.awaiting, *self._sparse.awaiting)
         self._reached: dict[int, bool] = {number: True}
         self._first = 0
         self._count = 0
@@ -162,7 +167,7 @@ class CudaBackend(Backend):
         # copies requested from peers wait for a marker
         if result or self._fetches or self._lost or self._gpu.lost:
             return False
-        return not (self._modules.has_unused or self._sparse.is_going)  # and so does memory that is let go
+        return not any(self._let_go_behind_markers)  # and so does memory that is let go
 
     # memory -------------------------------------------------------------------------------------
 
@@ -243,13 +248,42 @@ class CudaBackend(Backend):
         return done and self._lost is None
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
-        lent = self._landing.lend()
-        self._begin()
-        result = self.driver.copy(lent.address, address_of(source) + start, nbytes, self.stream)
-        if result:
-            self._gpu.check(result, "read")
-        self.counters.to_host += nbytes
+        pinned = self._land(source, start, nbytes)
+        lent = self._landing.lend(pinned)
         return lambda target, at: lent.copy_to(target, at, nbytes)
+
+    def read_soon(self, source: Allocation, start: int, target: Bytes) -> Callable[[Bytes, int], None] | None:
+        nbytes = target.size
+        pinned = self._land(source, start, nbytes)
+        query, stream = self.driver.stream_query, self.stream
+        result = ERROR_NOT_READY
+        for _ in _LOOKS:
+            result = query(stream)
+            if result != ERROR_NOT_READY:
+                break
+        if result or self._lost is not None or any(self._let_go_behind_markers):
+            lent = self._landing.lend(pinned)
+            return lambda target, at: lent.copy_to(target, at, nbytes)
+        target[:] = pinned.array[:nbytes]
+        self._landing.give(pinned)
+        return None
+
+    def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
+        """Hand over a read of consecutive bytes into pinned memory."""
+        pinned = self._landing.take()
+        try:
+            if self._fetches or not self._first or self._gpu.lost is not None:
+                self._begin()
+            else:
+                self._count += 1
+            result = self.driver.read_pinned(pinned.address, address_of(source) + start, nbytes, self.stream)
+            if result:
+                raise self._gpu.error(result, "read")
+        except BaseException:
+            self._landing.give(pinned)
+            raise
+        self.counters.to_host += nbytes
+        return pinned
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:
