@@ -8,6 +8,7 @@ import gc
 import random
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from vdev.backends.base import Allocation, Bytes
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion, direct_reads
 from vdev.executor.mark import MARK_EVERY
-from vdev.executor.stretch import Entry, Line, Part
+from vdev.executor.stretch import Line, Part
 from vdev.executor.worker import Worker
 from vdev.session.commands import Fill, Map, Marker, Read, Unmap
 from vdev.session.ordering import QueueOrder
@@ -629,8 +630,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     hand_over = Line.hand_over
 
-    def noted(self: Line, entry: Entry, standing: object) -> Part | None:
-        part = hand_over(self, entry, standing)
+    def noted(self: Line, *command: Any) -> Part | None:
+        part = hand_over(self, *command)
         found.append(part is not None)
         return part
 
