@@ -460,7 +460,7 @@ def _landing_later(
     driver, made = _DriverLater(), []
     monkeypatch.setattr(backend, "driver", driver)
     monkeypatch.setattr(backend, "_first", 7)  # an event that is there since the marker
-    monkeypatch.setattr(backend, "_visit", lambda: None, raising=False)
+    monkeypatch.setattr(backend, "visitor", lambda: lambda: None)
     runtime = SimpleNamespace(hostAllocPortable=1)
 
     def pinned(nbytes: int, flags: int) -> _PinnedMemory:

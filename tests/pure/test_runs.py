@@ -574,6 +574,7 @@ def test_launches_in_a_row_go_on_behind_marks_and_waits() -> None:
 def test_launches_are_not_in_a_row_with_anything_between(between: str) -> None:
     with Program(1) as program:
         other, queue = program.buffer(4), program.session.create_queue(in_order=True)
+        program.launch(other, other)  # it is on the worker: what follows on it is handed over at once
         buffer, launch, count = in_a_row(program)
         row, last = launch.row, launch.last
         assert row is not None

@@ -185,29 +185,26 @@ class RepeatedRead:
                 or self._holdings.replicas[worker.number] is not self._replica
             ):
                 return False
-            return self._read(host)
+            backend = worker.backend
+            outside = None if self._visit is None else self._visit()
+            try:
+                deliver = backend.read_soon(self._allocation, self._at, host)
+            finally:
+                if outside is not None:
+                    backend.leave(outside)
+            if deliver is None:
+                if worker.completed < worker.issued:
+                    worker.all_is_done()
+                return True
+            last = backend.pending()
+            return Arriving(worker, self._holdings, host, (deliver, 0), (last - 1, last))
+        except BackendError:
+            return False  # submitted, it gets its error
         finally:
             worker.holder = 0
             worker.turn.release()
             if worker.queue:
                 worker.wake()
-
-    def _read(self, host: Bytes) -> Arriving | bool:
-        worker, backend = self._worker, self._worker.backend
-        outside = None if self._visit is None else self._visit()
-        try:
-            deliver = backend.read_soon(self._allocation, self._at, host)
-        except BackendError:
-            return False  # submitted, it gets its error
-        finally:
-            if outside is not None:
-                backend.leave(outside)
-        if deliver is None:
-            if worker.completed < worker.issued:
-                worker.all_is_done()
-            return True
-        last = backend.pending()
-        return Arriving(worker, self._holdings, host, (deliver, 0), (last - 1, last))
 
 
 def _status(mark: Mark, operations: range, holdings: Holdings) -> int:

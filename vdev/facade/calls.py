@@ -27,14 +27,13 @@ from vdev.facade.memory import (
 )
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
-from vdev.facade.svm_memory import starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.facade.hostbuf import Bytes
-    from vdev.session.session import Completion, VirtualBuffer
+    from vdev.session.session import Completion
     from vdev.translators.ranges.rectangles import Layout
 
 WaitList = Iterable[Event] | None
@@ -125,23 +124,6 @@ class Call:
         if is_blocking:
             self.wait(state_of(event), after)
         return event
-
-    @waits
-    def read_again(
-        self, queue: CommandQueue, buffer: VirtualBuffer, start: int, host: Bytes, hostbuf: Any
-    ) -> Event | None:
-        """A blocking read of bytes from `start` on into all of `host` that is like the buffer's last read; None if it has to go the
-        usual way.
-        """
-        line = queue._vdev_state
-        if line.is_finalized or starts:  # there is shared virtual memory
-            return None
-        code = line.session.moves.read_again(buffer, start, host, line.order)
-        if code is None:
-            return None
-        if code < 0:
-            self.fail(code)
-        return NannyEvent._vdev_of_read(queue, line.context, self.kind, hostbuf)
 
     @waits
     def move_host(

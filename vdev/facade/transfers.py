@@ -26,10 +26,11 @@ from vdev.facade.calls import (
     WaitList,
 )
 from vdev.facade.errors import as_int, cast_int, fail, fail_cast, fail_type, status
-from vdev.facade.event import Event
+from vdev.facade.event import Event, NannyEvent
 from vdev.facade.hostbuf import as_bytes, value_bytes
 from vdev.facade.memory import Buffer, Memory, MemoryObject, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm_memory import starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
 from vdev.translators.ranges.rectangles import Layout, box_region
@@ -48,10 +49,6 @@ def _move_span(
     )
     if memory is not None:
         host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
-        if is_blocking and not wait_for and memory.buffer.reading is not None and call is READ_BUFFER:
-            event = call.read_again(queue, memory.buffer, memory.offset + offset, host, hostbuf)
-            if event is not None:
-                return event
         after = call.after(queue, wait_for) if wait_for else ()
         span = Layout.contiguous(memory.offset + offset, host.size)
         return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
@@ -103,7 +100,28 @@ def _enqueue_read_buffer(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
+    if is_blocking is True and not wait_for:
+        memory = _usual(READ_BUFFER, queue, mem, hostbuf, src_offset)
+        if memory is not None and memory.buffer.reading is not None:
+            event = _read_again(queue, memory, hostbuf, src_offset)
+            if event is not None:
+                return event
     return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
+
+
+@waits
+def _read_again(queue: CommandQueue, memory: Memory, hostbuf: Any, offset: int) -> Event | None:
+    """A read that is checked and like the buffer's last one, when it is done; None if it has to go the usual way."""
+    line = queue._vdev_state
+    if line.is_finalized or starts:  # there is shared virtual memory
+        return None
+    host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+    code = line.session.moves.read_again(memory.buffer, memory.offset + offset, host, line.order)
+    if code is None:
+        return None
+    if code < 0:
+        READ_BUFFER.fail(code)
+    return NannyEvent._vdev_of_read(queue, line.context, READ_BUFFER.kind, hostbuf)
 
 
 @waits

@@ -46,6 +46,7 @@ class Moves:
         self._session = session
         self.plans = TransferPlans()
         self._workers = session.executor.all_workers[:-1]
+        self._home = session.executor.all_workers[HOST]
         #: the only worker; None if there are several
         self._only = self._workers[0] if len(self._workers) == 1 else None
 
@@ -188,6 +189,14 @@ class Moves:
             tally.count += 1
             tally.moved.worker_to_host += reading.nbytes
             order = queue.last if queue.in_order else None
+            worker, home = self._only, self._home
+            if (
+                arrived is True
+                and worker is not None
+                and worker.completed >= worker.submitted
+                and home.completed >= home.submitted
+            ):
+                return 0  # all that was ever submitted is complete
         status = 0 if arrived is True else arrived.wait()
         if order is not None and not self._is_idle() and not order.settled and not is_complete(order):
             order.wait()

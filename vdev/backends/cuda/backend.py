@@ -158,7 +158,7 @@ class CudaBackend(Backend):
             self.driver.set_context(outside)
 
     def wait_for_all(self) -> bool:
-        outside = self._visit()
+        outside = self.visitor()()  # one of its own: others may be at work with the GPU
         try:
             result = self.driver.stream_synchronize(self.stream)  # a marker tells what has failed
         finally:
@@ -265,7 +265,7 @@ class CudaBackend(Backend):
             lent = self._landing.lend(pinned)
             return lambda target, at: lent.copy_to(target, at, nbytes)
         target[:] = pinned.array[:nbytes]
-        self._landing.give(pinned)
+        self._landing.free.append(pinned)
         return None
 
     def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
@@ -280,7 +280,7 @@ class CudaBackend(Backend):
             if result:
                 raise self._gpu.error(result, "read")
         except BaseException:
-            self._landing.give(pinned)
+            self._landing.free.append(pinned)
             raise
         self.counters.to_host += nbytes
         return pinned
@@ -481,13 +481,10 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
         start = kernel.assembled(known.grids[0], self.stream, self.driver)
-        counters, own = self.counters, self.context
-        context, set_context = self.driver.asked_context(), self.driver.set_context
+        counters, visit = self.counters, self.visitor()
 
         def launch() -> None:
-            outside = context()
-            if outside != own:
-                set_context(own)
+            outside = visit()
             try:
                 if self._fetches or not self._first or self._gpu.lost is not None:
                     self._begin()
@@ -495,7 +492,7 @@ class CudaBackend(Backend):
                     self._count += 1
                 result = start()
             finally:
-                if outside != own:
+                if outside is not None:
                     self.leave(outside)
             if result:
                 self._count -= 1  # it was refused

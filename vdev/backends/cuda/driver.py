@@ -107,16 +107,6 @@ class Driver:
         self.check(self._get_context(ctypes.byref(found)), "context")
         return found.value or 0
 
-    def asked_context(self) -> Callable[[], int]:
-        """A faster `context`, for one thread at a time; 0 also if it fails."""
-        found = ctypes.c_void_p()
-        ask = partial(self._get_context, ctypes.addressof(found))
-
-        def context() -> int:
-            return 0 if ask() else found.value or 0
-
-        return context
-
     def visitor(self, own: int) -> Callable[[], object]:
         """A function that makes `own` the calling thread's context, and returns the one before, None if that was
         `own`; for one thread at a time.

@@ -24,22 +24,19 @@ class Landing:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        self._free: list[Pinned] = []
+        #: memory that nothing under way uses, unless what follows comes behind it
+        self.free: list[Pinned] = []
 
     def take(self) -> Pinned:
-        """Memory for one read, until it is given back."""
+        """Memory for one read, until it is put back."""
         try:
-            return self._free.pop()
+            return self.free.pop()
         except IndexError:
             return Pinned(self._cupy)
 
-    def give(self, pinned: Pinned) -> None:
-        """End what `take` began: nothing under way uses the memory, unless what follows comes behind it."""
-        self._free.append(pinned)
-
     def lend(self, pinned: Pinned) -> Lent:
-        """The same memory, given back when what is returned is gone."""
-        return Lent(self._free, pinned)
+        """The same memory, put back when what is returned is gone."""
+        return Lent(self.free, pinned)
 
 
 class Pinned:
