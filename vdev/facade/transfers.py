@@ -48,10 +48,7 @@ def _move_span(
         _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
     )
     if memory is not None:
-        host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
-        after = call.after(queue, wait_for) if wait_for else ()
-        span = Layout.contiguous(memory.offset + offset, host.size)
-        return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
+        return _move_usual(call, queue, memory, hostbuf, offset, wait_for, is_blocking)
     start = as_int(call.function, offset)
     call.check_blocking(is_blocking)
     if hostbuf is None:
@@ -64,6 +61,23 @@ def _move_span(
     call.check_host_use(memory)
     layout = Layout.contiguous(memory.offset + start, host.size) if host.size else None
     return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
+
+
+@waits
+def _move_usual(
+    call: Call,
+    queue: CommandQueue,
+    memory: Memory,
+    hostbuf: Any,
+    offset: int,
+    wait_for: WaitList,
+    is_blocking: bool,
+) -> Event:
+    """The same for what `_usual` has found to need no further checks."""
+    after = call.after(queue, wait_for) if wait_for else ()
+    host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+    span = Layout.contiguous(memory.offset + offset, host.size)
+    return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
 
 
 def _usual(call: Call, queue: Any, mem: Any, hostbuf: Any, offset: Any) -> Memory | None:
@@ -102,10 +116,13 @@ def _enqueue_read_buffer(
 ) -> Event:
     if is_blocking is True and not wait_for:
         memory = _usual(READ_BUFFER, queue, mem, hostbuf, src_offset)
-        if memory is not None and memory.buffer.reading is not None:
-            event = _read_again(queue, memory, hostbuf, src_offset)
-            if event is not None:
-                return event
+        if memory is not None:
+            event = None
+            if memory.buffer.reading is not None:
+                event = _read_again(queue, memory, hostbuf, src_offset)
+            if event is None:
+                event = _move_usual(READ_BUFFER, queue, memory, hostbuf, src_offset, None, True)
+            return event
     return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
 
 

@@ -270,7 +270,8 @@ class CudaBackend(Backend):
 
     def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
         """Hand over a read of consecutive bytes into pinned memory."""
-        pinned = self._landing.take()
+        landing = self._landing
+        pinned = landing.free.pop() if landing.free else landing.make()
         try:
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._begin()
@@ -280,7 +281,7 @@ class CudaBackend(Backend):
             if result:
                 raise self._gpu.error(result, "read")
         except BaseException:
-            self._landing.free.append(pinned)
+            landing.free.append(pinned)
             raise
         self.counters.to_host += nbytes
         return pinned

@@ -27,15 +27,12 @@ class Landing:
         #: memory that nothing under way uses, unless what follows comes behind it
         self.free: list[Pinned] = []
 
-    def take(self) -> Pinned:
-        """Memory for one read, until it is put back."""
-        try:
-            return self.free.pop()
-        except IndexError:
-            return Pinned(self._cupy)
+    def make(self) -> Pinned:
+        """More memory, for a read that finds none free."""
+        return Pinned(self._cupy)
 
     def lend(self, pinned: Pinned) -> Lent:
-        """The same memory, put back when what is returned is gone."""
+        """Memory for one read, put back when what is returned is gone."""
         return Lent(self.free, pinned)
 
 
