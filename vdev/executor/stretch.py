@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from vdev.errors import BackendError
 from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Completion
 from vdev.executor.job import Job, JobExecutor
+from vdev.executor.launch_step import LaunchStep
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
-from vdev.executor.steps import LaunchStep
 from vdev.process.ending import is_over
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
