@@ -184,7 +184,8 @@ class NannyEvent(Event):
         event._context = context
         event._command_type = command_type
         event._vdev_state = DONE
-        event._ward = Ward(hostbuf, in_use=False)
+        ward = event._ward = _new_ward(Ward)
+        ward.kept, ward.in_use = hostbuf, False
         return event
 
     def get_ward(self) -> Any:
@@ -239,7 +240,7 @@ def warn_cleanup(routine: str, code: int) -> None:
     )
 
 
-_new_event = object.__new__
+_new_event = _new_ward = object.__new__
 
 
 def _let_go(ward: object, ended: int) -> None:

@@ -126,6 +126,8 @@ class AtOnce:
         session, cache = self._session, kernel.plans
         with session.lock:
             line, cached = self._executor.lines[self._at], self._cached
+            if session.recorder is not None or session.observers:
+                return None
             if line is None or cached is None or cache is None or line.worker.number != part.stretch.worker:
                 return None
             standing, streak = self._executor.standing, line.streak(part)

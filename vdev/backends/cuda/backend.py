@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 
+import numpy as np
+
 from vdev.backends.base import (
     Allocation,
     Backend,
@@ -42,7 +44,7 @@ from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
-from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
+from vdev.backends.cuda.landing import LANDING_NBYTES, Landing
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
@@ -248,43 +250,39 @@ class CudaBackend(Backend):
         return done and self._lost is None
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
-        pinned = self._land(source, start, nbytes)
-        lent = self._landing.lend(pinned)
-        return lambda target, at: lent.copy_to(target, at, nbytes)
+        deliver = self.read_soon(source, start, np.empty(nbytes, np.uint8), range(0))
+        assert deliver is not None, "nobody has looked"
+        return deliver
 
-    def read_soon(self, source: Allocation, start: int, target: Bytes) -> Callable[[Bytes, int], None] | None:
-        nbytes = target.size
-        pinned = self._land(source, start, nbytes)
-        query, stream = self.driver.stream_query, self.stream
-        result = ERROR_NOT_READY
-        for _ in _LOOKS:
-            result = query(stream)
-            if result != ERROR_NOT_READY:
-                break
-        if result or self._lost is not None or any(self._let_go_behind_markers):
-            lent = self._landing.lend(pinned)
-            return lambda target, at: lent.copy_to(target, at, nbytes)
-        target[:] = pinned.array[:nbytes]
-        self._landing.free.append(pinned)
-        return None
-
-    def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
-        """Hand over a read of consecutive bytes into pinned memory."""
-        landing = self._landing
+    def read_soon(
+        self, source: Allocation, start: int, target: Bytes, looks: range = _LOOKS
+    ) -> Callable[[Bytes, int], None] | None:
+        assert type(source) is CudaAllocation
+        nbytes, stream, landing = target.size, self.stream, self._landing
         pinned = landing.free.pop() if landing.free else landing.make()
         try:
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._begin()
             else:
                 self._count += 1
-            result = self.driver.read_pinned(pinned.address, address_of(source) + start, nbytes, self.stream)
+            result = self.driver.read_pinned(pinned.address, source.address + start, nbytes, stream)
             if result:
                 raise self._gpu.error(result, "read")
         except BaseException:
             landing.free.append(pinned)
             raise
         self.counters.to_host += nbytes
-        return pinned
+        result, query = ERROR_NOT_READY, self.driver.stream_query
+        for _ in looks:
+            result = query(stream)
+            if result != ERROR_NOT_READY:
+                break
+        if result or self._lost is not None or any(self._let_go_behind_markers):
+            lent = landing.lend(pinned)
+            return lambda target, at: lent.copy_to(target, at, nbytes)
+        target[:] = pinned.array[:nbytes]
+        landing.free.append(pinned)
+        return None
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:
