@@ -21,7 +21,7 @@ import pytest
 from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.executor import Completion
 from vdev.executor.repeated_launch import Run
-from vdev.executor.stretch import Entry, Line, Part
+from vdev.executor.stretch import Line, Part
 from vdev.facade.handles import state_of
 
 mf = cl.mem_flags
@@ -65,8 +65,8 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         found.append(completion is not None)
         return completion
 
-    def handed_over(self: Line, entry: Entry, standing: object, host: Any = None) -> Part | None:
-        part = hand_over(self, entry, standing, host)
+    def handed_over(self: Line, *command: Any) -> Part | None:
+        part = hand_over(self, *command)
         found.append(part is not None)
         return part
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import ReferenceBackend
@@ -13,4 +12,4 @@ def again(
     backend: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
 ) -> Callable[[], None]:
     """Takes the place of `ReferenceBackend.again`, which repeats nothing."""
-    return partial(backend.launch, kernel, args, shape)
+    return lambda: backend.launch(kernel, args, shape)  # a test may have replaced it by then

@@ -5,7 +5,6 @@ what is said where there is no GPU.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import math
 import os
@@ -525,9 +524,6 @@ class _Driver:
     def context(self) -> int:
         return self.current
 
-    def asked_context(self) -> Any:
-        return self.context
-
     visitor = cuda_driver.Driver.visitor
 
     def _ask_context(self, place: Any) -> int:
@@ -565,6 +561,7 @@ def _cuda(number: int = 0) -> tuple[Any, _Driver]:
     backend._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
     backend._modules.with_full_groups = lambda kernel: kernel.small  # type: ignore[method-assign]
     backend._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
+    backend._let_go_behind_markers = ()  # type: ignore[assignment]
     return backend, driver
 
 
@@ -683,18 +680,23 @@ def test_several_grids_are_not_made_again_as_one() -> None:
     assert backend.again(kernel, list(kernel.last), shape) is None
 
 
-def test_a_context_is_asked_for_without_ado() -> None:
-    """The driver writes it where it is told to."""
-    driver = object.__new__(cuda_driver.Driver)
+def test_a_visit_changes_only_another_context() -> None:
+    """The driver writes the current one where it is told to."""
+    driver, current, contexts = object.__new__(cuda_driver.Driver), [7], []
 
-    def get(address: int) -> int:
-        ctypes.c_void_p.from_address(address).value = 0x7F00_1234_5678
-        return 0
+    def ask(place: Any) -> int:
+        place._obj.value = current[0]
+        return 201 if current[0] is None else 0
 
-    driver._get_context = get
-    assert driver.asked_context()() == 0x7F00_1234_5678
-    driver._get_context = lambda address: 201
-    assert driver.asked_context()() == 0
+    driver._ask_context, driver.set_context = ask, contexts.append
+    visit = driver.visitor(7)
+    assert visit() is None
+    assert not contexts
+    current[0] = 9
+    assert visit() == 9
+    current[0] = None  # it fails
+    assert visit() == 0
+    assert contexts == [7, 7]
 
 
 @pytest.mark.parametrize("full_groups", [False, True])

@@ -39,6 +39,7 @@ from vdev.backends.cuda import (
 from vdev.backends.cuda import (
     staging as cuda_staging,
 )
+from vdev.backends.cuda.errors import ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.merging import copy_changes
@@ -212,6 +213,7 @@ def backend() -> cuda.CudaBackend:
     made._fetches, made._lost = [], None
     made._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
     made._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
+    made._let_go_behind_markers = ()  # type: ignore[assignment]
     functions = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
     made._own = OwnKernels(0, _Info.compute_units, lambda: functions, made.driver.launch, made._gpu.check)
     return made
@@ -423,28 +425,42 @@ class _DriverLater(_Driver):
         super().__init__()
         self.calls: list[str] = []
         self.waiting: list[tuple[int, int, int]] = []
+        self.looks = 0  #: before everything is there
+        self.failure = 0
 
-    def copy(self, target: int, source: int, nbytes: int, stream: int) -> int:
+    def read_pinned(self, target: int, source: int, nbytes: int, stream: int) -> int:
         self.calls.append("copy")
         self.waiting.append((target, source, nbytes))
         return 0
 
     def stream_synchronize(self, stream: int) -> int:
         self.calls.append("synchronize")
+        return self._arrive()
+
+    def stream_query(self, stream: int) -> int:
+        self.calls.append("look")
+        if self.looks:
+            self.looks -= 1
+            return ERROR_NOT_READY
+        return self._arrive()
+
+    def _arrive(self) -> int:
+        if self.failure:
+            return self.failure
         for target, source, nbytes in self.waiting:
             ctypes.memmove(target, source, nbytes)
         self.waiting.clear()
         return 0
 
 
-def test_small_reads_arrive_in_the_order_of_the_stream(
+def _landing_later(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two calls of the driver, one of which waits; and no memory is given to a second read while the first is under way."""
+) -> tuple[_DriverLater, list[_PinnedMemory]]:
+    """The back end on such a driver, and the pinned memory that it takes."""
     driver, made = _DriverLater(), []
     monkeypatch.setattr(backend, "driver", driver)
     monkeypatch.setattr(backend, "_first", 7)  # an event that is there since the marker
-    monkeypatch.setattr(backend, "_visit", lambda: None, raising=False)
+    monkeypatch.setattr(backend, "visitor", lambda: lambda: None)
     runtime = SimpleNamespace(hostAllocPortable=1)
 
     def pinned(nbytes: int, flags: int) -> _PinnedMemory:
@@ -453,6 +469,67 @@ def test_small_reads_arrive_in_the_order_of_the_stream(
 
     cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=pinned, runtime=runtime))
     monkeypatch.setattr(backend, "_landing", cuda_landing.Landing(cupy), raising=False)
+    return driver, made
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"), [(0, ["copy", "look"]), (3, ["copy", *["look"] * 4]), (1000, None)]
+)
+def test_small_reads_are_there_after_some_looks(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch, looks: int, expected: list[str] | None
+) -> None:
+    """Nobody waits for a stream that is done within microseconds; another one is waited for without the turn."""
+    driver, made = _landing_later(backend, monkeypatch)
+    source, memory = _allocation(3)
+    for round_ in range(3):
+        target = np.zeros(40, np.uint8)
+        driver.looks = looks
+        before = backend.pending()
+        deliver = backend.read_soon(source, 11, target)
+        assert backend.pending() == before + 1
+        assert (deliver is None) is (expected is not None)
+        if deliver is None:
+            assert driver.calls == expected
+        else:
+            assert driver.calls == ["copy", *["look"] * len(cuda._LOOKS)]
+            assert not target.any()
+            assert backend.wait_for_all()
+            deliver(target, 0)
+            deliver = None
+        assert (target == memory[11:51]).all()
+        assert len(made) == 1, "memory is given back"
+        driver.calls.clear()
+        memory += 1 + round_
+
+
+@pytest.mark.parametrize("what", ["failure", "lost fetch", "let go"])
+def test_small_reads_that_a_marker_has_to_tell_of(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    driver, _ = _landing_later(backend, monkeypatch)
+    source, memory = _allocation(3)
+    target = np.zeros(40, np.uint8)
+    if what == "failure":
+        driver.failure = 700
+    elif what == "lost fetch":
+        monkeypatch.setattr(backend, "_lost", BackendError(-5, "a copy from a peer"))
+    else:
+        monkeypatch.setattr(backend, "_let_go_behind_markers", ([], [1]))
+    deliver = backend.read_soon(source, 11, target)
+    assert deliver is not None
+    assert not target.any()
+    assert not backend.wait_for_all()
+    driver.failure = 0
+    driver.stream_synchronize(0)
+    deliver(target, 0)
+    assert (target == memory[11:51]).all()
+
+
+def test_small_reads_arrive_in_the_order_of_the_stream(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls of the driver, one of which waits; and no memory is given to a second read while the first is under way."""
+    driver, made = _landing_later(backend, monkeypatch)
     source, memory = _allocation(3)
     target = np.zeros(100, np.uint8)
     for _ in range(3):

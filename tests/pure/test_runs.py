@@ -18,8 +18,9 @@ from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.repeated_launch import Run
-from vdev.executor.stretch import Line
+from vdev.executor.stretch import Line, Part
 from vdev.session.commands import BufferArg, Fill, Launch, Marker
+from vdev.session.immediate import InARow
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
@@ -62,21 +63,39 @@ class Caller:
         self.program = program
         self.space = NDRange((nitems,), (LOCAL,), (0,))
         self.last: Launch | None = None
+        #: the number of the last launch that was handed over, and what makes it again
+        self.number = -1
+        self.row: InARow | None = None
+        self.in_a_row = 0  #: launches that were made so
 
     def __call__(
         self, out: VirtualBuffer, source: VirtualBuffer, queue: QueueOrder | None = None
     ) -> Completion:
         queue = queue or self.program.queue
         last = self.last
-        if last is not None and last.repetition is not None:
-            same = [arg.buffer for arg in last.args if isinstance(arg, BufferArg)] == [out, source]
-            if same:
-                completion = last.repetition.again(queue, self.space, last.args)
+        same = last is not None and [arg.buffer for arg in last.args if isinstance(arg, BufferArg)] == [
+            out,
+            source,
+        ]
+        if last is not None and same:
+            for repetition in (last.repetition, self.row):
+                completion = repetition and repetition.again(queue, self.space, last.args)
                 if completion is not None:
+                    self.in_a_row += repetition is self.row
                     return completion
         args = (BufferArg(out, 0, NBYTES), BufferArg(source, 0, NBYTES))
-        self.last = Launch(self.program.kernel, args, self.space)
-        return self.program.submit(self.last, (), queue)
+        self.last, self.row = Launch(self.program.kernel, args, self.space), None
+        completion = self.program.submit(self.last, (), queue)
+        if isinstance(completion, Part):
+            self._expect_another(completion, queue, same)
+        return completion
+
+    def _expect_another(self, part: Part, queue: QueueOrder, same: bool) -> None:
+        before, self.number = self.number, part.stretch.last
+        at_once = self.program.session.at_once
+        assert at_once is not None
+        if same and before == self.number - 1:
+            self.row = at_once.in_a_row(self.program.kernel, self.space, queue, part)
 
     @property
     def counted(self) -> int:
@@ -518,3 +537,98 @@ def test_repeated_launches_are_what_wrote_the_buffer(joined: list[bool]) -> None
         with executor.lock:
             steps = [executor.worker(number).submitted for number in range(2)]
         assert buffer.holdings.written[:2] == steps
+
+
+def in_a_row(program: Program) -> tuple[VirtualBuffer, Caller, int]:
+    """A buffer on the only worker, launches on it of which the last was made in a row with those before, and how many there were."""
+    buffer, launch = program.buffer(3), Caller(program)
+    for count in range(1, 2000):
+        if count % 8 == 1:  # its thread is through with what it was given before
+            program.session.executor.quiesce()
+        before = launch.in_a_row
+        launch(buffer, buffer)
+        if launch.in_a_row > before:
+            return buffer, launch, count
+    raise AssertionError("no launch was made in a row")
+
+
+def test_launches_in_a_row_go_on_behind_marks_and_waits() -> None:
+    expected = numbers(3)
+    with Program(1) as program:
+        buffer, launch, count = in_a_row(program)
+        events = []
+        for number in range(3 * MARK_EVERY):
+            events.append(launch(buffer, buffer))
+            if number % 50 == 10:
+                program.session.finish(program.queue)
+                assert all(event.settled for event in events)
+        for _ in range(count + len(events)):
+            expected = triple(expected)
+        assert program.content(buffer).tolist() == expected.tolist()
+        assert {ended(event) for event in events} == {0}
+        assert launch.counted == count + len(events)
+        assert program.backends[0].counters.launches == count + len(events)
+
+
+@pytest.mark.parametrize("between", ["fill", "launch", "write", "marker", "launch elsewhere", "look"])
+def test_launches_are_not_in_a_row_with_anything_between(between: str) -> None:
+    with Program(1) as program:
+        other, queue = program.buffer(4), program.session.create_queue(in_order=True)
+        program.launch(other, other)  # it is on the worker: what follows on it is handed over at once
+        buffer, launch, count = in_a_row(program)
+        row, last = launch.row, launch.last
+        assert row is not None
+        assert last is not None
+        if between == "fill":
+            program.submit(Fill(other, 0, NBYTES, b"\1\0\0\0"))
+        elif between == "write":
+            program.write(other, 9)
+        elif between == "marker":
+            program.submit(Marker())
+        elif between == "look":  # after which ways are chosen anew
+            program.session.executor.standing = object()
+        else:
+            program.launch(other, other, queue=queue if between == "launch elsewhere" else None)
+        assert row.again(program.queue, launch.space, last.args) is None
+        expected = numbers(3)
+        for _ in range(count):
+            expected = triple(expected)
+        assert program.content(buffer).tolist() == expected.tolist()
+
+
+def test_launches_in_a_row_are_of_one_queue_and_index_space() -> None:
+    with Program(1) as program:
+        _, launch, _ = in_a_row(program)
+        row, last = launch.row, launch.last
+        assert row is not None
+        assert last is not None
+        queue = program.session.create_queue(in_order=True)
+        space = NDRange(launch.space.global_size, launch.space.local_size, launch.space.offset)
+        assert row.again(queue, launch.space, last.args) is None
+        assert row.again(program.queue, space, last.args) is None
+        program.session.observers.append(lambda command, plan: None)
+        assert row.again(program.queue, launch.space, last.args) is None
+
+
+@pytest.mark.parametrize("way", ["fails on the device", "is refused"])
+def test_a_launch_in_a_row_has_its_own_failure(way: str) -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(**{"fail" if way.startswith("fails") else "refuse": faults})}) as program:
+        for _ in range(20):
+            buffer, launch, _ = in_a_row(program)
+            first = program.backends[0]._handed_over
+            if way == "is refused":
+                faults |= dict.fromkeys(range(first, first + 3), -5)  # in the row, at once, and submitted
+            else:
+                faults[first + 1] = -5
+            before = launch.in_a_row
+            events = [launch(buffer, buffer) for _ in range(3)]
+            program.session.executor.quiesce()
+            statuses = [ended(event) for event in events]
+            if way == "is refused":
+                assert statuses[0] == -5
+                return
+            assert statuses[0] == 0
+            assert statuses[1] == -5
+            if launch.in_a_row >= before + 2:  # else the worker's thread was in the way
+                return

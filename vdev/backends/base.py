@@ -448,6 +448,14 @@ class Backend(ABC):
         """
         raise TypeError("this back end has no memory of its own to read into")
 
+    def read_soon(self, source: Allocation, start: int, target: Bytes) -> Callable[[Bytes, int], None] | None:
+        """`begin_read` of as many bytes as `target` has, and a wait of some microseconds for the device.
+
+        None: `target` has the bytes, and `wait_for_all` would return True at once. Otherwise as `begin_read`. It is one
+        operation.
+        """
+        return self.begin_read(source, start, target.size)
+
     @abstractmethod
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         """Within the worker; the boxes do not overlap."""

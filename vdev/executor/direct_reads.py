@@ -131,6 +131,82 @@ class Arriving:
                 worker.wake()
 
 
+class RepeatedRead:
+    """A read of consecutive bytes that arrives in memory of the back end's own, made again.
+
+    It was possible with the same buffer in the same state, which the caller has to know. The thread that makes it waits some
+    microseconds for the device, with the worker's turn and the interpreter lock: it needs nobody else for that, and most kernels
+    before a small read are short.
+    """
+
+    __slots__ = (
+        "_allocation",
+        "_at",
+        "_executor",
+        "_holdings",
+        "_replica",
+        "_visit",
+        "_worker",
+        "nbytes",
+        "start",
+    )
+
+    def __init__(
+        self, executor: Executor, worker: Worker, holdings: Holdings, start: int, nbytes: int
+    ) -> None:
+        """`start`: the first byte, counted from the beginning of the buffer."""
+        self.start, self.nbytes = start, nbytes
+        self._executor = executor
+        self._worker = worker
+        self._holdings = holdings
+        replica = holdings.replicas[worker.number]
+        assert replica is not None, "it has just been read"
+        self._replica = replica
+        self._allocation, self._at = replica.allocation, start - replica.start
+        line = executor.lines[worker.number]
+        assert line is not None, "any thread may work with it"
+        self._visit = line.visit
+
+    def again(self, host: Bytes) -> Arriving | bool:
+        """Read into all of `host`: True when the bytes are there, and all that came before has ended well. False where it takes
+        another way: then nothing has happened. Under the session's lock, but for the wait for what is arriving.
+        """
+        worker, executor = self._worker, self._executor
+        if worker.records is not None or not may_wait() or not worker.turn.acquire(False):
+            return False
+        try:
+            worker.holder = get_ident()
+            if (
+                worker.queue
+                or worker.marks  # which have to be looked at
+                or executor.closed
+                or executor.failures.any
+                or executor.hazards.host_uses
+                or self._holdings.replicas[worker.number] is not self._replica
+            ):
+                return False
+            backend = worker.backend
+            outside = None if self._visit is None else self._visit()
+            try:
+                deliver = backend.read_soon(self._allocation, self._at, host)
+            finally:
+                if outside is not None:
+                    backend.leave(outside)
+            if deliver is None:
+                if worker.completed < worker.issued:
+                    worker.all_is_done()
+                return True
+            last = backend.pending()
+            return Arriving(worker, self._holdings, host, (deliver, 0), (last - 1, last))
+        except BackendError:
+            return False  # submitted, it gets its error
+        finally:
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue:
+                worker.wake()
+
+
 def _status(mark: Mark, operations: range, holdings: Holdings) -> int:
     """What a read has met that is these operations before `mark`: 0, or the status of what has failed."""
     error = mark.error

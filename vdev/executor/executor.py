@@ -67,7 +67,7 @@ class Executor:
         self.waits = 0
         self.unsettled: dict[int, Job] = {}  #: by number: commands that have not ended
         #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
-        self._followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
+        self.followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
         self.failures = Failures(self.unsettled)  #: under `lock`
         self.closed = False  #: whether nothing is taken any more
         self.is_holding = False  #: whether a fork is about to come, for which workers step aside
@@ -87,11 +87,11 @@ class Executor:
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
         )
         self._memories = tuple(worker.memory for worker in self.all_workers[:-1])
-        self._hazards = Hazards(self.all_workers)
+        self.hazards = Hazards(self.all_workers)
         #: whether anything under way still uses arrays of the host's; under the lock
-        self.uses_host = self._hazards.uses_host
+        self.uses_host = self.hazards.uses_host
         #: the same of anything on a worker other than the one of that number; under the lock
-        self.uses_host_elsewhere = self._hazards.uses_host_elsewhere
+        self.uses_host_elsewhere = self.hazards.uses_host_elsewhere
         ending.at_end(self._end)
         self._vain = 0  #: how many more commands do not wait for workers to become idle
         self._await_workers()
@@ -218,7 +218,7 @@ class Executor:
             if host is not None:
                 job.host, job.layout = host, layout
             _follow(job, after, order)
-            waits = self._hazards.find(job, homes, host_writes)
+            waits = self.hazards.find(job, homes, host_writes)
             self._admit(job, waits, host_writes)
             if prepared.inline and not waits and self._run_inline(job):
                 return number
@@ -249,7 +249,7 @@ class Executor:
         if not self._lone or waits or job.after or completion.profiled or not prepared.plain:
             self.standing = object()
         if prepared.batches:
-            self._hazards.enter(job, host_writes)
+            self.hazards.enter(job, host_writes)
         self.unsettled[job.number] = job
         self.failures.admit(job)
         completion.bind(job)
@@ -507,7 +507,7 @@ class Executor:
         with self.lock:
             self._settle_locked(jobs, ended)
             if worker is not None:
-                followers = self._followers[worker.number]
+                followers = self.followers[worker.number]
                 while followers and followers[0][0] <= worker.completed:
                     job = heappop(followers)[2]
                     job.follows = False
@@ -530,7 +530,7 @@ class Executor:
                 if workers[number].completed < step:
                     if not job.follows:  # look again when that worker has got so far
                         job.follows = True
-                        heappush(self._followers[number], (step, job.number, job))
+                        heappush(self.followers[number], (step, job.number, job))
                     break
             else:
                 for each in self._with_predecessors(job) if job.completion.profiled else (job,):

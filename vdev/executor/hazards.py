@@ -21,8 +21,8 @@ class Hazards:
 
     def __init__(self, workers: Sequence[JobWorker]) -> None:
         self._workers = workers
-        #: host arrays in use: (start address, stop, whether written, worker, step)
-        self._host_uses: list[tuple[int, int, bool, int, int]] = []
+        #: host arrays in use, and some that no longer are: (start address, stop, whether written, worker, step)
+        self.host_uses: list[tuple[int, int, bool, int, int]] = []
 
     def enter(self, job: Job, host_writes: bool) -> None:
         """Number a command's steps, and enter it into its buffers' records and those of the host's arrays."""
@@ -53,7 +53,7 @@ class Hazards:
         if job.host is not None:
             start, stop = _addresses(job.host)
             for number, _ in job.prepared.batches:
-                self._host_uses.append((start, stop, host_writes, number, clock[number]))
+                self.host_uses.append((start, stop, host_writes, number, clock[number]))
 
     def find(self, job: Job, homes: Sequence[int], host_writes: bool) -> dict[int, Waits] | None:
         """By worker: the steps of other workers that a command's steps have to wait for. Its clock includes them.
@@ -118,8 +118,8 @@ class Hazards:
                 _raise_to(steps, _steps_of(progress.clock))
         start, stop = _addresses(job.host)
         workers = self._workers
-        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
-        for first, last, writes, number, step in self._host_uses:
+        self.host_uses = [use for use in self.host_uses if workers[use[3]].completed < use[4]]
+        for first, last, writes, number, step in self.host_uses:
             if first < stop and start < last and (writes or host_writes):
                 _raise_to(steps, ((number, step),))
         for number, _ in job.prepared.batches:
@@ -128,15 +128,15 @@ class Hazards:
 
     def uses_host(self) -> bool:
         """Whether anything under way still uses arrays of the host's."""
-        if not self._host_uses:
+        if not self.host_uses:
             return False
         workers = self._workers
-        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
-        return bool(self._host_uses)
+        self.host_uses = [use for use in self.host_uses if workers[use[3]].completed < use[4]]
+        return bool(self.host_uses)
 
     def uses_host_elsewhere(self, number: int) -> bool:
         """Whether anything under way on a worker other than that one still uses arrays of the host's."""
-        return bool(self._host_uses) and self.uses_host() and any(use[3] != number for use in self._host_uses)
+        return bool(self.host_uses) and self.uses_host() and any(use[3] != number for use in self.host_uses)
 
 
 def _include_home(clock: list[int], record: Holdings) -> None:

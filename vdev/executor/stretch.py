@@ -12,7 +12,7 @@ any other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -253,6 +253,20 @@ def _take_over(job: Job, part: Part) -> None:
         part.bind(job)
 
 
+class Streak:
+    """Launches in a row that differ in nothing: each after the first is one call of the back end (`Backend.again`).
+
+    It goes on while nothing else is submitted, to whichever worker, and the stretch of the last one is open.
+    """
+
+    __slots__ = ("number", "start", "stretch")
+
+    def __init__(self, stretch: Stretch, start: Callable[[], object]) -> None:
+        self.stretch = stretch  #: of the last launch
+        self.number = stretch.last  #: of the last launch
+        self.start = start
+
+
 class LineExecutor(JobExecutor, Protocol):
     """The executor as a line sees it (`vdev.executor.executor.Executor`)."""
 
@@ -276,7 +290,7 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "looked_at", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "looked_at", "visit", "worker",
     )  # fmt: skip
 
     def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -294,20 +308,25 @@ class Line:
         self._job = Job(executor, 0, NOTHING, (), Completion())
         backend = worker.backend
         self._pending = backend.pending
-        #: None where threads need not be made ready
-        self._visit = backend.visitor() if backend.has_visitors else None
+        #: makes a thread ready that has the worker's turn (`Backend.visitor`); None where that takes nothing
+        self.visit = backend.visitor() if backend.has_visitors else None
         self._leave = backend.leave
 
     def hand_over(
-        self, entry: Entry, standing: object, host: tuple[Bytes, Layout] | None = None
+        self,
+        entry: Entry | None,
+        standing: object,
+        host: tuple[Bytes, Layout] | None = None,
+        streak: Streak | None = None,
     ) -> Part | None:
         """Hand a command over; None if it has to be submitted instead: then nothing has happened.
 
         Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
         that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
-        what it writes to the worker, which nothing else uses; read when this returns. Under the session's lock.
+        what it writes to the worker, which nothing else uses; read when this returns. `streak`: the command is the next launch of
+        that, and no entry is given. Under the session's lock.
         """
-        worker, executor, home, visit = self.worker, self._executor, self._home, self._visit
+        worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
         if worker.queue or not worker.turn.acquire(False):
             return None
         part: Part | None = None
@@ -319,13 +338,20 @@ class Line:
                     and not (worker.queue or executor.closed)
                     and home.completed >= home.submitted
                     and (host is None or not executor.uses_host())
+                    and (streak is None or (executor.last_number == streak.number and streak.stretch.is_open))
                 ):
-                    outside = None if visit is None else visit()
-                    try:
-                        part = self._perform(entry, host)
-                    finally:
-                        if outside is not None:
-                            self._leave(outside)
+                    if streak is not None:  # which makes the thread ready
+                        part = self._perform(streak.stretch.entries[-1], None, streak.start)
+                        if part is not None:
+                            streak.stretch, streak.number = part.stretch, part.stretch.last
+                    else:
+                        assert entry is not None
+                        outside = None if visit is None else visit()
+                        try:
+                            part = self._perform(entry, host)
+                        finally:
+                            if outside is not None:
+                                self._leave(outside)
         finally:
             due = worker.wanted <= worker.issued or (
                 part is not None
@@ -339,6 +365,46 @@ class Line:
                 worker.wake()
         return part
 
+    def streak(self, part: Part) -> Streak | None:
+        """What repeats the launch of `part`; None if another command has been submitted since, or the back end repeats nothing.
+        Under the session's lock.
+        """
+        worker, executor, stretch = self.worker, self._executor, part.stretch
+        if not worker.turn.acquire(False):
+            return None
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                is_last = part.index == stretch.launches - 1 and executor.last_number == stretch.last
+                if worker.queue or not is_last or not stretch.is_open:
+                    return None
+                start = self._repeated(stretch.entries[-1])
+        finally:
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue:
+                worker.wake()
+        return None if start is None else Streak(stretch, start)
+
+    def _repeated(self, entry: Entry) -> Callable[[], object] | None:
+        """The call of the back end that repeats a launch."""
+        prepared, holdings, args, ndrange, places, after = entry
+        step, job = prepared.step, self._job
+        if after or not isinstance(step, LaunchStep):
+            return None
+        job.prepared, job.holdings, job.args, job.ndrange, job.places = (
+            prepared, holdings, args, ndrange, places,
+        )  # fmt: skip
+        outside = None if self.visit is None else self.visit()
+        try:
+            return step.again(self.worker, job)
+        except BackendError:
+            return None
+        finally:
+            job.holdings = job.args = ()
+            if outside is not None:
+                self._leave(outside)
+
     def place(self, holdings: Holdings) -> bool:
         """Give a whole new buffer its memory on the worker, since its work waits for nothing else; False if that
         takes a plan: then nothing has happened. Under the session's lock.
@@ -351,7 +417,7 @@ class Line:
             with executor.lock:
                 if worker.queue or executor.closed or executor.has_failed:
                     return False
-                outside = None if self._visit is None else self._visit()
+                outside = None if self.visit is None else self.visit()
                 try:
                     return worker.memory.place(holdings)
                 finally:
@@ -441,14 +507,20 @@ class Line:
         if outside is not None:
             backend.leave(outside)
 
-    def _perform(self, entry: Entry, host: tuple[Bytes, Layout] | None) -> Part | None:
+    def _perform(
+        self, entry: Entry, host: tuple[Bytes, Layout] | None, start: Callable[[], object] | None = None
+    ) -> Part | None:
+        """`start`: what does it, in the place of its step."""
         executor, worker, job = self._executor, self.worker, self._job
         # A finaliser may submit something while the step runs: that comes after it.
         number = executor.last_number = executor.last_number + 1
         step = worker.submitted = worker.submitted + 1
-        job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
+        if start is None:
+            job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
         try:
-            if host is None:
+            if start is not None:
+                start()
+            elif host is None:
                 entry[0].step.run(worker, job)  # type: ignore[union-attr]
             else:
                 job.host, job.layout = host
@@ -456,6 +528,7 @@ class Line:
         except Exception as error:  # refused: submitted like any other, it gets its error
             if not isinstance(error, (BackendError, MemoryError, RecursionError)):
                 logger.error("an internal error in a stretch", exc_info=error)
+            executor.standing = object()  # a kernel may have some of its arguments: none is repeated
             if executor.last_number == number:
                 executor.last_number = number - 1
             if worker.submitted == step:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -70,6 +71,14 @@ class WorkerExecutor(Protocol):
     red_zones: bool  #: whether replicas get them
     is_holding: bool  #: whether a fork is about to come, for which workers step aside
     waits: int  #: how often a program's thread had to wait for a device
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held while anything is settled."""
+
+    @property
+    def followers(self) -> Sequence[Sequence[object]]:
+        """By worker: what is not complete before its step. Under the lock."""
 
     @property
     def all_workers(self) -> Sequence[Worker]:
@@ -345,9 +354,15 @@ class Worker:
         commands are settled when somebody looks, or behind the next marker.
         """
         with self.lock:
-            self.completed = max(self.completed, self.issued)
-        self.serve()
-        self.executor.settle((), self)
+            if self.completed < self.issued:
+                self.completed = self.issued
+        if self.wanted <= self.issued:
+            self.serve()
+        executor = self.executor
+        with executor.lock:
+            is_followed = executor.followers[self.number]
+        if is_followed:
+            executor.settle((), self)
 
     def retire_oldest(self) -> None:
         """Wait for the oldest mark; settle the commands that it covers, and those behind later marks that are done as

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vdev.executor.completion import DONE
 from vdev.facade.errors import check_type, fail, fail_type, native, status
-from vdev.facade.event import Event, Ward, make_event, make_nanny_event, parse_wait_list
+from vdev.facade.event import Event, NannyEvent, Ward, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.handles import state_of
 from vdev.facade.memory import (
     BUFFER_TYPE,
@@ -150,7 +149,7 @@ class Call:
                     code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
                 if code < 0:
                     self.fail(code)
-                return make_nanny_event(queue, self.kind, DONE, Ward(hostbuf, in_use=False))
+                return NannyEvent._vdev_of_read(queue, queue._vdev_state.context, self.kind, hostbuf)
         if layout is not None:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
         if isinstance(command, Write):

@@ -13,6 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from vdev.executor.completion import DONE
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
@@ -174,6 +175,19 @@ class NannyEvent(Event):
         event._ward = ward
         return event
 
+    @staticmethod
+    def _vdev_of_read(queue: CommandQueue, context: Context, command_type: int, hostbuf: Any) -> NannyEvent:
+        """The event of a read into `hostbuf` that is done."""
+        event: NannyEvent = _new_event(NannyEvent)
+        event._handle = 0
+        event._queue = queue
+        event._context = context
+        event._command_type = command_type
+        event._vdev_state = DONE
+        ward = event._ward = _new_ward(Ward)
+        ward.kept, ward.in_use = hostbuf, False
+        return event
+
     def get_ward(self) -> Any:
         return self._ward.kept
 
@@ -226,7 +240,7 @@ def warn_cleanup(routine: str, code: int) -> None:
     )
 
 
-_new_event = object.__new__
+_new_event = _new_ward = object.__new__
 
 
 def _let_go(ward: object, ended: int) -> None:

@@ -59,7 +59,7 @@ class KernelState:
 
     __slots__ = (
         "allows_partial_groups", "args", "context", "converters", "converting", "has_local", "images", "is_ready", "kernel",
-        "known_to_fit", "locals", "nbytes", "ndranges", "pointers", "program", "repeat", "repetition",
+        "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pointers", "program", "repeat", "repetition",
     )  # fmt: skip
 
     def __init__(self, program: _Program, kernel: SessionKernel) -> None:
@@ -91,6 +91,8 @@ class KernelState:
         self.repeat: Repeat | None = None
         #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
+        #: the number of the last launch that was handed over without a submission
+        self.launched = -1
 
     def _converter(self, info: ArgInfo) -> Converter:
         if info.kind in ("image", "sampler") and self.kernel.subgrid is None:

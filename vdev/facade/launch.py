@@ -19,7 +19,7 @@ from vdev.facade.queue import CommandQueue, QueueState
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import is_in_use
 from vdev.planner.partitioner import choose_local_size
-from vdev.session.commands import Launch, LocalArg, Marker
+from vdev.session.commands import ONCE, Launch, LocalArg, Marker
 from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
@@ -132,18 +132,39 @@ def _launched(
         _check_local_memory(kernel)
     completion: Completion | None = None
     # Of others more than an argument's value may change under its name.
-    if not (line.is_finalized or (is_in_use() and kernel.kernel.addresses is not None)):
-        repetition, at_once = kernel.repetition, line.session.at_once
-        if repetition is not None:
-            if not after:
-                completion = repetition.again(line.order, ndrange, args)
-            if completion is None:
-                kernel.repetition = None
-        if completion is None and at_once is not None:
-            completion = at_once.launch(kernel.kernel, args, ndrange, after, line.order)
+    if not (line.is_finalized or (kernel.kernel.addresses is not None and is_in_use())):
+        repetition = kernel.repetition
+        if repetition is not None and repetition is not ONCE and not after:
+            completion = repetition.again(line.order, ndrange, args)
+        if completion is None:
+            completion = _handed_over(line, kernel, args, ndrange, after)
     if completion is None:
         completion = _submit(line, kernel, Launch(kernel.kernel, args, ndrange, tried=True), after)
     return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
+
+
+def _handed_over(
+    line: QueueState,
+    kernel: KernelState,
+    args: tuple[Argument, ...],
+    ndrange: NDRange,
+    after: Sequence[Completion],
+) -> Completion | None:
+    """Launch without a submission; None where that is not possible. The second launch in a row with the same arguments, with
+    nothing in between, prepares for more of them.
+    """
+    repetition, kernel.repetition = kernel.repetition, None
+    at_once = line.session.at_once
+    part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
+    if at_once is None or part is None:
+        return None
+    last, number = kernel.launched, part.stretch.last
+    kernel.launched = number
+    if repetition is None or last != number - 1:
+        kernel.repetition = ONCE
+    elif all(type(arg) in _REPEATED for arg in kernel.args):
+        kernel.repetition = at_once.in_a_row(kernel.kernel, ndrange, line.order, part)
+    return part
 
 
 def _submit(

@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -137,7 +138,11 @@ class MemoryObjectHolder:
 
     def get_info(self, arg: int, /) -> Any:
         query = _QUERIES.get(arg) if type(arg) is int else None
-        if query is None:
+        if query is not None:  # PyOpenCL asks for the type in each transfer
+            memory = self._vdev_state
+            if memory is not None and memory.references > 0:
+                return query(memory)
+        else:
             query = _QUERIES.get(as_int("get_info", arg))
         if query is None:
             if arg == native.mem_info.HOST_PTR:
@@ -388,7 +393,7 @@ def _uses_svm(memory: Memory) -> int:
 
 
 _QUERIES: dict[int, Any] = {
-    native.mem_info.TYPE: lambda memory: memory.type,
+    native.mem_info.TYPE: attrgetter("type"),
     native.mem_info.FLAGS: lambda memory: memory.flags,
     native.mem_info.SIZE: lambda memory: memory.nbytes,
     native.mem_info.MAP_COUNT: lambda memory: memory.map_count,

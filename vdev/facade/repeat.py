@@ -77,12 +77,10 @@ class Repeat:
                 arg = self._converted(kernel, at, value)
             else:
                 memory = value._vdev_state
-                # None after the last release
-                arg = (
-                    getattr(memory, "argument", None)
-                    if memory is known
-                    else self._replaced(kernel, at, memory)
-                )
+                if memory is not known:
+                    arg = self._replaced(kernel, at, memory)
+                else:
+                    arg = memory.argument if memory.references > 0 else None
             if arg is None:
                 return None
             captured[at] = arg

@@ -104,7 +104,8 @@ class SVMArgument:
 
 
 _lock = threading.RLock()
-_starts: list[int] = []
+#: where allocations start, in order; empty where there is no shared virtual memory
+starts: list[int] = []
 _by_start: dict[int, Allocation] = {}
 #: freed and still in the table. They leave it, under the lock, before anything else is looked up or entered: their
 #: addresses may have been given to others by then.
@@ -130,7 +131,7 @@ def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Alloc
     allocation = Allocation(session, buffer, home.ctypes.data, nbytes)
     with _lock:
         _forget_freed()
-        insort(_starts, allocation.start)
+        insort(starts, allocation.start)
         _by_start[allocation.start] = allocation
     return allocation
 
@@ -140,16 +141,16 @@ def find(address: int) -> Allocation | None:
     with _lock:
         if _freed:
             _forget_freed()
-        index = bisect_right(_starts, address)
+        index = bisect_right(starts, address)
         if not index:
             return None
-        found = _by_start[_starts[index - 1]]
+        found = _by_start[starts[index - 1]]
         return found if address <= found.start + found.nbytes and hasattr(found, "buffer") else None
 
 
 def is_in_use() -> bool:
     """Whether there is any shared virtual memory."""
-    return bool(_starts)
+    return bool(starts)
 
 
 def live_buffers(session: Session) -> tuple[VirtualBuffer, ...]:
@@ -157,7 +158,7 @@ def live_buffers(session: Session) -> tuple[VirtualBuffer, ...]:
     with _lock:
         if _freed:
             _forget_freed()
-        found = [_by_start[start] for start in _starts]
+        found = [_by_start[start] for start in starts]
     buffers = (getattr(item, "buffer", None) for item in found if item.session is session)
     return tuple(buffer for buffer in buffers if buffer is not None)
 
@@ -168,4 +169,4 @@ def _forget_freed() -> None:
         allocation = _freed.popleft()
         if _by_start.get(allocation.start) is allocation:
             del _by_start[allocation.start]
-            del _starts[bisect_right(_starts, allocation.start) - 1]
+            del starts[bisect_right(starts, allocation.start) - 1]

@@ -26,10 +26,11 @@ from vdev.facade.calls import (
     WaitList,
 )
 from vdev.facade.errors import as_int, cast_int, fail, fail_cast, fail_type, status
-from vdev.facade.event import Event
+from vdev.facade.event import Event, NannyEvent
 from vdev.facade.hostbuf import as_bytes, value_bytes
 from vdev.facade.memory import Buffer, Memory, MemoryObject, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm_memory import starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
 from vdev.translators.ranges.rectangles import Layout, box_region
@@ -47,10 +48,7 @@ def _move_span(
         _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
     )
     if memory is not None:
-        after = call.after(queue, wait_for) if wait_for else ()
-        host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
-        span = Layout.contiguous(memory.offset + offset, host.size)
-        return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
+        return _move_usual(call, queue, memory, hostbuf, offset, wait_for, is_blocking)
     start = as_int(call.function, offset)
     call.check_blocking(is_blocking)
     if hostbuf is None:
@@ -63,6 +61,23 @@ def _move_span(
     call.check_host_use(memory)
     layout = Layout.contiguous(memory.offset + start, host.size) if host.size else None
     return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
+
+
+@waits
+def _move_usual(
+    call: Call,
+    queue: CommandQueue,
+    memory: Memory,
+    hostbuf: Any,
+    offset: int,
+    wait_for: WaitList,
+    is_blocking: bool,
+) -> Event:
+    """The same for what `_usual` has found to need no further checks."""
+    after = call.after(queue, wait_for) if wait_for else ()
+    host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+    span = Layout.contiguous(memory.offset + offset, host.size)
+    return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
 
 
 def _usual(call: Call, queue: Any, mem: Any, hostbuf: Any, offset: Any) -> Memory | None:
@@ -99,7 +114,31 @@ def _enqueue_read_buffer(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
+    if is_blocking is True and not wait_for:
+        memory = _usual(READ_BUFFER, queue, mem, hostbuf, src_offset)
+        if memory is not None:
+            event = None
+            if memory.buffer.reading is not None:
+                event = _read_again(queue, memory, hostbuf, src_offset)
+            if event is None:
+                event = _move_usual(READ_BUFFER, queue, memory, hostbuf, src_offset, None, True)
+            return event
     return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
+
+
+@waits
+def _read_again(queue: CommandQueue, memory: Memory, hostbuf: Any, offset: int) -> Event | None:
+    """A read that is checked and like the buffer's last one, when it is done; None if it has to go the usual way."""
+    line = queue._vdev_state
+    if line.is_finalized or starts:  # there is shared virtual memory
+        return None
+    host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+    code = line.session.moves.read_again(memory.buffer, memory.offset + offset, host, line.order)
+    if code is None:
+        return None
+    if code < 0:
+        READ_BUFFER.fail(code)
+    return NannyEvent._vdev_of_read(queue, line.context, READ_BUFFER.kind, hostbuf)
 
 
 @waits

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from vdev.backends.base import Bytes
+from vdev.executor.direct_reads import RepeatedRead
 from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
 from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state, new_state
@@ -114,6 +115,7 @@ class VirtualBuffer:
         "home",
         "nbytes",
         "occupancy",
+        "reading",
         "resident",
         "span",
         "used",
@@ -141,6 +143,8 @@ class VirtualBuffer:
         )
         #: the account of the buffers that belong together with it, where ways are chosen (`accounts`)
         self.account: Any = None
+        #: makes the last small read again, in the same state (`moves`)
+        self.reading: RepeatedRead | None = None
         #: the cache of plans of the launch that changed it last, and what identifies similar launches; None:
         #: something else changed it
         self.writer: tuple[Any, Hashable] | None = None
@@ -165,7 +169,7 @@ class VirtualBuffer:
     def state(self, state: BufferState) -> None:
         before = self._state
         if state is not before:
-            self._state, self.resident = state, state.resident
+            self._state, self.resident, self.reading = state, state.resident, None
             if self.occupancy is not None and state.replicas != before.replicas:
                 self.occupancy.change(before.replicas, state.replicas)
 

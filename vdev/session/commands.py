@@ -112,6 +112,22 @@ class Repeater(Protocol):
         """
 
 
+class _Once:
+    """Repeats nothing."""
+
+    __slots__ = ("used",)
+
+    def __init__(self) -> None:
+        self.used = [False]
+
+    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
+        return None
+
+
+#: stands for what would repeat a launch that has been made once with its arguments
+ONCE = _Once()
+
+
 @dataclass(slots=True, eq=False)
 class Launch:
     """A kernel over an NDRange; `args` were captured at enqueue (specification 5.9.2).

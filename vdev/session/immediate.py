@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.job import Job
-from vdev.executor.stretch import Entry, Line, Part, Stretch
+from vdev.executor.stretch import Entry, Line, Part, Streak, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Write
@@ -77,6 +77,7 @@ class AtOnce:
         self._is_timed = False  #: the current launch is one that was looked at
         #: the worker that the last launches were handed to immediately, and how many of them in a row
         self._at, self._in_a_row = 0, 0
+        self._cached: CachedPlan | None = None  #: the plan of the last of them
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._transfers = transfers
@@ -132,6 +133,7 @@ class AtOnce:
                 return None
             number = session.number = session.number + 1
             self._in_a_row, self._at = in_a_row + 1 if worker == self._at else 1, worker
+            self._cached = cached
             for buffer in buffers:
                 buffer.used = number
             cached.outcome.launches += 1
@@ -199,6 +201,23 @@ class AtOnce:
                 if ready.queue.last is not stretch.completion:
                     ready.queue.remember(stretch.completion)
         return True
+
+    def in_a_row(
+        self, kernel: SessionKernel, ndrange: NDRange, queue: QueueOrder, part: Part
+    ) -> InARow | None:
+        """What makes launches like the one of `part` again, which was handed over last; None where that is not possible."""
+        session, cache = self._session, kernel.plans
+        with session.lock:
+            line, cached = self._executor.lines[self._at], self._cached
+            if session.recorder is not None or session.observers:
+                return None
+            if line is None or cached is None or cache is None or line.worker.number != part.stretch.worker:
+                return None
+            standing, streak = self._executor.standing, line.streak(part)
+            if streak is None:
+                return None
+            weight = 0 if self._only is not None else cache.weight
+            return InARow(self, line, streak, standing, cached, ndrange, queue, weight)
 
     def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
@@ -432,6 +451,56 @@ class AtOnce:
                 return False
         last = queue.last
         return not queue.in_order or last is None or _stands_at(last, worker)
+
+
+class InARow:
+    """Launches in a row in one queue, over one index space and with the same arguments: each is handed over without a look at
+    them (`Streak`). A `Repeater`.
+    """
+
+    __slots__ = (
+        "_at_once", "_cached", "_line", "_ndrange", "_queue", "_standing", "_streak", "_weight", "used",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        at_once: AtOnce,
+        line: Line,
+        streak: Streak,
+        standing: object,
+        cached: CachedPlan,
+        ndrange: NDRange,
+        queue: QueueOrder,
+        weight: int,
+    ) -> None:
+        """`standing`: the executor's, when the first was made. `weight`: that of their `LaunchCache`; 0 if none is looked at."""
+        self._at_once = at_once
+        self._line, self._streak, self._standing = line, streak, standing
+        self._cached = cached  #: their plan
+        self._ndrange, self._queue = ndrange, queue
+        self._weight = weight
+        self.used = [False]
+
+    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Part | None:
+        if queue is not self._queue or ndrange is not self._ndrange:
+            return None
+        at_once, line = self._at_once, self._line
+        session = at_once._session
+        with session.lock:
+            left = at_once._until_looked_at - self._weight
+            if left < 0 or session.observers or session.recorder is not None:
+                return None
+            part = line.hand_over(None, self._standing, None, self._streak)
+            if part is None:
+                return None
+            at_once._until_looked_at = left
+            at_once._in_a_row += 1
+            self._cached.outcome.launches += 1
+            if queue.last is not part.stretch.completion:
+                queue.remember(part.stretch.completion)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return part
 
 
 def _places(

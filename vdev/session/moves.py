@@ -10,7 +10,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.executor.direct_reads import Arriving, Reading, begin_reading, calm, is_to_be_calm, prepare_reading
+from vdev.executor.direct_reads import (
+    Arriving,
+    Reading,
+    RepeatedRead,
+    begin_reading,
+    calm,
+    is_to_be_calm,
+    prepare_reading,
+)
 from vdev.executor.job import is_complete
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
@@ -23,8 +31,10 @@ from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
 
 if TYPE_CHECKING:
+    from vdev.backends.base import Bytes
     from vdev.executor import Completion
     from vdev.planner.instructions import Plan
+    from vdev.session.buffers import VirtualBuffer
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
 
@@ -36,6 +46,7 @@ class Moves:
         self._session = session
         self.plans = TransferPlans()
         self._workers = session.executor.all_workers[:-1]
+        self._home = session.executor.all_workers[HOST]
         #: the only worker; None if there are several
         self._only = self._workers[0] if len(self._workers) == 1 else None
 
@@ -145,6 +156,52 @@ class Moves:
             order.wait()
         return status
 
+    @waits
+    def read_again(self, buffer: VirtualBuffer, start: int, host: Bytes, queue: QueueOrder) -> int | None:
+        """`read_at_once` of the bytes from `start` on into all of `host`, like the buffer's last one, which waits for nothing but
+        its queue. None if it has to go the usual way: then nothing has happened.
+        """
+        reading = buffer.reading
+        if reading is None:
+            return None
+        session = self._session
+        with session.lock:
+            if reading is not buffer.reading or reading.start != start or reading.nbytes != host.size:
+                return None
+            if (
+                session.recorder is not None
+                or session.observers
+                or session.checker is not None
+                or queue.profiled
+                or session.deferrals.held
+                or (queue.barrier is not None and not queue.barrier.settled)
+            ):
+                return None
+            arrived = reading.again(host)
+            if arrived is False:
+                return None
+            if session.choosing is None:
+                session.executor.waits += 1
+            else:
+                self.look(reading.nbytes)
+            buffer.used = session.number = session.number + 1
+            tally = session.ledger.commands["read"]
+            tally.count += 1
+            tally.moved.worker_to_host += reading.nbytes
+            order = queue.last if queue.in_order else None
+            worker, home = self._only, self._home
+            if (
+                arrived is True
+                and worker is not None
+                and worker.completed >= worker.submitted
+                and home.completed >= home.submitted
+            ):
+                return 0  # all that was ever submitted is complete
+        status = 0 if arrived is True else arrived.wait()
+        if order is not None and not self._is_idle() and not order.settled and not is_complete(order):
+            order.wait()
+        return status
+
     def look(self, nbytes: int) -> None:
         """The program is about to wait for so many bytes, or for all that there is to do: 0. Under the session's lock."""
         choosing = self._session.choosing
@@ -184,6 +241,15 @@ class Moves:
         if reading is not None and not isinstance(reading, Worker):
             buffer.used = session.number = session.number + 1
             session.ledger.count("read", found.plan)
+            buffer.reading = None
+            if isinstance(reading, Arriving):
+                buffer.reading = RepeatedRead(
+                    session.executor,
+                    self._workers[found.prepared.alone],
+                    buffer.holdings,
+                    command.layout.buffer_start,
+                    command.layout.nbytes,
+                )
         return reading
 
     def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 
+import numpy as np
+
 from vdev.backends.base import (
     Allocation,
     Backend,
@@ -38,7 +40,7 @@ from vdev.backends.cuda.boxes import (
     placed,
 )
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, load
-from vdev.backends.cuda.errors import ALREADY_ENABLED
+from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
@@ -62,6 +64,9 @@ logger = logging.getLogger("vdev.cuda")
 _LONG_ROW = 64 << 10
 #: With VDEV_MEMORY, what memory kept for reuse and packed forms may take in addition to what is in use.
 _POOLED_NBYTES = 64 << 20
+#: How often a thread that reads a few bytes looks whether they have arrived, about a microsecond each time, before it lets
+#: others run: an empty kernel and the copy behind it take some 10 us.
+_LOOKS = range(24)
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
 #: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
 _FETCHED_NBYTES = 32 << 20
@@ -111,6 +116,8 @@ class CudaBackend(Backend):
             int(properties["regsPerMultiprocessor"]), int(properties["maxThreadsPerMultiProcessor"])
         )
         self._modules = Modules(cupy, driver, self._cubins, self._architecture, multiprocessor)
+        #: memory and modules that are let go behind the next marker
+        self._let_go_behind_markers = (*self._modules.awaiting, *self._sparse.awaiting)
         self._reached: dict[int, bool] = {number: True}
         self._first = 0
         self._count = 0
@@ -153,7 +160,7 @@ class CudaBackend(Backend):
             self.driver.set_context(outside)
 
     def wait_for_all(self) -> bool:
-        outside = self._visit()
+        outside = self.visitor()()  # one of its own: others may be at work with the GPU
         try:
             result = self.driver.stream_synchronize(self.stream)  # a marker tells what has failed
         finally:
@@ -162,7 +169,7 @@ class CudaBackend(Backend):
         # copies requested from peers wait for a marker
         if result or self._fetches or self._lost or self._gpu.lost:
             return False
-        return not (self._modules.has_unused or self._sparse.is_going)  # and so does memory that is let go
+        return not any(self._let_go_behind_markers)  # and so does memory that is let go
 
     # memory -------------------------------------------------------------------------------------
 
@@ -243,13 +250,39 @@ class CudaBackend(Backend):
         return done and self._lost is None
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
-        lent = self._landing.lend()
-        self._begin()
-        result = self.driver.copy(lent.address, address_of(source) + start, nbytes, self.stream)
-        if result:
-            self._gpu.check(result, "read")
+        deliver = self.read_soon(source, start, np.empty(nbytes, np.uint8), range(0))
+        assert deliver is not None, "nobody has looked"
+        return deliver
+
+    def read_soon(
+        self, source: Allocation, start: int, target: Bytes, looks: range = _LOOKS
+    ) -> Callable[[Bytes, int], None] | None:
+        assert type(source) is CudaAllocation
+        nbytes, stream, landing = target.size, self.stream, self._landing
+        pinned = landing.free.pop() if landing.free else landing.make()
+        try:
+            if self._fetches or not self._first or self._gpu.lost is not None:
+                self._begin()
+            else:
+                self._count += 1
+            result = self.driver.read_pinned(pinned.address, source.address + start, nbytes, stream)
+            if result:
+                raise self._gpu.error(result, "read")
+        except BaseException:
+            landing.free.append(pinned)
+            raise
         self.counters.to_host += nbytes
-        return lambda target, at: lent.copy_to(target, at, nbytes)
+        result, query = ERROR_NOT_READY, self.driver.stream_query
+        for _ in looks:
+            result = query(stream)
+            if result != ERROR_NOT_READY:
+                break
+        if result or self._lost is not None or any(self._let_go_behind_markers):
+            lent = landing.lend(pinned)
+            return lambda target, at: lent.copy_to(target, at, nbytes)
+        target[:] = pinned.array[:nbytes]
+        landing.free.append(pinned)
+        return None
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:
@@ -447,13 +480,10 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
         start = kernel.assembled(known.grids[0], self.stream, self.driver)
-        counters, own = self.counters, self.context
-        context, set_context = self.driver.asked_context(), self.driver.set_context
+        counters, visit = self.counters, self.visitor()
 
         def launch() -> None:
-            outside = context()
-            if outside != own:
-                set_context(own)
+            outside = visit()
             try:
                 if self._fetches or not self._first or self._gpu.lost is not None:
                     self._begin()
@@ -461,7 +491,7 @@ class CudaBackend(Backend):
                     self._count += 1
                 result = start()
             finally:
-                if outside != own:
+                if outside is not None:
                     self.leave(outside)
             if result:
                 self._count -= 1  # it was refused

@@ -42,9 +42,14 @@ class Driver:
         self.event_create = _declared(library.cuEventCreate, handle, number)
         self.event_record = _declared(library.cuEventRecord, handle, handle)
         self.event_query = _declared(library.cuEventQuery, handle)
+        self.stream_query = _declared(library.cuStreamQuery, handle)
         self.event_elapsed = _declared(library.cuEventElapsedTime, handle, handle, handle)
         self.stream_wait = _declared(library.cuStreamWaitEvent, handle, handle, number)
         self.copy = _declared(library.cuMemcpyAsync, ctypes.c_uint64, ctypes.c_uint64, size, handle)
+        #: from the device to pinned memory, which never waits
+        self.read_pinned = _declared(
+            library.cuMemcpyDtoHAsync_v2, ctypes.c_uint64, ctypes.c_uint64, size, handle
+        )
         self.fill_1 = _declared(library.cuMemsetD8Async, ctypes.c_uint64, ctypes.c_ubyte, size, handle)
         self.fill_2 = _declared(library.cuMemsetD16Async, ctypes.c_uint64, ctypes.c_ushort, size, handle)
         self.fill_4 = _declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
@@ -101,16 +106,6 @@ class Driver:
         found = ctypes.c_void_p()
         self.check(self._get_context(ctypes.byref(found)), "context")
         return found.value or 0
-
-    def asked_context(self) -> Callable[[], int]:
-        """A faster `context`, for one thread at a time; 0 also if it fails."""
-        found = ctypes.c_void_p()
-        ask = partial(self._get_context, ctypes.addressof(found))
-
-        def context() -> int:
-            return 0 if ask() else found.value or 0
-
-        return context
 
     def visitor(self, own: int) -> Callable[[], object]:
         """A function that makes `own` the calling thread's context, and returns the one before, None if that was

@@ -24,18 +24,21 @@ class Landing:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        self._free: list[_Pinned] = []
+        #: memory that nothing under way uses, unless what follows comes behind it
+        self.free: list[Pinned] = []
 
-    def lend(self) -> Lent:
-        """Memory for one read, until what is returned is gone."""
-        try:
-            pinned = self._free.pop()
-        except IndexError:
-            pinned = _Pinned(self._cupy)
-        return Lent(self._free, pinned)
+    def make(self) -> Pinned:
+        """More memory, for a read that finds none free."""
+        return Pinned(self._cupy)
+
+    def lend(self, pinned: Pinned) -> Lent:
+        """Memory for one read, put back when what is returned is gone."""
+        return Lent(self.free, pinned)
 
 
-class _Pinned:
+class Pinned:
+    """Pinned memory of one read."""
+
     __slots__ = ("address", "array", "memory")
 
     def __init__(self, cupy: Any) -> None:
@@ -49,12 +52,11 @@ class _Pinned:
 class Lent:
     """Memory lent to one read."""
 
-    __slots__ = ("_free", "_pinned", "address")
+    __slots__ = ("_free", "_pinned")
 
-    def __init__(self, free: list[_Pinned], pinned: _Pinned) -> None:
+    def __init__(self, free: list[Pinned], pinned: Pinned) -> None:
         self._free = free
         self._pinned = pinned
-        self.address = pinned.address
 
     def copy_to(self, target: Bytes, at: int, nbytes: int) -> None:
         """What has arrived, `nbytes` bytes of it, into an array from byte `at` on."""

@@ -35,6 +35,8 @@ class Modules:
         #: modules of programs that are gone; and modules with a marker behind all work that may still use them
         self._unused: deque[int] = deque()
         self._leaving: deque[tuple[Marker, list[int]]] = deque()
+        #: what the next markers are for; empty where `unload` has nothing to do
+        self.awaiting = (self._unused, self._leaving)
 
     def load(self, program: BackendProgram) -> LoadedProgram:
         """The program, compiled; BuildFailure if it cannot be."""

@@ -22,6 +22,8 @@ class SparseMemory:
         #: memory that no later work uses; and such memory with a marker behind all work that may still use it
         self._spent: deque[Block] = deque()
         self._going: deque[tuple[Marker, list[Block]]] = deque()
+        #: what the next markers are for; empty where `let_go` has nothing to do
+        self.awaiting = (self._spent, self._going)
 
     def allocate(self, nbytes: int) -> Block:
         """Take memory; of the turns of one launch, each gives its memory back before the next takes some."""
