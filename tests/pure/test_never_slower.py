@@ -246,6 +246,50 @@ def test_the_first_allocation_of_buffers_is_no_reason_to_stay_on_one_worker(
     assert max(took[1:]) <= 0.75 * bench.steps * 9e-4
 
 
+def test_programs_that_are_built_again_are_split_again(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run has kernels and buffers of its own: it plans all launches anew, and takes memory."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 3e-3)
+
+    class Again(Bench):
+        def build(self, source: str, **numbers: int) -> None:
+            if self.program is None:
+                super().build(source, **numbers)
+            self.program.built = self.program.session.build(source)
+            self.program.kernels = self.program.built.kernels
+
+    def runs(workers: int) -> list[float]:
+        took = []
+        per_item = {name: 9e-4 / 128**3 for name in FIELDS.per_item} | {"source": 0.0, "energy": 1e-7}
+        bench = Again(per_item, 128, 40, workers, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        for _ in range(3):
+            steps: Any = planning_programs.fields_3d(bench)
+            next(steps)
+            bench.program.machine.allocation = bench.program.machine.first_launch = 1e-3
+            began = bench.program.wait()
+            for _ in steps:
+                pass
+            took.append(bench.program.wait() - began)
+        return took
+
+    one, chosen = runs(1), runs(2)
+    assert all(split <= 0.75 * whole for split, whole in zip(chosen, one, strict=True))
+
+
+def test_a_host_that_is_not_busy_any_more_is_noticed_on_one_worker(clocks: list[Bench]) -> None:
+    """While the program itself takes longer than its launches, splitting them gains nothing; later it does."""
+    phases = Phases(clocks, 2)
+    for _ in range(1000):
+        phases.bench.program.machine.host += 2e-3
+        phases.run_one("heavy")
+    given_up = phases.split("heavy")
+    assert given_up < 900
+    phases.run("heavy", 2000)
+    assert phases.split("heavy") >= given_up + 1000
+
+
 #: a tile of a matrix at a time, 350 us on one GPU
 TILES = Case("columns_of_tiles", 16384, 512, {"column": 3.5e-4 / 2048**2})
 
@@ -279,9 +323,13 @@ class Phases:
         program = self.bench.program
         began = program.wait()
         for _ in range(count):
-            self.bench.run(name, (self.n,), (64,), *self.buffers)
-            self.buffers.reverse()
+            self.run_one(name)
         return program.wait() - began
+
+    def run_one(self, name: str) -> None:
+        """One more launch."""
+        self.bench.run(name, (self.n,), (64,), *self.buffers)
+        self.buffers.reverse()
 
     def split(self, name: str) -> int:
         """How many launches of a kernel ran on several workers so far."""

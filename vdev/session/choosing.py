@@ -31,6 +31,7 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import kept_on
 from vdev.planner.instructions import Plan
+from vdev.planner.investment import Investment
 from vdev.planner.launches import LaunchOptions
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
@@ -79,7 +80,8 @@ _SOON = 16
 _SHORT = 20e-6
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
-#: what planning took is forgotten by so much with each launch that is made without; by half as much after each return
+#: what planning and the program itself took of the host is forgotten by so much with each launch that is made without a plan; by
+#: half as much after each return
 _FORGET_THOUGHT = 0.001
 #: index spaces of a kernel for which it is known what was brought to one worker
 _MOST_SPACES = 1024
@@ -124,6 +126,7 @@ class Choosing:
         self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
+        self._investment = Investment()  #: in plans that are made once
         #: accounts whose launches take no plans
         self.without_plans: WeakSet[Account] = self._accounts.without_plans
         #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
@@ -242,8 +245,9 @@ class Choosing:
         elif account.barred:
             change = False
         else:
-            account.host.met(thought, once=bool(cached.plan.growth))  # memory is taken once
-            if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large, clocks):
+            if self.thrifty:
+                self._note_split(account, tally, timing, cached, thought)
+            if self.thrifty and self._weigh_time(account, tally, timing, stake, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
             if self._take_other_span(account):
                 return True
@@ -353,14 +357,12 @@ class Choosing:
         tally: KernelTally,
         timing: KernelTiming,
         stake: Stake,
-        thought: float,
         buffers: Sequence[VirtualBuffer],
         clocks: Clocks | None,
     ) -> bool:
-        """A launch whose plan took so many seconds to make. True where planning launches, handing them over to several
-        workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
+        """True where planning launches, handing them over to several workers and what they exchange have taken more than all
+        launches since they were weighed last have gained by being split.
         """
-        self._note_split(account, tally, timing, stake, thought)
         change = self.times.changing(buffers)
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
@@ -392,17 +394,24 @@ class Choosing:
         return done
 
     def _note_split(
-        self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, thought: float
+        self,
+        account: Account,
+        tally: KernelTally,
+        timing: KernelTiming,
+        cached: CachedPlan,
+        thought: float,
     ) -> None:
-        """Note what a split launch, whose plan took this many seconds, exchanges."""
-        launches = tally.launches
-        thought = timing.believed(thought)
+        """Note what a split launch, whose plan took this many seconds, exchanges, and what it takes of the host."""
+        stake, launches, believed = cached.stake, tally.launches, timing.believed(thought)
+        assert stake is not None, "only what is at stake is weighed"
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
-        once = timing.planned(thought, launches + 1 - seen)
+        once = believed > 0 and (timing.settling > 0 or self._investment.pays(believed))
+        account.host.met(thought, once=once or bool(cached.plan.growth))  # memory is taken once
+        timing.planned(believed, launches + 1 - seen, once=once)
         if not once:
-            account.thought += thought
+            account.thought += believed
         elif not account.returns:  # what came back to being split has gained that before
-            account.thought_once += thought
+            account.thought_once += believed
         timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
 
@@ -440,10 +449,12 @@ class Choosing:
                 total += count
         beside = account.host.since(clocks, split, total, self._devices)
         self._devices += split.device
+        split, one = split + beside, one + beside
+        self._investment.earn(one.seconds, split.seconds)
         if spans:
-            ways = {span: way + beside for span, way in spans.items()} | {ONE: one + beside}
+            ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
             self._weigh_spans(account, ways, thought)
-        return split + beside, one + beside
+        return split, one
 
     # fewer workers ----------------------------------------------------------------------------------
 
@@ -596,7 +607,9 @@ class Choosing:
         account.kernels[id(tally)] = (tally, timing, launches)
         count = launches - seen
         thought = timing.thought.value or 0.0
-        timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
+        believed = (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
+        timing.thought.value = thought * believed
+        account.host.fade(believed)
         nitems = ndrange.nitems
         timing.counts_for = 1 + int(timing.times.whole(nitems) / _SHORT)
         # of what it exchanged in bulk, too, all counts

@@ -106,16 +106,12 @@ class KernelTiming:
         """What a plan that took this long counts for."""
         return min(seconds, max(FIRST_PLAN, _MOST_LONGER * (self.plan.value or 0.0)))
 
-    def planned(self, seconds: float, launches: int) -> bool:
-        """The first of these split launches had a plan made, which took this long; 0: none. Whether it was a one-time
-        plan.
-        """
-        once = seconds > 0 and self.settling > 0
+    def planned(self, seconds: float, launches: int, *, once: bool) -> None:
+        """The first of these split launches had a plan made, which took this long; 0: none. `once`: it is a one-time plan."""
         if seconds > 0:
             self.plan.add(seconds)
-            self.settling -= once
+            self.settling = max(self.settling - once, 0)
         self.thought.add(0.0 if once else seconds / max(launches, 1))
-        return once
 
     @property
     def settling_seconds(self) -> float:
