@@ -290,6 +290,46 @@ def test_a_host_that_is_not_busy_any_more_is_noticed_on_one_worker(clocks: list[
     assert phases.split("heavy") >= given_up + 1000
 
 
+ROWS = """
+kernel void fill(global float *a) { a[get_global_id(0)] += 1; }
+kernel void sums(global float *out, global const float *a, const uint n) {
+    float sum = 0;
+    for (uint x = 0; x < n; ++x) sum += a[get_global_id(0) * (ulong)n + x];
+    out[get_global_id(0)] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_few_sums_over_much_data_are_added_up_where_it_lies(clocks: list[Bench], workers: int) -> None:
+    """All of them at once on one GPU, and a part of them takes as long; but nothing has to be brought there."""
+    rows, n = 512, 1 << 18
+
+    def took(workers: int) -> tuple[float, int]:
+        per_item = {"fill": 1e-3 / (rows * n), "sums": lambda chunk: 5e-3}
+        bench = Bench(per_item, n, 0, workers, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        bench.build(ROWS)
+        a, out = bench.zeros(rows * n), bench.zeros(rows)
+        began = bench.program.wait()
+        for _ in range(60):
+            bench.run("fill", (rows * n,), (64,), a)
+            bench.run("sums", (rows,), (16,), out, a, np.uint32(n))
+            bench.program.wait()
+        ended = bench.program.wait()
+        return ended - began, sum(gpu.counters.from_peer for gpu in bench.program.machine.backends)
+
+    seconds, moved = took(workers)
+    assert moved < rows * n, "of four times as many bytes"
+    assert seconds <= took(1)[0] - 60 * 0.8e-3 * (1 - 1 / workers)
+    session = clocks[0].program.session
+    ways = [way for way in of_session(session).kernel("sums").ways if way.workers == workers]
+    assert ways[0].predicted == pytest.approx(5e-3, rel=0.05), "a part of them takes as long"
+    assert ways[0].measured == pytest.approx(5e-3, rel=0.05)
+    timing = session.choosing.times.known(session.ledger.kernels[1, "sums"])
+    assert timing.times.whole(rows) == pytest.approx(5e-3, rel=0.05), "and all of them no longer"
+
+
 #: a tile of a matrix at a time, 350 us on one GPU
 TILES = Case("columns_of_tiles", 16384, 512, {"column": 3.5e-4 / 2048**2})
 

@@ -32,7 +32,7 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import kept_on
 from vdev.planner.instructions import Plan
 from vdev.planner.investment import Investment
-from vdev.planner.launches import LaunchOptions
+from vdev.planner.launches import LaunchOptions, runs_at_once
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
@@ -167,7 +167,11 @@ class Choosing:
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
         """What a plan for `buffers`, as they are, is weighed by."""
         states = [buffer.state for buffer in buffers]
-        return stake_of(plan, states, self._options.links, nitems, small=self.thrifty)
+        stake = stake_of(plan, states, self._options.links, nitems, small=self.thrifty)
+        ngroups, units = sum(chunk.ngroups for _, chunk in plan.partition), self._options.compute_units
+        if stake is not None and units and runs_at_once(ngroups, nitems, units):
+            stake = replace(stake, share=1.0)
+        return stake
 
     def counts(self, stake: Stake, thought: float, tally: KernelTally) -> bool:
         """Whether a launch has to be weighed whose plan took this many seconds."""
@@ -237,7 +241,7 @@ class Choosing:
         self._looks.weighed(account)
         timing = self.times.timing(tally)
         self._set_span(account, launch.kernel.plans.span_of(buffers))
-        timing.cache = launch.kernel.plans
+        is_first, timing.cache = timing.cache is not launch.kernel.plans, launch.kernel.plans
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
             self._count_kept(account, thought + self.times.lost_by_plans(timing, stake))
@@ -245,8 +249,10 @@ class Choosing:
         elif account.barred:
             change = False
         else:
+            # Kernels are met and loaded once, and memory is taken once.
+            account.host.met(thought, once=is_first or bool(cached.plan.growth))
             if self.thrifty:
-                self._note_split(account, tally, timing, cached, thought)
+                self._note_split(account, tally, timing, stake, thought)
             if self.thrifty and self._weigh_time(account, tally, timing, stake, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
             if self._take_other_span(account):
@@ -398,15 +404,13 @@ class Choosing:
         account: Account,
         tally: KernelTally,
         timing: KernelTiming,
-        cached: CachedPlan,
+        stake: Stake,
         thought: float,
     ) -> None:
-        """Note what a split launch, whose plan took this many seconds, exchanges, and what it takes of the host."""
-        stake, launches, believed = cached.stake, tally.launches, timing.believed(thought)
-        assert stake is not None, "only what is at stake is weighed"
+        """Note what a split launch, whose plan took this many seconds, exchanges."""
+        launches, believed = tally.launches, timing.believed(thought)
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
         once = believed > 0 and (timing.settling > 0 or self._investment.pays(believed))
-        account.host.met(thought, once=once or bool(cached.plan.growth))  # memory is taken once
         timing.planned(believed, launches + 1 - seen, once=once)
         if not once:
             account.thought += believed

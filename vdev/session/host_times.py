@@ -47,8 +47,8 @@ class HostTime:
         self._last, self.thought = None, 0.0
 
     def met(self, thought: float, *, once: bool) -> None:
-        """A launch took so many seconds to plan; `once`: the host does something for it that is done once, before it is weighed
-        (a kernel is met, planned) or when it is handed over (memory is taken, a kernel loaded).
+        """A launch took so many seconds to plan; `once`: the host does something else for it that is done once, before it is
+        weighed (a kernel is met) or when it is handed over (memory is taken, a kernel loaded).
         """
         self.thought += thought
         self._once = self._once or once
