@@ -270,7 +270,8 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "looked_at", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "latest", "looked_at",
+        "worker",
     )  # fmt: skip
 
     def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -284,6 +285,7 @@ class Line:
         self._home = home
         self._alone = alone
         self._stretch: Stretch | None = None  #: the last one
+        self.latest: Completion | None = None  #: its completion: that of a queue whose last command it holds
         #: the command that is being handed over, as its step sees it; with the worker's turn
         self._job = Job(executor, 0, NOTHING, (), Completion())
         backend = worker.backend
@@ -432,5 +434,6 @@ class Line:
         mark.jobs.append(stretch)
         mark.ends.append(0)
         executor.unsettled[number] = stretch
+        self.latest = stretch.completion
         stretch.completion.bind(stretch)
         return stretch

@@ -1,9 +1,9 @@
-"""Investment: how many seconds the plans that are made once may take.
+"""Investment: how many seconds the plans may take that are made once more because a program was built again.
 
-The first plans of a kernel for several workers are paid once, and what launches gain by them comes after. A program that is built
-again, or goes on with buffers of other sizes, has to make such plans again. These are paid from what splitting has gained so far, up to a
-part of what all launches together would have taken on one worker, and never many at a time: so much may be lost if nothing is
-gained any more. Plans beyond that are weighed like all that goes on and on.
+The first plans of a kernel for several workers are paid once, and what launches gain by them comes after. Where a program is built
+again, they have to be made again, and nobody knows how many launches follow this time. They are paid from what splitting
+has gained so far, up to a part of what all launches together would have taken on one worker, and never many at a time: so much may
+be lost if nothing is gained any more. Plans beyond that are weighed like all that goes on and on.
 
 Decides which plans are paid so. Knows no clock.
 """

@@ -241,7 +241,7 @@ class Choosing:
         self._looks.weighed(account)
         timing = self.times.timing(tally)
         self._set_span(account, launch.kernel.plans.span_of(buffers))
-        is_first, timing.cache = timing.cache is not launch.kernel.plans, launch.kernel.plans
+        is_first = timing.begin(launch.kernel.plans)
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
             self._count_kept(account, thought + self.times.lost_by_plans(timing, stake))
@@ -410,7 +410,9 @@ class Choosing:
         """Note what a split launch, whose plan took this many seconds, exchanges."""
         launches, believed = tally.launches, timing.believed(thought)
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
-        once = believed > 0 and (timing.settling > 0 or self._investment.pays(believed))
+        once = believed > 0 and timing.settling > 0
+        if once and timing.is_met_again:  # nobody knows how often it will be
+            once = self._investment.pays(believed)
         timing.planned(believed, launches + 1 - seen, once=once)
         if not once:
             account.thought += believed

@@ -125,10 +125,13 @@ class AtOnce:
             return None
         worker, pointers, account = self._only, cache.pointers, None
         if worker is None:
-            account = _account(cache, args)
-            if account is None or account.keeper is None:
+            for index in pointers:  # the first buffer that is kept on a worker without plans
+                arg = args[index]
+                if type(arg) is BufferArg and (account := arg.buffer.account) is not None and account.thrifty:
+                    break
+            else:
                 return None
-            worker = account.keeper
+            worker = account.keeper  # type: ignore[union-attr]
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
         offsets = 0
@@ -198,13 +201,17 @@ class AtOnce:
         self._is_timed = False
         if choosing is None or cache is None:
             return False
+        is_free = queue.last is None or queue.last is line.latest
         for buffer in buffers:
             account = buffer.account
             if account is None or not account.thrifty or account.keeper != worker:
                 if choosing.keeper_without_plans(buffers, cache.tally) != worker:
                     return False
+                is_free = False
                 break
-        if not self._is_free(line, holdings, queue):
+            if buffer.holdings.readers[worker] is not None:
+                is_free = False
+        if not (is_free or self._is_free(line, holdings, queue)):  # the loop has found out most of it
             return False
         self._until_looked_at -= cache.weight
         if self._until_looked_at >= 0:
@@ -362,17 +369,6 @@ def _places(
             if type(arg := args[index]) is BufferArg
         ]
     )
-
-
-def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
-    """The account of the first of a launch's buffers that is kept on a worker without plans; None if there is none."""
-    for index in cache.pointers:
-        arg = args[index]
-        if type(arg) is BufferArg:
-            account: Account | None = arg.buffer.account
-            if account is not None and account.thrifty:
-                return account
-    return None
 
 
 def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:

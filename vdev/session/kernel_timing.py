@@ -39,6 +39,7 @@ class KernelTiming:
         "exchanged",
         "gathered",
         "handed",
+        "is_met_again",
         "launches",
         "pause",
         "plan",
@@ -68,6 +69,7 @@ class KernelTiming:
         #: the same by the number of workers used for it, and after how many launches
         self.stakes: dict[int, tuple[Stake, int]] = {}
         self.cache: LaunchCache | None = None  #: of its plans
+        self.is_met_again = False  #: the program was built again, and nothing of its plans was left
         #: launches that are skipped before the next is weighed, since it gained; and how many of these there were
         self.pause = self.skipped = 0
         self.counts_for = UNTIL_LOOKED_AT  #: of a short kernel: for how many launches one counts
@@ -79,6 +81,14 @@ class KernelTiming:
     def may_gain(self) -> bool:
         """Whether launches may gain by being split: the last one had more than one chunk."""
         return self.stake is None or self.stake.workers > 1
+
+    def begin(self, cache: LaunchCache) -> bool:
+        """A launch of `cache` is weighed; whether it is the first. If there were others before, all plans are made once more."""
+        is_first, before = cache.is_new, self.cache
+        cache.is_new, self.cache = False, cache
+        if is_first and before is not None:
+            self.settling, self.is_met_again = SETTLING, True
+        return is_first
 
     def wants_sample(self, stake: Stake) -> bool:
         many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY
