@@ -261,7 +261,7 @@ def test_programs_that_are_built_again_are_split_again(
 
     def runs(workers: int) -> list[float]:
         took = []
-        per_item = {name: 9e-4 / 128**3 for name in FIELDS.per_item} | {"source": 0.0, "energy": 1e-7}
+        per_item = dict.fromkeys(FIELDS.per_item, 0.0009 / 128**3) | {"source": 0.0, "energy": 1e-7}
         bench = Again(per_item, 128, 40, workers, PEER_BYTES_PER_SECOND)
         clocks.append(bench)
         for _ in range(3):
@@ -288,6 +288,26 @@ def test_a_host_that_is_not_busy_any_more_is_noticed_on_one_worker(clocks: list[
     assert given_up < 900
     phases.run("heavy", 2000)
     assert phases.split("heavy") >= given_up + 1000
+
+
+@pytest.mark.parametrize("largest", [1 << 20, 1 << 22])
+def test_a_kernel_whose_launches_differ_is_weighed_by_all_of_them(clocks: list[Bench], largest: int) -> None:
+    """A large one that gains and four small ones that lose, as for the levels of a grid."""
+
+    def took(workers: int) -> float:
+        bench = Bench({"light": 0.0, "heavy": 1e-3 / largest}, largest, 0, workers, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        bench.build(PHASES)
+        program, buffers = bench.program, [bench.zeros(largest) for _ in range(2)]
+        began = program.wait()
+        for step in range(150):
+            for nitems in (largest, *(largest >> level for level in range(4, 8))):
+                bench.run("heavy", (nitems,), (64,), *buffers)
+            if step % 10 == 9:
+                program.wait()
+        return program.wait() - began
+
+    assert took(2) <= 0.7 * took(1)
 
 
 ROWS = """

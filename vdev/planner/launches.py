@@ -237,16 +237,11 @@ class _Search:
 
     def run(self) -> _Candidate:
         """The candidate to take."""
+        uncut = self._uncut()
+        if uncut is not None:
+            return uncut
         groups, options = self.request.ndrange.num_groups, self.options
         available = len(options.workers)
-        if available == 1:
-            return self._on_one_worker()
-        self.reasons = self._against_cutting()
-        if self.reasons:
-            return self._on_one_worker()
-        self.reasons = self._too_small()
-        if self.reasons:
-            return self._where_its_data_is(self._on_one_worker())
         usual = None if self.request.readings or options.cuts is not None else self._usual()
         if usual is not None:
             self.reasons = [FEWER] if options.fewer else []
@@ -276,6 +271,16 @@ class _Search:
         if options.fewer:
             self.reasons.append(FEWER)
         return best
+
+    def _uncut(self) -> _Candidate | None:
+        """The candidate where cuts are not compared for their own sake: on one worker, or on those that have the data."""
+        if len(self.options.workers) == 1:
+            return self._on_one_worker()
+        self.reasons = self._against_cutting()
+        if self.reasons:
+            return self._on_one_worker()
+        self.reasons = self._too_small()
+        return self._where_its_data_is(self._on_one_worker()) if self.reasons else None
 
     def _where_its_data_is(self, alone: _Candidate) -> _Candidate:
         """A cut of a small launch, if much less has to be brought for it than for `alone`, which is on one worker."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from weakref import WeakSet
 
 from vdev.backends.base import WorkerInfo
@@ -175,13 +176,12 @@ class Choosing:
 
     def counts(self, stake: Stake, thought: float, tally: KernelTally) -> bool:
         """Whether a launch has to be weighed whose plan took this many seconds."""
+        timing = self.times.timing(tally)
+        if stake.kept is None and not self._shared:
+            timing.passes(stake)
         if self.open or (self.exchanges and stake.exchanges):
             return True
-        return self.thrifty and (thought > 0 or self._is_due(tally))
-
-    def _is_due(self, tally: KernelTally) -> bool:
-        timing = self.times.known(tally)
-        return timing is None or timing.is_due()
+        return self.thrifty and (thought > 0 or timing.is_due())
 
     def counts_direct(self, tally: KernelTally) -> bool:
         """Whether a launch without a plan is to be sampled: nothing else would tell what it takes."""
@@ -251,9 +251,7 @@ class Choosing:
         else:
             # Kernels are met and loaded once, and memory is taken once.
             account.host.met(thought, once=is_first or bool(cached.plan.growth))
-            if self.thrifty:
-                self._note_split(account, tally, timing, stake, thought)
-            if self.thrifty and self._weigh_time(account, tally, timing, stake, large, clocks):
+            if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
             if self._take_other_span(account):
                 return True
@@ -363,12 +361,14 @@ class Choosing:
         tally: KernelTally,
         timing: KernelTiming,
         stake: Stake,
+        thought: float,
         buffers: Sequence[VirtualBuffer],
         clocks: Clocks | None,
     ) -> bool:
-        """True where planning launches, handing them over to several workers and what they exchange have taken more than all
-        launches since they were weighed last have gained by being split.
+        """A launch whose plan took so many seconds to make. True where planning launches, handing them over to several
+        workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
         """
+        self._note_split(account, tally, timing, stake, thought)
         change = self.times.changing(buffers)
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
@@ -445,14 +445,14 @@ class Choosing:
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
             if launches > seen and timing.stake is not None:
-                count = launches - seen
-                split = split + self.times.split_way(timing, timing.stake).times(count)
-                one = one + self.times.one_way(timing, timing.stake.nitems).times(count)
-                for span, so_far in spans.items():
-                    way = self.times.way_over(timing, timing.stake, launches, self._span_of(account), span)
-                    spans[span] = so_far + way.times(count)
+                for stake, count in timing.take_passed(launches - seen):
+                    split = split + self.times.split_way(timing, stake).times(count)
+                    one = one + self.times.one_way(timing, stake.nitems).times(count)
+                    for span, so_far in spans.items():
+                        way = self.times.way_over(timing, stake, launches, self._span_of(account), span)
+                        spans[span] = so_far + way.times(count)
                 account.kernels[key] = (tally, timing, launches)
-                total += count
+                total += launches - seen
         beside = account.host.since(clocks, split, total, self._devices)
         self._devices += split.device
         split, one = split + beside, one + beside
@@ -619,7 +619,7 @@ class Choosing:
         nitems = ndrange.nitems
         timing.counts_for = 1 + int(timing.times.whole(nitems) / _SHORT)
         # of what it exchanged in bulk, too, all counts
-        stake = timing.stake or self._even_stake(nitems)
+        stake = timing.sizes.get(nitems.bit_length()) or self._even_stake(ndrange)
         stake = replace(stake, nitems=nitems, moved=timing.exchanged.value or 0.0)
         beside = account.host.beside(1)
         now, planned = self._span_of(account), Way(thought, 0.0) + beside
@@ -645,10 +645,11 @@ class Choosing:
         self._set_span(account, best)
         return self._change(account)
 
-    def _even_stake(self, nitems: int) -> Stake:
-        """Of a kernel that was never split: even shares, and an exchange between neighbours."""
-        count = len(self._options.workers)
-        share = 1 / count if nitems >= self._options.min_items else 1.0
+    def _even_stake(self, ndrange: NDRange) -> Stake:
+        """Of launches that were never split: even shares, and an exchange between neighbours."""
+        count, nitems, units = len(self._options.workers), ndrange.nitems, self._options.compute_units
+        is_small = nitems < self._options.min_items or runs_at_once(prod(ndrange.num_groups), nitems, units)
+        share = 1.0 if is_small else 1 / count
         return Stake(nitems, share, None, (), 0.0, (), 0.0, False, count, count, 1)
 
     # pending reductions -----------------------------------------------------------------------------

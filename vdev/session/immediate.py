@@ -117,7 +117,9 @@ class AtOnce:
             line.throttle()
         return part
 
-    def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
+    def _found(  # noqa: C901 (on the way of every launch)
+        self, cache: LaunchCache | None, args: Sequence[Argument]
+    ) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
         slot with their holdings, and where its pointers point.
         """
@@ -131,7 +133,7 @@ class AtOnce:
                     break
             else:
                 return None
-            worker = account.keeper  # type: ignore[union-attr]
+            worker = account.keeper
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
         offsets = 0

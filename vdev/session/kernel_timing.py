@@ -23,6 +23,8 @@ FIRST_PLAN = 0.001
 #: a plan that takes longer counts for this many times what the kernel's plans have taken: a translation may come with
 #: it, which is one-time work as well
 _MOST_LONGER = 4.0
+#: different stakes of a kernel's launches that are told apart until they are weighed
+_MOST_STAKES = 256
 #: plans of a kernel that are made until its buffers' states recur: of buffers that change places, and of halos that
 #: have arrived
 SETTLING = 6
@@ -41,9 +43,11 @@ class KernelTiming:
         "handed",
         "is_met_again",
         "launches",
+        "passed",
         "pause",
         "plan",
         "settling",
+        "sizes",
         "skipped",
         "stake",
         "stakes",
@@ -66,7 +70,11 @@ class KernelTiming:
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
-        #: the same by the number of workers used for it, and after how many launches
+        #: split launches since they were weighed last, as far as they were not repeated at once: how many had each stake
+        self.passed: dict[int, tuple[Stake, int]] = {}
+        #: the stake of the last such launch by the bits of its number of work-items
+        self.sizes: dict[int, Stake] = {}
+        #: the stake of the last split launch by the number of workers used for it, and after how many launches
         self.stakes: dict[int, tuple[Stake, int]] = {}
         self.cache: LaunchCache | None = None  #: of its plans
         self.is_met_again = False  #: the program was built again, and nothing of its plans was left
@@ -79,8 +87,8 @@ class KernelTiming:
 
     @property
     def may_gain(self) -> bool:
-        """Whether launches may gain by being split: the last one had more than one chunk."""
-        return self.stake is None or self.stake.workers > 1
+        """Whether launches may gain by being split: some have more than one chunk."""
+        return self.stake is None or any(stake.workers > 1 for stake in self.sizes.values())
 
     def begin(self, cache: LaunchCache) -> bool:
         """A launch of `cache` is weighed; whether it is the first. If there were others before, all plans are made once more."""
@@ -89,6 +97,27 @@ class KernelTiming:
         if is_first and before is not None:
             self.settling, self.is_met_again = SETTLING, True
         return is_first
+
+    def passes(self, stake: Stake) -> None:
+        """One more split launch. A kernel's launches may differ: those for the levels of a grid do."""
+        before = self.passed.get(id(stake))
+        if before is not None:
+            self.passed[id(stake)] = stake, before[1] + 1
+        elif len(self.passed) < _MOST_STAKES:
+            self.passed[id(stake)] = stake, 1
+            self.sizes[stake.nitems.bit_length()] = stake
+
+    def take_passed(self, count: int) -> list[tuple[Stake, int]]:
+        """The stakes of so many split launches, which are weighed now; those that are not known are taken to be like the last one
+        that was weighed.
+        """
+        found, self.passed = list(self.passed.values()), {}
+        known = sum(number for _, number in found)
+        if known > count:
+            found, known = [], 0
+        if known < count and self.stake is not None:
+            found.append((self.stake, count - known))
+        return found
 
     def wants_sample(self, stake: Stake) -> bool:
         many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY
