@@ -357,7 +357,7 @@ class AtOnce:
             if readers is not None and not self._executor.have_ended(readers):
                 return False
         last = queue.last
-        return not queue.in_order or last is None or _stands_at(last, worker)
+        return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
 
 
 def _places(
