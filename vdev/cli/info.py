@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import vdev
 from vdev import boot
 from vdev.cli import explained_run
-from vdev.errors import CudaMissing
+from vdev.errors import CudaMissing, NoWorkers
 from vdev.process import switches
 from vdev.translators.values import dataclass
 
@@ -98,6 +98,9 @@ def gather() -> Report:
     for look in (_look_at_engines, _look_at_cuda, _look_at_workers, _look_at_device):
         try:
             look(report)
+        except NoWorkers as error:
+            report.problems.append(Problem(str(error), "set VDEV_WORKERS to what exists, or unset it"))
+            break
         except Exception as error:
             # whatever it is, the user wants to read it here, together with everything else
             report.problems.append(Problem(f"{type(error).__name__}: {error}"))
@@ -247,7 +250,7 @@ def _run_kernel(session: Session, number: int) -> str | None:
     if not np.array_equal(result, index * index + 1):
         return "a small kernel gave a wrong result"
     if session.executor.counters()[number].launches == launched:
-        return "a small kernel ran elsewhere"
+        return "a small kernel ran on another worker"
     return None
 
 
@@ -326,7 +329,8 @@ def _text_of_engines(report: Report) -> list[str]:
     return (
         (["OpenCL drivers:", *lines] if lines else [])
         + (["native OpenCL devices:", *devices] if devices else [])
-        + (["GPUs through CUDA:", *gpus] if gpus else [f"GPUs through CUDA: none ({report.cuda_missing})"])
+        + (["GPUs through CUDA:", *gpus] if gpus else [])
+        + ([f"GPUs through CUDA: none ({report.cuda_missing})"] if report.cuda_missing else [])
     )
 
 

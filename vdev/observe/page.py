@@ -172,7 +172,7 @@ def _head(figures: Statistics) -> str:
     ]
     heads = ("worker", "launches", "from host", "from workers", "to host", "most memory held")
     agree = (
-        "The back ends counted the same."
+        "The back ends counted the same bytes."
         if figures.counted == figures.moved
         else f"The back ends counted {size(figures.counted.nbytes)}; {size(figures.undone.nbytes)} were not carried out "
         "because commands failed."
@@ -552,7 +552,7 @@ def _advice(figures: Statistics) -> str:
     parts = ["<h2>Advice</h2>"]
     if expense is not None:
         parts.append(
-            f"<p>Most expensive beside the kernels' own work: {_text(expense)} "
+            f"<p>Largest expense apart from the kernels' own work: {_text(expense)} "
             f"[about {duration(expense.cost_ns)}].</p>"
         )
     exchange = _costliest(figures)

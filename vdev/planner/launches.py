@@ -385,8 +385,10 @@ class _Search:
         if not runs_at_once(ngroups, self.request.ndrange.nitems, units):
             return []
         if ngroups <= units:
-            return [f"fewer than {units + 1} work-groups: one worker runs them at once"]
-        return [f"fewer than {units * ITEMS_PER_UNIT + 1} work-items: one worker runs them at once"]
+            return [f"fewer than {units + 1} work-groups: one worker runs them all at the same time"]
+        return [
+            f"fewer than {units * ITEMS_PER_UNIT + 1} work-items: one worker runs them all at the same time"
+        ]
 
     def _cheapest(self, table: Sequence[Partition]) -> tuple[_Candidate | None, list[str]]:
         """The best of the table, or None and why each partition cannot be.
