@@ -46,3 +46,22 @@ def test_what_is_done_once_does_not_count() -> None:
     host.met(0.0, once=True)
     assert host.since(Clocks(1, 0, 10**12, 10**12), LAUNCH, 1, 0.0) == NOTHING
     assert host.beside(2).host == pytest.approx(7e-3), "what was known before is"
+
+
+def test_nor_does_what_follows_a_launch_for_which_something_is_done_once() -> None:
+    """Memory is taken, and a kernel loaded, when it is handed over: after it was weighed."""
+    host = HostTime()
+    for number in range(10):
+        host.met(0.0, once=number % 2 == 0)
+        passed = 10 * number * 1_000_000
+        assert host.since(Clocks(1, 0, passed, passed), LAUNCH, 1, 0.0) == NOTHING
+
+
+def test_what_is_not_measured_any_more_is_forgotten_by_and_by() -> None:
+    host = HostTime()
+    run(host, 10)
+    host.fade(0.5)
+    host.fade(0.5)
+    assert host.beside(2).host == pytest.approx(7e-3 / 4)
+    run(host, 10)
+    assert host.beside(2).host == pytest.approx(7e-3)

@@ -184,6 +184,28 @@ def test_launches_that_one_worker_runs_at_once_stay_there() -> None:
     assert reasons(7) == ()
 
 
+@pytest.mark.parametrize("limit", [{"min_items": 1025}, {"compute_units": 16}, {"compute_units": 8}])
+def test_small_launches_are_cut_where_their_data_lies(limit: dict[str, int]) -> None:
+    """A quarter on each worker: to bring the rest to one of them takes longer than to hand the launch over to all, or does not."""
+    quarter = SIZE // 4
+    spread = [(n, span(n * quarter, (n + 1) * quarter)) for n in range(4)]
+    state = buffer_state(SIZE, spread, [(n, n * quarter, (n + 1) * quarter) for n in range(4)])
+
+    def plan(seconds_per_cost: float, state: BufferState = state) -> Plan:
+        options = LaunchOptions(
+            (0, 1, 2, 3), LinkCosts.uniform(4), seconds_per_cost=seconds_per_cost, **limit
+        )
+        return plan_of(increment, [state], options)
+
+    dear = plan(1e-7)
+    assert [worker for worker, _ in dear.partition] == [0, 1, 2, 3]
+    assert dear.moved == ()
+    assert dear.reasons == ("small, but cut: its data lies on several workers",)
+    for cheap in (plan(1e-10), plan(0.0), plan(1e-7, on_worker(1)), plan(1e-7, at_host())):
+        assert len(cheap.partition) == 1
+        assert cheap.reasons[0].startswith("fewer than")
+
+
 def test_only_the_workers_that_are_left_are_used() -> None:
     options = LaunchOptions((1, 3), LinkCosts.uniform(4))
     plan = plan_of(increment, [at_host()], options)

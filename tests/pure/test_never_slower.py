@@ -246,6 +246,110 @@ def test_the_first_allocation_of_buffers_is_no_reason_to_stay_on_one_worker(
     assert max(took[1:]) <= 0.75 * bench.steps * 9e-4
 
 
+def test_programs_that_are_built_again_are_split_again(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run has kernels and buffers of its own: it plans all launches anew, and takes memory."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 3e-3)
+
+    class Again(Bench):
+        def build(self, source: str, **numbers: int) -> None:
+            if self.program is None:
+                super().build(source, **numbers)
+            self.program.built = self.program.session.build(source)
+            self.program.kernels = self.program.built.kernels
+
+    def runs(workers: int) -> list[float]:
+        took = []
+        per_item = dict.fromkeys(FIELDS.per_item, 0.0009 / 128**3) | {"source": 0.0, "energy": 1e-7}
+        bench = Again(per_item, 128, 40, workers, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        for _ in range(3):
+            steps: Any = planning_programs.fields_3d(bench)
+            next(steps)
+            bench.program.machine.allocation = bench.program.machine.first_launch = 1e-3
+            began = bench.program.wait()
+            for _ in steps:
+                pass
+            took.append(bench.program.wait() - began)
+        return took
+
+    one, chosen = runs(1), runs(2)
+    assert all(split <= 0.75 * whole for split, whole in zip(chosen, one, strict=True))
+
+
+def test_a_host_that_is_not_busy_any_more_is_noticed_on_one_worker(clocks: list[Bench]) -> None:
+    """While the program itself takes longer than its launches, splitting them gains nothing; later it does."""
+    phases = Phases(clocks, 2)
+    for _ in range(1000):
+        phases.bench.program.machine.host += 2e-3
+        phases.run_one("heavy")
+    given_up = phases.split("heavy")
+    assert given_up < 900
+    phases.run("heavy", 2000)
+    assert phases.split("heavy") >= given_up + 1000
+
+
+@pytest.mark.parametrize("largest", [1 << 20, 1 << 22])
+def test_a_kernel_whose_launches_differ_is_weighed_by_all_of_them(clocks: list[Bench], largest: int) -> None:
+    """A large one that gains and four small ones that lose, as for the levels of a grid."""
+
+    def took(workers: int) -> float:
+        bench = Bench({"light": 0.0, "heavy": 1e-3 / largest}, largest, 0, workers, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        bench.build(PHASES)
+        program, buffers = bench.program, [bench.zeros(largest) for _ in range(2)]
+        began = program.wait()
+        for step in range(150):
+            for nitems in (largest, *(largest >> level for level in range(4, 8))):
+                bench.run("heavy", (nitems,), (64,), *buffers)
+            if step % 10 == 9:
+                program.wait()
+        return program.wait() - began
+
+    assert took(2) <= 0.7 * took(1)
+
+
+ROWS = """
+kernel void fill(global float *a) { a[get_global_id(0)] += 1; }
+kernel void sums(global float *out, global const float *a, const uint n) {
+    float sum = 0;
+    for (uint x = 0; x < n; ++x) sum += a[get_global_id(0) * (ulong)n + x];
+    out[get_global_id(0)] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_few_sums_over_much_data_are_added_up_where_it_lies(clocks: list[Bench], workers: int) -> None:
+    """All of them at once on one GPU, and a part of them takes as long; but nothing has to be brought there."""
+    rows, n = 512, 1 << 18
+
+    def took(workers: int) -> tuple[float, int]:
+        per_item = {"fill": 1e-3 / (rows * n), "sums": lambda chunk: 5e-3}
+        bench = Bench(per_item, n, 0, workers, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        bench.build(ROWS)
+        a, out = bench.zeros(rows * n), bench.zeros(rows)
+        began = bench.program.wait()
+        for _ in range(60):
+            bench.run("fill", (rows * n,), (64,), a)
+            bench.run("sums", (rows,), (16,), out, a, np.uint32(n))
+            bench.program.wait()
+        ended = bench.program.wait()
+        return ended - began, sum(gpu.counters.from_peer for gpu in bench.program.machine.backends)
+
+    seconds, moved = took(workers)
+    assert moved < rows * n, "of four times as many bytes"
+    assert seconds <= took(1)[0] - 60 * 0.8e-3 * (1 - 1 / workers)
+    session = clocks[0].program.session
+    ways = [way for way in of_session(session).kernel("sums").ways if way.workers == workers]
+    assert ways[0].predicted == pytest.approx(5e-3, rel=0.05), "a part of them takes as long"
+    assert ways[0].measured == pytest.approx(5e-3, rel=0.05)
+    timing = session.choosing.times.known(session.ledger.kernels[1, "sums"])
+    assert timing.times.whole(rows) == pytest.approx(5e-3, rel=0.05), "and all of them no longer"
+
+
 #: a tile of a matrix at a time, 350 us on one GPU
 TILES = Case("columns_of_tiles", 16384, 512, {"column": 3.5e-4 / 2048**2})
 
@@ -279,9 +383,13 @@ class Phases:
         program = self.bench.program
         began = program.wait()
         for _ in range(count):
-            self.bench.run(name, (self.n,), (64,), *self.buffers)
-            self.buffers.reverse()
+            self.run_one(name)
         return program.wait() - began
+
+    def run_one(self, name: str) -> None:
+        """One more launch."""
+        self.bench.run(name, (self.n,), (64,), *self.buffers)
+        self.buffers.reverse()
 
     def split(self, name: str) -> int:
         """How many launches of a kernel ran on several workers so far."""

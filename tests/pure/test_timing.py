@@ -120,11 +120,11 @@ def test_more_costs_more(workers: int, messages: int, cost: float) -> None:
 def test_a_plan_made_together_with_a_translation_does_not_count_as_usual() -> None:
     timing = KernelTiming(Least())
     assert timing.believed(0.1) == FIRST_PLAN
-    timing.planned(timing.believed(0.1), 1)
-    timing.planned(timing.believed(2e-3), 1)
+    timing.planned(timing.believed(0.1), 1, once=True)
+    timing.planned(timing.believed(2e-3), 1, once=True)
     assert timing.believed(0.1) < 6e-3
     for _ in range(40):
-        timing.planned(timing.believed(0.1), 1)
+        timing.planned(timing.believed(0.1), 1, once=True)
     assert timing.believed(0.1) == 0.1, "what stays is believed"
 
 
@@ -218,3 +218,22 @@ def test_splitting_costs_the_host_at_least_as_much_as_a_launch_without_a_plan() 
     assert times.split_way(timing, stake).host == pytest.approx(10 * MachineTimes().handing_over(2, 2))
     ways = [times.way_over(timing, stake, 1, 2, span).host for span in (2, 4)]
     assert 1e-4 < ways[0] < ways[1]
+
+
+def test_launches_that_differ_are_weighed_each_with_its_own_stake() -> None:
+    timing, large, small = KernelTiming(Least()), _stake(1 << 20), _stake(64)
+    timing.stake = small
+    for _ in range(3):
+        timing.passes(large)
+    timing.passes(small)
+    assert timing.take_passed(6) == [(large, 3), (small, 1), (small, 2)], (
+        "those that are repeated are like the last one"
+    )
+    assert timing.take_passed(2) == [(small, 2)], "they are weighed once"
+    timing.passes(large)
+    timing.passes(large)
+    assert timing.take_passed(1) == [(small, 1)], "of which some did not take place"
+
+
+def _stake(nitems: int) -> Stake:
+    return Stake(nitems, 0.5, None, (), 0.0, (), 0.0, False)

@@ -290,7 +290,8 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "looked_at", "visit", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "latest", "looked_at", "visit",
+        "worker",
     )  # fmt: skip
 
     def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -304,6 +305,7 @@ class Line:
         self._home = home
         self._alone = alone
         self._stretch: Stretch | None = None  #: the last one
+        self.latest: Completion | None = None  #: its completion: that of a queue whose last command it holds
         #: the command that is being handed over, as its step sees it; with the worker's turn
         self._job = Job(executor, 0, NOTHING, (), Completion())
         backend = worker.backend
@@ -574,5 +576,6 @@ class Line:
         mark.jobs.append(stretch)
         mark.ends.append(0)
         executor.unsettled[number] = stretch
+        self.latest = stretch.completion
         stretch.completion.bind(stretch)
         return stretch

@@ -12,6 +12,7 @@ __all__ = [
     "habits",
     "in_place",
     "instructions",
+    "investment",
     "launches",
     "links",
     "merges",

@@ -18,7 +18,8 @@ A launch is small where several workers have nothing to gain, whatever its kerne
 than `min_items` work-items (a hand-over to another worker costs more than they do), or, if the workers have
 compute units of their own, where one worker runs all at once at full speed: each work-group on a compute unit
 of its own, or not more than `ITEMS_PER_UNIT` work-items for each unit. What a kernel costs beyond that,
-analysis cannot tell (the length of its loops may come from memory), so nothing else keeps a launch whole.
+analysis cannot tell (the length of its loops may come from memory), so nothing else keeps a launch whole. A small launch is cut
+all the same where that saves bringing much to one worker: a few sums over a large array are added up where it lies.
 
 Never looks at a kernel's source: access ranges come from a callable.
 """
@@ -74,6 +75,9 @@ FEWER = (
 
 #: work-items below which no launch is worth two workers: a hand-over costs some 20 us
 USUAL_MIN_ITEMS = 1024
+
+#: seconds of transfers that a cut of a small launch has to save: several times what it takes to hand it over to another worker
+SMALL_SAVES = 2e-4
 
 #: what workers have to get from each other in all before another order of theirs is looked for: a copy of less
 #: takes no longer than to ask for it
@@ -206,6 +210,11 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
     return plan if search.recut is None else replace(plan, recut=search.recut)
 
 
+def runs_at_once(ngroups: int, nitems: int, units: int) -> bool:
+    """Whether one worker of so many compute units runs so many work-groups at once, at full speed: a part of them takes as long."""
+    return ngroups <= units or nitems <= units * ITEMS_PER_UNIT
+
+
 def _overwrites(resolution: Resolution, nbytes: int) -> bool:
     """Whether every byte of a buffer is certainly written, whatever it held: a may-write would be among `needs`."""
     if resolution.apart or any(resolution.needs) or resolution.diff or resolution.merges:
@@ -228,13 +237,11 @@ class _Search:
 
     def run(self) -> _Candidate:
         """The candidate to take."""
+        uncut = self._uncut()
+        if uncut is not None:
+            return uncut
         groups, options = self.request.ndrange.num_groups, self.options
         available = len(options.workers)
-        if available == 1:
-            return self._on_one_worker()
-        self.reasons = self._against_cutting()
-        if self.reasons:
-            return self._on_one_worker()
         usual = None if self.request.readings or options.cuts is not None else self._usual()
         if usual is not None:
             self.reasons = [FEWER] if options.fewer else []
@@ -264,6 +271,28 @@ class _Search:
         if options.fewer:
             self.reasons.append(FEWER)
         return best
+
+    def _uncut(self) -> _Candidate | None:
+        """The candidate where cuts are not compared for their own sake: on one worker, or on those that have the data."""
+        if len(self.options.workers) == 1:
+            return self._on_one_worker()
+        self.reasons = self._against_cutting()
+        if self.reasons:
+            return self._on_one_worker()
+        self.reasons = self._too_small()
+        return self._where_its_data_is(self._on_one_worker()) if self.reasons else None
+
+    def _where_its_data_is(self, alone: _Candidate) -> _Candidate:
+        """A cut of a small launch, if much less has to be brought for it than for `alone`, which is on one worker."""
+        options, unit = self.options, self.options.seconds_per_cost
+        saved = SMALL_SAVES / unit if unit > 0 else inf
+        if alone.unfolded or alone.cost <= saved or options.compute_cost is not None:
+            return alone
+        best, _ = self._best_cut(len(options.workers))
+        if best is None or best.unfolded or best.cost + saved >= alone.cost:
+            return alone
+        self.reasons = ["small, but cut: its data lies on several workers"]
+        return self._in_best_order(best)
 
     def balanced(self, chosen: _Candidate) -> _Candidate:
         """The candidate with its cuts moved to where its chunks should take equal times; the candidate itself if that
@@ -346,16 +375,20 @@ class _Search:
             return ["the kernel runs as it is written"]
         if prod(self.request.ndrange.num_groups) == 1:
             return ["one work-group"]
+        return []
+
+    def _too_small(self) -> list[str]:
+        """Why several workers would not run the launch faster than one."""
         if self.request.ndrange.nitems < self.options.min_items:
             return [f"fewer than {self.options.min_items} work-items"]
-        units = self.options.compute_units
-        if prod(self.request.ndrange.num_groups) <= units:
+        units, ngroups = self.options.compute_units, prod(self.request.ndrange.num_groups)
+        if not runs_at_once(ngroups, self.request.ndrange.nitems, units):
+            return []
+        if ngroups <= units:
             return [f"fewer than {units + 1} work-groups: one worker runs them all at the same time"]
-        if self.request.ndrange.nitems <= units * ITEMS_PER_UNIT:
-            return [
-                f"fewer than {units * ITEMS_PER_UNIT + 1} work-items: one worker runs them all at the same time"
-            ]
-        return []
+        return [
+            f"fewer than {units * ITEMS_PER_UNIT + 1} work-items: one worker runs them all at the same time"
+        ]
 
     def _cheapest(self, table: Sequence[Partition]) -> tuple[_Candidate | None, list[str]]:
         """The best of the table, or None and why each partition cannot be.

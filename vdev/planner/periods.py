@@ -135,11 +135,15 @@ class Periods:
         self._settling, self._left = _SETTLING, 0
         self._kinds.clear()
 
-    def add(self, kind: Hashable, seconds: float, *, split: bool) -> bool:
-        """A period of this kind. Whether a window over several workers is full, for `judge`, or a trial is over, for `end`."""
+    def pass_by(self, seconds: float) -> None:
+        """A period on one worker that is not on trial: only time passes, until several workers may be tried again."""
         self.looks += 1
         self.toll *= _FORGET
         self._began += seconds
+
+    def add(self, kind: Hashable, seconds: float, *, split: bool) -> bool:
+        """A period of this kind. Whether a window over several workers is full, for `judge`, or a trial is over, for `end`."""
+        self.pass_by(seconds)
         if self._settling:
             self._settling -= 1
             return False

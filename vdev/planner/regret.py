@@ -37,7 +37,7 @@ class Stake:
     """What is at stake with one launch of a plan: its transfers between workers, in the unit of `LinkCosts`."""
 
     nitems: int
-    share: float  #: of the work-groups, in the largest chunk
+    share: float  #: of the work-groups, in the largest chunk; 1 where a part of them takes as long as all
     kept: int | None  #: the worker on which it runs whole because its buffers are kept there
     slots: tuple[int, ...]  #: large buffers
     moved: float  #: what the busiest link carries in or out

@@ -292,8 +292,8 @@ MEMORY = Switch(
 MIN_ITEMS = Switch(
     "VDEV_MIN_ITEMS",
     "auto",
-    "A launch of fewer work-items than this runs on one worker. `auto`: 1024; on GPUs, as many as one GPU runs "
-    "at once: a work-group on each compute unit, or 128 work-items.",
+    "A launch of fewer work-items than this runs on one worker, unless much data would have to be brought there. `auto`: "
+    "1024; on GPUs, as many as one GPU runs at once: a work-group on each compute unit, or 128 work-items.",
     "auto, a whole number from 0",
     _parse_least,
 )

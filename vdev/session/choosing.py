@@ -24,6 +24,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from weakref import WeakSet
 
 from vdev.backends.base import WorkerInfo
@@ -31,7 +32,8 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import kept_on
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import LaunchOptions
+from vdev.planner.investment import Investment
+from vdev.planner.launches import LaunchOptions, runs_at_once
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
@@ -79,7 +81,8 @@ _SOON = 16
 _SHORT = 20e-6
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
-#: what planning took is forgotten by so much with each launch that is made without; by half as much after each return
+#: what planning and the program itself took of the host is forgotten by so much with each launch that is made without a plan; by
+#: half as much after each return
 _FORGET_THOUGHT = 0.001
 #: index spaces of a kernel for which it is known what was brought to one worker
 _MOST_SPACES = 1024
@@ -124,6 +127,7 @@ class Choosing:
         self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
+        self._investment = Investment()  #: in plans that are made once
         #: accounts whose launches take no plans
         self.without_plans: WeakSet[Account] = self._accounts.without_plans
         #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
@@ -164,17 +168,20 @@ class Choosing:
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
         """What a plan for `buffers`, as they are, is weighed by."""
         states = [buffer.state for buffer in buffers]
-        return stake_of(plan, states, self._options.links, nitems, small=self.thrifty)
+        stake = stake_of(plan, states, self._options.links, nitems, small=self.thrifty)
+        ngroups, units = sum(chunk.ngroups for _, chunk in plan.partition), self._options.compute_units
+        if stake is not None and units and runs_at_once(ngroups, nitems, units):
+            stake = replace(stake, share=1.0)
+        return stake
 
     def counts(self, stake: Stake, thought: float, tally: KernelTally) -> bool:
         """Whether a launch has to be weighed whose plan took this many seconds."""
+        timing = self.times.timing(tally)
+        if stake.kept is None and not self._shared:
+            timing.passes(stake)
         if self.open or (self.exchanges and stake.exchanges):
             return True
-        return self.thrifty and (thought > 0 or self._is_due(tally))
-
-    def _is_due(self, tally: KernelTally) -> bool:
-        timing = self.times.known(tally)
-        return timing is None or timing.is_due()
+        return self.thrifty and (thought > 0 or timing.is_due())
 
     def counts_direct(self, tally: KernelTally) -> bool:
         """Whether a launch without a plan is to be sampled: nothing else would tell what it takes."""
@@ -234,7 +241,7 @@ class Choosing:
         self._looks.weighed(account)
         timing = self.times.timing(tally)
         self._set_span(account, launch.kernel.plans.span_of(buffers))
-        timing.cache = launch.kernel.plans
+        is_first = timing.begin(launch.kernel.plans)
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
             self._count_kept(account, thought + self.times.lost_by_plans(timing, stake))
@@ -242,7 +249,8 @@ class Choosing:
         elif account.barred:
             change = False
         else:
-            account.host.met(thought, once=bool(cached.plan.growth))  # memory is taken once
+            # Kernels are met and loaded once, and memory is taken once.
+            account.host.met(thought, once=is_first or bool(cached.plan.growth))
             if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
             if self._take_other_span(account):
@@ -392,17 +400,24 @@ class Choosing:
         return done
 
     def _note_split(
-        self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, thought: float
+        self,
+        account: Account,
+        tally: KernelTally,
+        timing: KernelTiming,
+        stake: Stake,
+        thought: float,
     ) -> None:
         """Note what a split launch, whose plan took this many seconds, exchanges."""
-        launches = tally.launches
-        thought = timing.believed(thought)
+        launches, believed = tally.launches, timing.believed(thought)
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
-        once = timing.planned(thought, launches + 1 - seen)
+        once = believed > 0 and timing.settling > 0
+        if once and timing.is_met_again:  # nobody knows how often it will be
+            once = self._investment.pays(believed)
+        timing.planned(believed, launches + 1 - seen, once=once)
         if not once:
-            account.thought += thought
+            account.thought += believed
         elif not account.returns:  # what came back to being split has gained that before
-            account.thought_once += thought
+            account.thought_once += believed
         timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
 
@@ -430,20 +445,22 @@ class Choosing:
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
             if launches > seen and timing.stake is not None:
-                count = launches - seen
-                split = split + self.times.split_way(timing, timing.stake).times(count)
-                one = one + self.times.one_way(timing, timing.stake.nitems).times(count)
-                for span, so_far in spans.items():
-                    way = self.times.way_over(timing, timing.stake, launches, self._span_of(account), span)
-                    spans[span] = so_far + way.times(count)
+                for stake, count in timing.take_passed(launches - seen):
+                    split = split + self.times.split_way(timing, stake).times(count)
+                    one = one + self.times.one_way(timing, stake.nitems).times(count)
+                    for span, so_far in spans.items():
+                        way = self.times.way_over(timing, stake, launches, self._span_of(account), span)
+                        spans[span] = so_far + way.times(count)
                 account.kernels[key] = (tally, timing, launches)
-                total += count
+                total += launches - seen
         beside = account.host.since(clocks, split, total, self._devices)
         self._devices += split.device
+        split, one = split + beside, one + beside
+        self._investment.earn(one.seconds, split.seconds)
         if spans:
-            ways = {span: way + beside for span, way in spans.items()} | {ONE: one + beside}
+            ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
             self._weigh_spans(account, ways, thought)
-        return split + beside, one + beside
+        return split, one
 
     # fewer workers ----------------------------------------------------------------------------------
 
@@ -596,11 +613,13 @@ class Choosing:
         account.kernels[id(tally)] = (tally, timing, launches)
         count = launches - seen
         thought = timing.thought.value or 0.0
-        timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
+        believed = (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
+        timing.thought.value = thought * believed
+        account.host.fade(believed)
         nitems = ndrange.nitems
         timing.counts_for = 1 + int(timing.times.whole(nitems) / _SHORT)
         # of what it exchanged in bulk, too, all counts
-        stake = timing.stake or self._even_stake(nitems)
+        stake = timing.sizes.get(nitems.bit_length()) or self._even_stake(ndrange)
         stake = replace(stake, nitems=nitems, moved=timing.exchanged.value or 0.0)
         beside = account.host.beside(1)
         now, planned = self._span_of(account), Way(thought, 0.0) + beside
@@ -626,10 +645,11 @@ class Choosing:
         self._set_span(account, best)
         return self._change(account)
 
-    def _even_stake(self, nitems: int) -> Stake:
-        """Of a kernel that was never split: even shares, and an exchange between neighbours."""
-        count = len(self._options.workers)
-        share = 1 / count if nitems >= self._options.min_items else 1.0
+    def _even_stake(self, ndrange: NDRange) -> Stake:
+        """Of launches that were never split: even shares, and an exchange between neighbours."""
+        count, nitems, units = len(self._options.workers), ndrange.nitems, self._options.compute_units
+        is_small = nitems < self._options.min_items or runs_at_once(prod(ndrange.num_groups), nitems, units)
+        share = 1.0 if is_small else 1 / count
         return Stake(nitems, share, None, (), 0.0, (), 0.0, False, count, count, 1)
 
     # pending reductions -----------------------------------------------------------------------------

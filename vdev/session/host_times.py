@@ -31,24 +31,27 @@ class Clocks:
 class HostTime:
     """Between the launches of one account."""
 
-    __slots__ = ("_before", "_devices", "_each", "_last", "thought")
+    __slots__ = ("_before", "_devices", "_each", "_kept", "_last", "_once", "thought")
 
     def __init__(self) -> None:
         #: of what is not the account's, seconds for each of its launches, of the host and of the devices
         self._each, self._devices = Median(_INTERVALS, _ENOUGH), Median(_INTERVALS, _ENOUGH)
+        self._kept = 1.0  #: the part of it that is still believed
         self._last: Clocks | None = None
+        self._once = False  #: whether the launch in hand makes the host do something that is done once
         self._before = 0.0  #: seconds of devices for all launches of the session, when this was asked last
         self.thought = 0.0  #: seconds of planning and folding since then
 
     def changed(self) -> None:
-        """Another way is in use, or something was done that is done once."""
+        """Another way is in use."""
         self._last, self.thought = None, 0.0
 
     def met(self, thought: float, *, once: bool) -> None:
-        """A launch took so many seconds to plan; `once`: what else the host does for it is done once."""
+        """A launch took so many seconds to plan; `once`: the host does something else for it that is done once, before it is
+        weighed (a kernel is met) or when it is handed over (memory is taken, a kernel loaded).
+        """
         self.thought += thought
-        if once:
-            self.changed()
+        self._once = self._once or once
 
     def since(self, clocks: Clocks | None, way: Way, launches: int, devices: float) -> Way:
         """What passed since this was asked last, beside so many launches of the account which take `way`: of the host what is the
@@ -56,6 +59,9 @@ class HostTime:
         launches of the session so far. Nothing where the program has waited.
         """
         last, self._last = self._last, clocks
+        if self._once:  # neither what passed before it counts nor what passes after it
+            last = self._last = None
+            self._once = False
         before, self._before = self._before, devices + way.device
         thought, self.thought = self.thought, 0.0
         if clocks is None or last is None or last.thread != clocks.thread or not launches:
@@ -64,6 +70,7 @@ class HostTime:
         if clocks.waits != last.waits or busy < _BUSY * (clocks.passed - last.passed):
             self._each.clear()
             return NOTHING
+        self._kept = 1.0
         self._each.add(max(busy * 1e-9 - way.host - thought, 0.0) / launches)
         self._devices.add((devices - before) / launches)
         return self.beside(launches)
@@ -71,4 +78,12 @@ class HostTime:
     def beside(self, launches: int) -> Way:
         """What passes beside so many launches."""
         host, devices = self._each.value, self._devices.value
-        return NOTHING if host is None else Way(host, devices or 0.0).times(launches)
+        if host is None:
+            return NOTHING
+        return Way(host * self._kept, (devices or 0.0) * self._kept).times(launches)
+
+    def fade(self, part: float) -> None:
+        """Only this part of what is known is believed from now on, until it is measured again: one worker's launches do not measure
+        it, and the program may do something else by now.
+        """
+        self._kept *= part

@@ -219,7 +219,9 @@ class AtOnce:
             weight = 0 if self._only is not None else cache.weight
             return InARow(self, line, streak, standing, cached, ndrange, queue, weight)
 
-    def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
+    def _found(  # noqa: C901 (on the way of every launch)
+        self, cache: LaunchCache | None, args: Sequence[Argument]
+    ) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
         slot with their holdings, and where its pointers point.
         """
@@ -227,8 +229,11 @@ class AtOnce:
             return None
         worker, pointers, account = self._only, cache.pointers, None
         if worker is None:
-            account = _account(cache, args)
-            if account is None or account.keeper is None:
+            for index in pointers:  # the first buffer that is kept on a worker without plans
+                arg = args[index]
+                if type(arg) is BufferArg and (account := arg.buffer.account) is not None and account.thrifty:
+                    break
+            else:
                 return None
             worker = account.keeper
         buffers: list[VirtualBuffer] = []
@@ -300,13 +305,17 @@ class AtOnce:
         self._is_timed = False
         if choosing is None or cache is None:
             return False
+        is_free = queue.last is None or queue.last is line.latest
         for buffer in buffers:
             account = buffer.account
             if account is None or not account.thrifty or account.keeper != worker:
                 if choosing.keeper_without_plans(buffers, cache.tally) != worker:
                     return False
+                is_free = False
                 break
-        if not self._is_free(line, holdings, queue):
+            if buffer.holdings.readers[worker] is not None:
+                is_free = False
+        if not (is_free or self._is_free(line, holdings, queue)):  # the loop has found out most of it
             return False
         self._until_looked_at -= cache.weight
         if self._until_looked_at >= 0:
@@ -450,7 +459,7 @@ class AtOnce:
             if readers is not None and not self._executor.have_ended(readers):
                 return False
         last = queue.last
-        return not queue.in_order or last is None or _stands_at(last, worker)
+        return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
 
 
 class InARow:
@@ -514,17 +523,6 @@ def _places(
             if type(arg := args[index]) is BufferArg
         ]
     )
-
-
-def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
-    """The account of the first of a launch's buffers that is kept on a worker without plans; None if there is none."""
-    for index in cache.pointers:
-        arg = args[index]
-        if type(arg) is BufferArg:
-            account: Account | None = arg.buffer.account
-            if account is not None and account.thrifty:
-                return account
-    return None
 
 
 def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:

@@ -23,6 +23,8 @@ FIRST_PLAN = 0.001
 #: a plan that takes longer counts for this many times what the kernel's plans have taken: a translation may come with
 #: it, which is one-time work as well
 _MOST_LONGER = 4.0
+#: different stakes of a kernel's launches that are told apart until they are weighed
+_MOST_STAKES = 256
 #: plans of a kernel that are made until its buffers' states recur: of buffers that change places, and of halos that
 #: have arrived
 SETTLING = 6
@@ -39,10 +41,13 @@ class KernelTiming:
         "exchanged",
         "gathered",
         "handed",
+        "is_met_again",
         "launches",
+        "passed",
         "pause",
         "plan",
         "settling",
+        "sizes",
         "skipped",
         "stake",
         "stakes",
@@ -65,9 +70,14 @@ class KernelTiming:
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
-        #: the same by the number of workers used for it, and after how many launches
+        #: split launches since they were weighed last, as far as they were not repeated at once: how many had each stake
+        self.passed: dict[int, tuple[Stake, int]] = {}
+        #: the stake of the last such launch by the bits of its number of work-items
+        self.sizes: dict[int, Stake] = {}
+        #: the stake of the last split launch by the number of workers used for it, and after how many launches
         self.stakes: dict[int, tuple[Stake, int]] = {}
         self.cache: LaunchCache | None = None  #: of its plans
+        self.is_met_again = False  #: the program was built again, and nothing of its plans was left
         #: launches that are skipped before the next is weighed, since it gained; and how many of these there were
         self.pause = self.skipped = 0
         self.counts_for = UNTIL_LOOKED_AT  #: of a short kernel: for how many launches one counts
@@ -77,8 +87,37 @@ class KernelTiming:
 
     @property
     def may_gain(self) -> bool:
-        """Whether launches may gain by being split: the last one had more than one chunk."""
-        return self.stake is None or self.stake.workers > 1
+        """Whether launches may gain by being split: some have more than one chunk."""
+        return self.stake is None or any(stake.workers > 1 for stake in self.sizes.values())
+
+    def begin(self, cache: LaunchCache) -> bool:
+        """A launch of `cache` is weighed; whether it is the first. If there were others before, all plans are made once more."""
+        is_first, before = cache.is_new, self.cache
+        cache.is_new, self.cache = False, cache
+        if is_first and before is not None:
+            self.settling, self.is_met_again = SETTLING, True
+        return is_first
+
+    def passes(self, stake: Stake) -> None:
+        """One more split launch. A kernel's launches may differ: those for the levels of a grid do."""
+        before = self.passed.get(id(stake))
+        if before is not None:
+            self.passed[id(stake)] = stake, before[1] + 1
+        elif len(self.passed) < _MOST_STAKES:
+            self.passed[id(stake)] = stake, 1
+            self.sizes[stake.nitems.bit_length()] = stake
+
+    def take_passed(self, count: int) -> list[tuple[Stake, int]]:
+        """The stakes of so many split launches, which are weighed now; those that are not known are taken to be like the last one
+        that was weighed.
+        """
+        found, self.passed = list(self.passed.values()), {}
+        known = sum(number for _, number in found)
+        if known > count:
+            found, known = [], 0
+        if known < count and self.stake is not None:
+            found.append((self.stake, count - known))
+        return found
 
     def wants_sample(self, stake: Stake) -> bool:
         many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY
@@ -106,16 +145,12 @@ class KernelTiming:
         """What a plan that took this long counts for."""
         return min(seconds, max(FIRST_PLAN, _MOST_LONGER * (self.plan.value or 0.0)))
 
-    def planned(self, seconds: float, launches: int) -> bool:
-        """The first of these split launches had a plan made, which took this long; 0: none. Whether it was a one-time
-        plan.
-        """
-        once = seconds > 0 and self.settling > 0
+    def planned(self, seconds: float, launches: int, *, once: bool) -> None:
+        """The first of these split launches had a plan made, which took this long; 0: none. `once`: it is a one-time plan."""
         if seconds > 0:
             self.plan.add(seconds)
-            self.settling -= once
+            self.settling = max(self.settling - once, 0)
         self.thought.add(0.0 if once else seconds / max(launches, 1))
-        return once
 
     @property
     def settling_seconds(self) -> float:

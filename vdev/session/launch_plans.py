@@ -211,6 +211,7 @@ class LaunchCache:
         "balance",
         "forms",
         "habits",
+        "is_new",
         "placed",
         "plain_places",
         "pointers",
@@ -238,6 +239,7 @@ class LaunchCache:
         self.ranges = RangeCache()
         self.habits = Habits()
         self.balance = Balance()
+        self.is_new = True  #: no split launch has been weighed
         self.successors = Successors()
         self._written: tuple[int, ...] | None = None
         #: over how many workers launches are split on buffers for which nothing has been chosen; 0: all

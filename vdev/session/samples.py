@@ -104,7 +104,7 @@ class Samples:
                 continue
             predicted = timing.times.chunk(stake.nitems, stake.share)
             tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
-            timing.times.add(stake.nitems, chunks)
+            timing.times.add(stake.nitems, chunks if stake.share < 1 else [max(chunks, default=0.0)])
             brought = [measured.before.get(worker, 0.0) for worker in stake.receivers]
             if stake.kept is None and stake.exchanges and any(brought):
                 timing.unit.add(max(brought) / stake.moved)
