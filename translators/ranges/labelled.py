@@ -235,20 +235,7 @@ def _run_cut(
             at = lo
         stop = hi if hi < last else last
         bands = inner if type(inner) is tuple else ((0, size, inner),)
-        before = 0
-        for start, end, label in bands:
-            if end > low:
-                break
-            before += 1
-        else:
-            start = NOWHERE
-        middle: LabelledBands = ()
-        behind = before
-        if end > high:
-            if start < high:
-                middle = ((start if start > low else low, high, label),)
-        elif start < high:
-            middle, behind = _up_to(bands, before, low, high)
+        middle, before, behind = _between(bands, low, high)
         pieces.append((at, stop, bands, middle, before, behind))
         if middle:
             _append(inside, at, stop, middle)
@@ -258,19 +245,28 @@ def _run_cut(
     return pieces
 
 
-def _up_to(bands: LabelledBands, first: int, low: int, high: int) -> tuple[LabelledBands, int]:
-    """What of the bands from a number on lies between two digits, and the number of the first that goes on behind them."""
-    start, end, label = bands[first]
+def _between(bands: LabelledBands, low: int, high: int) -> tuple[LabelledBands, int, int]:
+    """What of the bands lies from one digit up to another, how many end before the first, and the number of the one that
+    goes on behind the last.
+    """
+    before, count = 0, len(bands)
+    while before < count and bands[before][1] <= low:
+        before += 1
+    if before == count:
+        return (), before, before
+    start, end, label = bands[before]
+    if end > high:
+        return ((start if start > low else low, high, label),) if start < high else (), before, before
     found = [(start if start > low else low, end, label)]
-    number = first + 1
-    for start, end, label in bands[number:]:
+    behind = before + 1
+    for start, end, label in bands[behind:]:
         if end > high:
             if start < high:
                 found.append((start, high, label))
             break
         found.append((start, end, label))
-        number += 1
-    return tuple(found), number
+        behind += 1
+    return tuple(found), before, behind
 
 
 def _row_cut(
@@ -362,7 +358,6 @@ def _put(
 
 def _run_put(pieces: list[Piece], run: tuple[int, int], inside: LabelledBands, size: int) -> LabelledBands:
     """The digits of one band of the window, which has a run of each, with `inside`, which lies in it."""
-    low, high = run
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)
@@ -375,22 +370,30 @@ def _run_put(pieces: list[Piece], run: tuple[int, int], inside: LabelledBands, s
                 stop = hi
             inner = outer
             if put != middle:
-                inner, right = outer[:before], outer[behind:]
-                if before < len(outer):
-                    first, _, label = outer[before]
-                    if first < low:
-                        inner += ((first, low, label),)
-                if right:
-                    first, last, label = right[0]
-                    if first < high:
-                        right = ((high, last, label), *right[1:])
-                if put:
-                    inner = _joined(inner, put if type(put) is tuple else ((0, size, put),))
-                inner = _joined(inner, right)
+                inner = _spliced(
+                    outer, (before, behind), run, put if type(put) is tuple else ((0, size, put),)
+                )
             if inner:
                 _append(found, lo, stop, inner if len(inner) > 1 else _unless_whole(inner, size))
             lo = stop
     return tuple(found)
+
+
+def _spliced(
+    bands: LabelledBands, around: tuple[int, int], run: tuple[int, int], put: LabelledBands
+) -> LabelledBands:
+    """The bands but for the digits of a run, and there `put`. `around`: as of `Piece`."""
+    (before, behind), (low, high) = around, run
+    left, right = bands[:before], bands[behind:]
+    if before < len(bands):
+        start, _, label = bands[before]
+        if start < low:
+            left += ((start, low, label),)
+    if right:
+        start, stop, label = right[0]
+        if start < high:
+            right = ((high, stop, label), *right[1:])
+    return _joined(_joined(left, put), right)
 
 
 def _row_put(
