@@ -323,6 +323,24 @@ def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch
     assert program.filled == 0
 
 
+def test_what_launches_touch_is_traced_later_and_later_where_no_launch_is_like_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bytes that lie apart by a scalar: what was traced serves no other distance."""
+    traced, trace = [], filling.trace_windows
+
+    def counted(scalars: Sequence[int], *rest: Any) -> Any:
+        traced.append(scalars)
+        return trace(scalars, *rest)
+
+    monkeypatch.setattr(filling, "trace_windows", counted)
+    program = Bench(3, source=SOURCE)
+    for number in range(60):
+        program.launch(program.command(Step("every", (256,), (8,), ("a", 0, 2 + number))))
+    assert 2 <= len(traced) <= 5
+    assert program.filled == 0
+
+
 def test_a_buffer_brought_together_looks_the_same_each_time() -> None:
     """A tile that moves on: every few launches what it left is brought together, and what lies around it then is no
     new pattern, which would take a trace of its own."""
