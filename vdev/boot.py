@@ -69,7 +69,7 @@ def start() -> None:
         return
     if NATIVE_MODULE in sys.modules:
         raise RuntimeError(
-            "vdev cannot take over: PyOpenCL's native module is loaded already in this process. "
+            "vdev cannot take over: PyOpenCL's native module is already loaded in this process. "
             "Start the program with VDEV=1 in its environment or with `python -m vdev`."
         )
     sys.meta_path.insert(0, StandInFinder)

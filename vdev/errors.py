@@ -3,7 +3,7 @@
     Exception
     ├── Failure              ends as an OpenCL status in the program
     │   ├── BackendError     work that a worker could not do
-    │   │   └── BuildFailure     a program that a worker's compiler refused
+    │   │   └── BuildFailure     a program that a worker's compiler rejected
     │   ├── BuildError       a program that no worker could build
     │   └── NoRoom           a command that does not fit into a worker's memory
     ├── RuntimeError
@@ -73,10 +73,10 @@ class BackendError(Failure):
 
 
 class BuildFailure(BackendError):
-    """A program that a worker's compiler refused; `log` is the compiler's text."""
+    """A program that a worker's compiler rejected; `log` is the compiler's text."""
 
     def __init__(self, log: str, status: int = BUILD_PROGRAM_FAILURE) -> None:
-        super().__init__(status, "the worker's compiler refused the program")
+        super().__init__(status, "the worker's compiler rejected the program")
         self.log = log
 
 

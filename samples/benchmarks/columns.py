@@ -11,7 +11,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,19 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     result.add_argument("--json", type=Path, metavar="FILE", help="where to write what was found")
     result.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
     return result
+
+
+def names_among(known: Collection[str]) -> Callable[[str], list[str]]:
+    """A type of argument: some of `known`, by commas."""
+
+    def named(text: str) -> list[str]:
+        names = text.split(",")
+        unknown = set(names) - set(known)
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
+        return names
+
+    return named
 
 
 def measured(

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import processor
 
 SOURCE = """
 __kernel void axpy(__global float *y, __global const float *x, float a)
@@ -116,15 +117,6 @@ def in_a_process(part: str, options: argparse.Namespace, environment: dict[str, 
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def processor() -> str:
-    """The processor's name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def write_results(folder: Path, result: dict[str, Any]) -> None:

@@ -412,19 +412,13 @@ def chosen(options: argparse.Namespace) -> list[Row]:
     return [row for row in ROWS if row.name in options.only]
 
 
-def named(text: str) -> list[str]:
-    names = text.split(",")
-    unknown = set(names) - {row.name for row in ROWS}
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
-    return names
-
-
 def main() -> int:
     parser = columns.parser(__doc__)
     parser.add_argument("--preset", choices=PRESETS, help="sizes (default: large for cuda, else small)")
     everything = [row.name for row in ROWS]
-    parser.add_argument("--only", type=named, default=everything, help="rows by commas")
+    parser.add_argument(
+        "--only", type=columns.names_among(everything), default=everything, help="rows by commas"
+    )
     parser.add_argument("--runs", type=int, default=3, help="of each row (default: %(default)s)")
     parser.add_argument("--limit", type=float, default=25, help="seconds of a row (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=75, help="seconds of a column (default: %(default)s)")

@@ -174,18 +174,12 @@ def _line(name: str, column: str, own: dict[str, Any], ratio: float | None) -> s
     return text + ("  (stopped)" if "stopped_cold" in own or "stopped_again" in own else "")
 
 
-def named(text: str) -> list[str]:
-    names = text.split(",")
-    unknown = set(names) - set(PROGRAMS)
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
-    return names
-
-
 def main() -> int:
     parser = columns.parser(__doc__)
     parser.add_argument("--preset", choices=PRESETS, help="sizes (default: large for cuda, else small)")
-    parser.add_argument("--only", type=named, default=list(PROGRAMS), help="programs by commas")
+    parser.add_argument(
+        "--only", type=columns.names_among(PROGRAMS), default=list(PROGRAMS), help="programs by commas"
+    )
     parser.add_argument("--limit", type=float, help="seconds of a run (default: 6, large: 4)")
     options = parser.parse_args()
     options.preset = options.preset or ("large" if machine.kind_of(options) == "cuda" else "small")

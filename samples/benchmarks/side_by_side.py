@@ -31,7 +31,7 @@ Times = dict[tuple[str, str, str], float]
 
 
 def measured(python: str, benchmarks: Path, sample: str, options: argparse.Namespace) -> Times:
-    """The least times of one sample in one version. RuntimeError with what `run_all.py` said where it fails."""
+    """The least times of one sample in one version. RuntimeError with what `run_all.py` said where it measured nothing."""
     with tempfile.TemporaryDirectory() as folder:
         command = [python, "run_all.py", "--preset", options.preset, "--workers", options.workers]
         command += [
@@ -53,6 +53,10 @@ def measured(python: str, benchmarks: Path, sample: str, options: argparse.Names
                 found[sample, part, each["workers"]] = min(times["seconds"])
             if each.get("cold"):
                 found[sample, "whole job", each["workers"]] = min(each["cold"])
+        if not found:
+            raise RuntimeError(
+                f"{python} measured nothing of {sample}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            )
         return found
 
 

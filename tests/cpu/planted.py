@@ -20,7 +20,7 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 
 from vdev import boot
-from vdev.executor import steps
+from vdev.executor import merge_steps
 from vdev.planner import footprints, launches, merges
 from vdev.start.current import get_session
 
@@ -149,7 +149,7 @@ def nothing_kept() -> None:
 
 def all_is_changed() -> None:
     """Merging takes everything for changed."""
-    steps.copy_changes = lambda into, new, old, start, grain: into.__setitem__(slice(None), new)
+    merge_steps.copy_changes = lambda into, new, old, start, grain: into.__setitem__(slice(None), new)
 
 
 def the_last_is_lost() -> None:

@@ -26,7 +26,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
 from vdev.executor import Completion
-from vdev.executor.worker import Worker
+from vdev.executor.worker_memory import WorkerMemory
 from vdev.process.switches import parse_memory, parse_workers
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
 from vdev.session.launch_plans import CachedPlan
@@ -400,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     parser.add_argument("--no-poison", action="store_true")
     options = parser.parse_args(arguments)
-    Worker.poisoned = not options.no_poison
+    WorkerMemory.poisoned = not options.no_poison
     print(f"seed {options.seed}", flush=True)
     try:
         print(json.dumps(run(options.workers, options.memory, options.launches, options.seed, options.times)))

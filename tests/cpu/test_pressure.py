@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.cpu.pressure import run
-from vdev.executor.worker import Worker
+from vdev.executor.worker_memory import WorkerMemory
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("workers", ["cpu:1", "cpu:3"])
 def test_random_launches_in_a_fraction_of_the_memory(workers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "poisoned", True)
+    monkeypatch.setattr(WorkerMemory, "poisoned", True)
     evicting = []
     for _ in range(5):  # of a seed whose buffers happen to fit, none evicts
         seed = random.SystemRandom().randrange(1 << 30)

@@ -336,4 +336,4 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
-    assert "the trace and the times of this run end here" in done.stderr
+    assert "an internal error: the trace and the report's times end here" in done.stderr

@@ -81,6 +81,7 @@ class Arguments:
         self.statements.endless_ranges = self.odd
         self.expressions.bool_vectors = "bool to vector" not in skip
         self.expressions.narrow_bounds = "narrow bounds" not in skip
+        self.expressions.long_mad_sat = "mad_sat of longs" not in skip
 
     # arguments --------------------------------------------------------------------------------------
 

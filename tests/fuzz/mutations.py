@@ -83,7 +83,7 @@ DEFECTS: tuple[Defect, ...] = (
              "footprint.grains.append((part.shift(start), of_unit(4)))", "05"),
     Defect("semicolons counted in the text", "analysis", (
         ("vdev.translators.frontend.syntax_reader",
-         "first, second = self._semicolons(cursor, body)\n",
+         "first, second = ends\n",
          "text = self.text\n"
          "        at = clang.extent_of(cursor)[0]\n"
          "        first = text.index(b';', at)\n"
@@ -166,7 +166,7 @@ DEFECTS: tuple[Defect, ...] = (
               "return _of_bits(values[0], ctype, logic.both)"),
     _analysis("hi is lo", "frontend.syntax", '"hi": range(half, 2 * half),', '"hi": range(0, half),'),
     _analysis("a popcount ends at half the bits", "interpreter.integers",
-              'return ex.unknown(0, x.kind.bits, "a number of bits")', 'return ex.unknown(0, x.kind.bits // 8, "a number of bits")'),
+              'return ex.unknown(0, x.kind.bits, "a count of bits")', 'return ex.unknown(0, x.kind.bits // 8, "a count of bits")'),
     _analysis("a word read anew keeps its bounds", "interpreter.values",
               "return value if ctype.integer is value.kind else Number(value.expr, ctype.integer)",
               "return Number(value.observed(), IntType(64, True))"),

@@ -332,7 +332,9 @@ class Scalars(Small):
         if kind == "bitselect":
             text = f"bitselect({a.text}, {b.text}, {cast(t, self.leaf()).text})"
             return Ex(text, t, *bits_of_either(t, a, b))
-        if kind == "mad_sat" and t is INT:  # Intel's engine computes something else
+        if kind == "mad_sat" and (
+            t is INT or (t is LONG and not self.long_mad_sat)
+        ):  # engines compute something else
             return None
         if kind in ("mad_hi", "mad_sat"):
             return self.multiplied(kind, a, b, cast(t, self.leaf()))

@@ -28,6 +28,8 @@ class Small(ABC):
         self.bool_vectors = True
         #: min, max and clamp of scalars of 8 and 16 bits
         self.narrow_bounds = True
+        #: mad_sat of long
+        self.long_mad_sat = True
 
     @abstractmethod
     def scalar(self, depth: int = 2) -> Ex: ...

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.harness.pair_checks import check_mistake, check_twin
 from tests.harness.pairs_form import Pair
 from tests.harness.real_shapes import CORRECT, PAIRS
-from tests.harness.test_pairs import findings
 from vdev.harness import Program
 
 IDS = [pair.name for pair in PAIRS]
@@ -16,15 +16,12 @@ IDS = [pair.name for pair in PAIRS]
 
 @pytest.mark.parametrize("pair", PAIRS, ids=IDS)
 def test_the_mistake_is_found_by_its_line(pair: Pair) -> None:
-    found = findings(pair, pair.faulty)
-
-    assert {finding.kind for finding in found} == {pair.kind}
-    assert {finding.place.line for finding in found} <= pair.lines
+    check_mistake(pair)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=IDS)
 def test_the_twin_raises_no_alarm(pair: Pair) -> None:
-    assert findings(pair, pair.twin) == ()
+    check_twin(pair)
 
 
 @pytest.mark.parametrize(("text", "args"), [case[1:] for case in CORRECT], ids=[case[0] for case in CORRECT])

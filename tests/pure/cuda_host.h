@@ -181,8 +181,6 @@ inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline void __trap() { std::abort(); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __mul24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
-inline unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
 inline unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
 inline long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
 inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) { return (unsigned long long)((unsigned __int128)x * y >> 64); }
@@ -277,4 +275,6 @@ inline float approximate_log2(float x) { return std::log2(x); }
 inline float approximate_sin(float x) { return std::sin(x); }
 inline float approximate_cos(float x) { return std::cos(x); }
 inline float approximate_quotient(float x, float y) { return x / y; }
+inline int product24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
+inline unsigned product24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
 }  // namespace vdev_cl

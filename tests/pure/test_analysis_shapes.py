@@ -138,7 +138,7 @@ ROWS: dict[str, tuple[str, tuple[int, ...], str]] = {
     "any and all": (
         "int2 v = (int2)(in[i]); out[8 * i + any(v) + 2 * all(v)] = 1;", (0, 3), "",
     ),
-    "mul24 of wider numbers": (
+    "mul24 of numbers that may have more than 24 bits": (
         "out[8 * i + (mul24(0x1000001u, 3u) >> 24)] = 1;", (), "",
     ),
 }  # fmt: skip

@@ -373,10 +373,10 @@ def test_what_cannot_be_translated_says_why(tmp_path: Path, program: BackendProg
 
 def test_without_a_gpu_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> object:
-        return CudaMissing("the driver shows no GPU")
+        return CudaMissing("the driver reports no GPU")
 
     monkeypatch.setattr(cuda_driver, "_load", missing)
-    with pytest.raises(NoWorkers, match=r"cuda:1.*the driver shows no GPU"):
+    with pytest.raises(NoWorkers, match=r"cuda:1.*the driver reports no GPU"):
         open_workers(parse_workers("cuda:1"))
     assert len(open_workers(parse_workers("auto"))) == 2
 

@@ -41,9 +41,9 @@ from vdev.backends.cuda import (
 )
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.own_kernels import OwnKernels
+from vdev.backends.merging import copy_changes
 from vdev.backends.reference import combine
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
-from vdev.executor.steps import copy_changes
 
 NBYTES = 1024  # of an allocation: more than any box below takes
 UNSIGNED = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "V16"}

@@ -17,7 +17,7 @@ from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED
 from vdev.session.commands import Marker
 
 from .test_session_failures import Program, ended
-from .test_stretches import in_one_stretch, launched, resident
+from .test_stretches import in_one_stretch, resident
 
 
 class Gate:
@@ -154,9 +154,7 @@ def test_commands_of_a_stretch_run_one_after_another(monkeypatch: pytest.MonkeyP
     with Program(1, {0: Faults(delay=lambda _: 0 if going_on.wait(20) else 1)}) as program:
         going_on.set()
         (buffer,) = resident(program, 1)
-        parts = in_one_stretch(
-            program, lambda: [launched(program, buffer, buffer) for _ in range(3)], going_on
-        )
+        parts = in_one_stretch(program, lambda: [program.launch(buffer, buffer) for _ in range(3)], going_on)
         assert [part.status for part in parts] == [RUNNING, SUBMITTED, SUBMITTED]
         going_on.set()
         assert ended(parts[2]) == COMPLETE

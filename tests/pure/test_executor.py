@@ -356,7 +356,7 @@ def test_calls_run_on_the_workers_thread_and_raise_here() -> None:
     with Machine(2) as machine:
         name = machine.executor.call(1, lambda backend: threading.current_thread().name + backend.info.name)
         assert name == "vdev-worker-1reference-1"
-        with pytest.raises(BackendError, match="refused"):
+        with pytest.raises(BackendError, match="rejected"):
             machine.executor.build(ReferenceProgram(failure="no"))
 
 

@@ -550,9 +550,9 @@ def test_memory_of_buffers_that_are_gone_is_used_again() -> None:
             memory = [worker.backend.allocate(nbytes) for nbytes in (64, NBYTES, NBYTES)]
             allocations, allocated = counters.allocations, counters.allocated_nbytes
             for each in memory:
-                worker.discard(each)
+                worker.memory.discard(each)
             made = [program.buffer() for _ in range(3)]
-            assert all(worker.place(buffer.holdings) for buffer in made)
+            assert all(worker.memory.place(buffer.holdings) for buffer in made)
             replicas = [buffer.holdings.replicas[0] for buffer in made]
             assert [replica is not None and replica.allocation for replica in replicas[:2]] == memory[1:]
             assert counters.allocations == allocations + 1

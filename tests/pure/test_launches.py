@@ -200,8 +200,8 @@ def test_launches_that_one_worker_runs_at_once_stay_there() -> None:
         assert len(plan.partition) == (1 if plan.reasons else 4)
         return plan.reasons
 
-    assert reasons(16) == ("fewer than 17 work-groups: one worker runs them at once",)
-    assert reasons(8) == ("fewer than 1025 work-items: one worker runs them at once",)
+    assert reasons(16) == ("fewer than 17 work-groups: one worker runs them all at the same time",)
+    assert reasons(8) == ("fewer than 1025 work-items: one worker runs them all at the same time",)
     assert reasons(7) == ()
 
 

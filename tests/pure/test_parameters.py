@@ -14,8 +14,9 @@ from vdev.translators.ranges.tracing import Trace
 
 from samples.benchmarks import changed_scalars as bench
 from samples.benchmarks.changed_scalars import Bench, Step
+from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.steps import CopyStep, LaunchRecipe, LaunchStep
+from vdev.executor.steps import CopyStep
 from vdev.planner.directory import BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan

@@ -8,11 +8,10 @@ import gc
 import random
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES
@@ -21,30 +20,17 @@ from vdev.executor import completion as completion_module
 from vdev.executor.completion import COMPLETE
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Part, Stretch
-from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker
+from vdev.session.commands import CopyBuffer, Fill, Marker
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
-from .test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
-
-SPACE = NDRange((WORDS,), (LOCAL,), (0,))
+from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
 
 @pytest.fixture(autouse=True)
 def any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reference workers let any thread work with them."""
     monkeypatch.setattr(ReferenceBackend, "any_thread", True)
-
-
-def launched(
-    program: Program,
-    out: VirtualBuffer,
-    source: VirtualBuffer,
-    after: Sequence[Completion] = (),
-    queue: QueueOrder | None = None,
-) -> Completion:
-    args = (BufferArg(out, 0, NBYTES), BufferArg(source, 0, NBYTES))
-    return program.submit(Launch(program.kernel, args, SPACE), after, queue)
 
 
 def filled(program: Program, buffer: VirtualBuffer, queue: QueueOrder | None = None) -> Completion:
@@ -82,7 +68,7 @@ def resident(program: Program, count: int) -> list[VirtualBuffer]:
     """Buffers that have been used on the worker; buffer n holds triple(numbers(n))."""
     buffers = [program.buffer(number) for number in range(count)]
     for buffer in buffers:
-        launched(program, buffer, buffer)
+        program.launch(buffer, buffer)
         filled(program, buffer)
     for one in buffers:
         for other in buffers:
@@ -90,7 +76,7 @@ def resident(program: Program, count: int) -> list[VirtualBuffer]:
                 copied(program, one, other)
     for number, buffer in enumerate(buffers):
         program.write(buffer, number)
-        launched(program, buffer, buffer)
+        program.launch(buffer, buffer)
     return buffers
 
 
@@ -102,9 +88,9 @@ def test_commands_of_all_kinds_and_queues_stand_together() -> None:
         def commands() -> list[Completion]:
             return [
                 filled(program, one, queues[0]),
-                launched(program, other, one, (), queues[1]),
+                program.launch(other, one, (), queues[1]),
                 copied(program, other, one, queues[0]),
-                launched(program, other, other, (), queues[1]),
+                program.launch(other, other, (), queues[1]),
             ]
 
         parts = in_one_stretch(program, commands)
@@ -124,12 +110,12 @@ def test_a_failure_concerns_its_own_command_and_what_depends_on_it(looked_at: bo
             first = program.backends[0]._handed_over
             faults[first + 1] = -5
             events = [
-                launched(program, apart, apart),
-                launched(program, bad, bad),  # the second operation
-                launched(program, user, bad),
+                program.launch(apart, apart),
+                program.launch(bad, bad),  # the second operation
+                program.launch(user, bad),
             ]
-            events.append(launched(program, apart, apart))
-            events.append(launched(program, apart, apart, [events[1]]))
+            events.append(program.launch(apart, apart))
+            events.append(program.launch(apart, apart, [events[1]]))
             stretches = {id(event.stretch) for event in events if isinstance(event, Part)}
             together = len(stretches) == 1 and all(isinstance(event, Part) for event in events)
             if looked_at:
@@ -150,23 +136,23 @@ def test_the_rest_goes_on_after_a_failure() -> None:
         bad, fine = resident(program, 2)
         program.session.executor.quiesce()
         faults[program.backends[0]._handed_over] = -5
-        failed = launched(program, bad, bad)
+        failed = program.launch(bad, bad)
         assert ended(failed) == -5
-        assert ended(launched(program, bad, bad)) == -5
-        assert ended(launched(program, fine, fine, [failed])) == DEPENDENCY_FAILED
+        assert ended(program.launch(bad, bad)) == -5
+        assert ended(program.launch(fine, fine, [failed])) == DEPENDENCY_FAILED
         program.write(fine, 7)
-        launched(program, fine, fine)
-        in_one_stretch(program, lambda: [launched(program, fine, fine) for _ in range(3)])
+        program.launch(fine, fine)
+        in_one_stretch(program, lambda: [program.launch(fine, fine) for _ in range(3)])
         assert ended(filled(program, bad)) == COMPLETE
-        launched(program, bad, bad)
-        in_one_stretch(program, lambda: [launched(program, bad, bad) for _ in range(3)])
+        program.launch(bad, bad)
+        in_one_stretch(program, lambda: [program.launch(bad, bad) for _ in range(3)])
         assert ended(program.read(bad)[0]) == COMPLETE
 
 
 def test_a_completion_that_nobody_has_looked_at_tells_its_end() -> None:
     with Program(1) as program:
         (buffer,) = resident(program, 1)
-        parts = in_one_stretch(program, lambda: [launched(program, buffer, buffer) for _ in range(4)])
+        parts = in_one_stretch(program, lambda: [program.launch(buffer, buffer) for _ in range(4)])
         assert ended(parts[1]) == COMPLETE
         program.session.executor.quiesce()
         assert [part.settled for part in parts] == [True] * 4
@@ -188,7 +174,7 @@ def test_a_completion_is_made_under_no_lock_of_completions(monkeypatch: pytest.M
     monkeypatch.setattr(Stretch, "look_at", noted)
     with Program(1) as program:
         (buffer,) = resident(program, 1)
-        parts = in_one_stretch(program, lambda: [launched(program, buffer, buffer) for _ in range(4)])
+        parts = in_one_stretch(program, lambda: [program.launch(buffer, buffer) for _ in range(4)])
         held.clear()
         heard = threading.Semaphore(0)
         parts[0].add_callback(lambda _: heard.release())
@@ -205,9 +191,7 @@ def test_who_asks_before_the_end_hears_of_it() -> None:
     with Program(1, {0: Faults(delay=lambda _: 0 if going_on.wait(20) else 1)}) as program:
         going_on.set()
         (buffer,) = resident(program, 1)
-        parts = in_one_stretch(
-            program, lambda: [launched(program, buffer, buffer) for _ in range(3)], going_on
-        )
+        parts = in_one_stretch(program, lambda: [program.launch(buffer, buffer) for _ in range(3)], going_on)
         assert not parts[0].settled
         assert parts[0].status > COMPLETE
         heard: list[int] = []
@@ -229,7 +213,7 @@ def test_who_asks_before_the_end_hears_of_it() -> None:
 def test_nothing_is_kept_alive_by_an_event() -> None:
     with Program(1) as program:
         held = resident(program, 1)
-        parts = in_one_stretch(program, lambda: [launched(program, held[0], held[0]) for _ in range(3)])
+        parts = in_one_stretch(program, lambda: [program.launch(held[0], held[0]) for _ in range(3)])
         assert ended(parts[0]) == COMPLETE
         program.session.executor.quiesce()
         gone = weakref.ref(held.pop())
@@ -242,9 +226,9 @@ def test_marks_bound_what_stands_together() -> None:
     with Program(1) as program:
         (buffer,) = resident(program, 1)
         for _ in range(4 * MARK_EVERY):
-            launched(program, buffer, buffer)
+            program.launch(buffer, buffer)
         program.session.executor.quiesce()
-        events = [launched(program, buffer, buffer) for _ in range(3 * MARK_EVERY)]
+        events = [program.launch(buffer, buffer) for _ in range(3 * MARK_EVERY)]
         sizes = [event.stretch.launches for event in events if isinstance(event, Part)]
         assert sizes
         assert max(sizes) <= MARK_EVERY
@@ -258,8 +242,8 @@ def test_a_command_does_not_overtake_what_it_waits_for() -> None:
         second = program.session.create_queue(in_order=True)
         held = program.submit(Fill(one, 0, NBYTES, b"\2\0\0\0"), [gate], second)
         events = [
-            launched(program, other, one, [held]),
-            launched(program, other, other),  # behind it in its queue
+            program.launch(other, one, [held]),
+            program.launch(other, other),  # behind it in its queue
         ]
         assert not any(event.settled for event in events)
         gate.set_status(0)
@@ -268,7 +252,7 @@ def test_a_command_does_not_overtake_what_it_waits_for() -> None:
         loose = program.session.create_queue(in_order=False)
         gate = program.session.user_completion()
         barrier = program.submit(Marker(barrier=True), [gate], loose)
-        late = launched(program, other, other, (), loose)
+        late = program.launch(other, other, (), loose)
         assert not late.settled
         gate.set_status(-9)
         assert ended(barrier) < 0
@@ -294,7 +278,7 @@ def test_random_commands_of_several_threads(seed: int) -> None:
                 action = rng.choice(("launch", "launch", "launch", "fill", "copy", "wait", "write", "read"))
                 if action == "launch":
                     after = last[-1:] if rng.random() < 0.3 else ()
-                    last.append(launched(program, buffers[at], buffers[1 - at], after, queue))
+                    last.append(program.launch(buffers[at], buffers[1 - at], after, queue))
                     arrays[at] = triple(arrays[1 - at])
                 elif action == "fill":
                     last.append(filled(program, buffers[at], queue))
@@ -332,9 +316,7 @@ def test_a_process_that_ends_leaves_no_event_waiting(looked_at: bool) -> None:
     with Program(1, {0: Faults(delay=lambda _: 0 if going_on.wait(20) else 1)}) as program:
         going_on.set()
         (buffer,) = resident(program, 1)
-        parts = in_one_stretch(
-            program, lambda: [launched(program, buffer, buffer) for _ in range(2)], going_on
-        )
+        parts = in_one_stretch(program, lambda: [program.launch(buffer, buffer) for _ in range(2)], going_on)
         if looked_at:
             assert not any(part.settled for part in parts)
         parts[0].stretch.abandon(OUT_OF_RESOURCES)  # as the executor does with all that have not ended

@@ -133,7 +133,7 @@ kernel void none(void) { }
         (
             "int f(a) int a; { return a + get_group_id(0); }\nkernel void k(global int *a) { a[0] = f(1); }",
             [],
-            "behind their list",
+            "after the list of their names",
             1,
         ),
         (

@@ -14,7 +14,7 @@ from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE
 from vdev.executor import Completion
-from vdev.executor.worker import Worker
+from vdev.executor.worker_memory import WorkerMemory
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.evictions import plan_evictions, propose_evictions
@@ -90,7 +90,7 @@ class Program(SessionUser):
 def program(
     monkeypatch: pytest.MonkeyPatch, workers: int, kib: int, *, far: bool = True, faults: Faults | None = None
 ) -> Iterator[Program]:
-    monkeypatch.setattr(Worker, "poisoned", True)
+    monkeypatch.setattr(WorkerMemory, "poisoned", True)
 
     def opener(number: int) -> Callable[[], Backend]:
         def open_worker() -> Backend:
@@ -162,10 +162,10 @@ def test_memory_given_back_shows(monkeypatch: pytest.MonkeyPatch) -> None:
         worker = run.session.executor.worker(0)
 
         def use_after_free(backend: Backend) -> np.ndarray:
-            allocation = worker.allocate(64)
+            allocation = worker.memory.allocate(64)
             memory = allocation.native
             assert isinstance(memory, np.ndarray)
-            worker.free(allocation)
+            worker.memory.free(allocation)
             backend.record().wait()
             return memory
 

@@ -204,7 +204,8 @@ class _Translation:
             if any(clang.extent_of(parameter)[0] > place.closing for parameter in cursor.get_arguments()):
                 # C99 6.9.1p6: the list in parentheses is of names only.
                 raise Untranslatable(
-                    f"{name}() declares its parameters behind their list", clang.line_of(cursor)
+                    f"{name}() declares its parameters after the list of their names (the old style of C)",
+                    clang.line_of(cursor),
                 )
 
     def _rewrite(self, use: Use, threaded: frozenset[int]) -> None:
@@ -257,7 +258,8 @@ class _Translation:
             offset = parameter.location.offset
             if self.functions.text[offset : offset + len(name)] != name.encode():
                 raise Untranslatable(
-                    f"parameter {name} is not where it is declared", clang.line_of(parameter)
+                    f"parameter {name} is not written where it is declared (a macro?)",
+                    clang.line_of(parameter),
                 )
             self.edits.replace(offset, offset + len(name), f"{p}p_{name}")
             # By pointer arithmetic, so that the compiler still knows what is restrict and which address space it is.

@@ -49,10 +49,10 @@ def difference(
     pairs = itertools.zip_longest(_declarations(written), _declarations(expanded))
     for ours, theirs in pairs:
         if ours is None or theirs is None:
-            return f"clang finds {'more' if theirs is None else 'fewer'} declarations in what is written"
+            return f"clang finds {'more' if theirs is None else 'fewer'} declarations in the program as written than in its expansion"
         first, second = _content(ours, layouts), _content(theirs, layouts)
         if first != second:
-            return f"line {clang.line_of(ours)} reads {_where(first, second)} to clang"
+            return f"clang reads line {clang.line_of(ours)} as {_where(first, second)}"
     return _pragma_difference(written, pragmas)
 
 
@@ -87,7 +87,7 @@ def _where(first: Sequence[str], second: Sequence[str]) -> str:
     """The first difference between two declarations, in words."""
     pairs = itertools.zip_longest(first, second, fillvalue="nothing")
     ours, theirs = next((a.strip(), b.strip()) for a, b in pairs if a != b)
-    return f"'{ours[:_SHOWN]}', its expansion '{theirs[:_SHOWN]}'"
+    return f"'{ours[:_SHOWN]}', and its expansion as '{theirs[:_SHOWN]}'"
 
 
 def _pragma_difference(written: TranslationUnit, pragmas: Sequence[Place]) -> str | None:
@@ -98,5 +98,5 @@ def _pragma_difference(written: TranslationUnit, pragmas: Sequence[Place]) -> st
         ours = sum(1 for each in pragmas if each == (path, line, False))
         theirs = sum(1 for first, last in skipped[path] if first < line <= last)
         if ours != theirs:
-            return f"clang treats the pragma on line {line} differently"
+            return f"clang treats the pragma on line {line} differently in the expanded program"
     return None

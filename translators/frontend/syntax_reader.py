@@ -7,13 +7,14 @@ Decides what each libclang cursor is (libclang shows implicit conversions, swizz
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, TypeKind
+from clang.cindex import Cursor, CursorKind, TypeKind
 
 from ..symbolic.effort import spend
 from . import clang
+from .hidden_parts import ends_of_clauses, has_parenthesis_behind_type, spellings
 from .operator_kinds import Binary, Joining, Placed
 from .preprocessor import GENERATED_FILE
 from .syntax import (
@@ -257,7 +258,8 @@ class SyntaxReader:
         if isinstance(ctype, CArray) and self._reads_arrays and self._deduces:
             # It may be a pointer: clang also shows a pointer as an array if its type is that of such a parameter.
             raise Unsupported(
-                "an array beside parameters that are arrays and deduced types", self.line(cursor)
+                "an array that may be a pointer: the program has array parameters, and `typeof` or macros",
+                self.line(cursor),
             )
         return Variable(cursor.hash, cursor.spelling, ctype, node, self.line(cursor))
 
@@ -308,38 +310,13 @@ class SyntaxReader:
         if len(parts) == 3:
             return [0, 1, 2]
         if not self.exact:
-            raise Unsupported("a loop behind a macro", self.line(cursor))
-        first, second = self._semicolons(cursor, body)
+            raise Unsupported("a loop that a macro expands to", self.line(cursor))
+        ends = ends_of_clauses(self.unit, clang.extent_of(cursor)[0], clang.extent_of(body)[0])
+        if len(ends) != 2:
+            raise Unsupported("a loop whose header could not be read", self.line(cursor))
+        first, second = ends
         starts = [clang.extent_of(part)[0] for part in parts]
         return [0 if start < first else 1 if start < second else 2 for start in starts]
-
-    def _semicolons(self, cursor: Cursor, body: Cursor) -> tuple[int, int]:
-        """Where the clauses of a `for` end: found with clang's own tokens, as literals and comments may contain any
-        text.
-        """
-        found: list[int] = []
-        depth = 0
-        for token in self._tokens(*clang.extent_of(cursor)[:1], clang.extent_of(body)[0]):
-            if token.kind is not TokenKind.PUNCTUATION:
-                continue
-            spelling = token.spelling
-            if spelling == "(":
-                depth += 1
-            elif spelling == ")":
-                depth -= 1
-            elif spelling == ";" and depth == 1:  # deeper ones belong to statement expressions
-                found.append(token.extent.start.offset)
-        if len(found) != 2:
-            raise Unsupported("a loop that could not be read", self.line(cursor))
-        return found[0], found[1]
-
-    def _tokens(self, start: int, stop: int) -> Iterator[Token]:
-        """clang's tokens that begin within some bytes of the text."""
-        file = self.unit.get_file(clang.TEXT_FILE)
-        first, last = (SourceLocation.from_offset(self.unit, file, offset) for offset in (start, stop))
-        for token in self.unit.get_tokens(extent=SourceRange.from_locations(first, last)):
-            if start <= token.extent.start.offset < stop:
-                yield token
 
     # expressions ------------------------------------------------------------------------------------
 
@@ -509,13 +486,8 @@ class SyntaxReader:
         `(int4)b` has all bits.
         """
         if not self.exact:
-            raise Unsupported("a `bool` that becomes a vector behind a macro", self.line(cursor))
-        depth = 0
-        for token in self._tokens(clang.extent_of(cursor)[0], clang.extent_of(operand)[0]):
-            if depth == 0 and token.spelling != "(":
-                return False
-            depth += {"(": 1, ")": -1}.get(token.spelling, 0)
-        return depth > 0
+            raise Unsupported("a `bool` converted to a vector in a macro's expansion", self.line(cursor))
+        return has_parenthesis_behind_type(self.unit, clang.extent_of(cursor)[0], clang.extent_of(operand)[0])
 
     def _converted(self, cursor: Cursor, ctype: CType) -> Cast:
         """A conversion of what `cursor` is.
@@ -558,9 +530,9 @@ class SyntaxReader:
         if start == inner_start and stop == inner_stop:
             return inner
         if not self.exact:
-            raise Unsupported("a vector behind a macro", self.line(cursor))
-        before = [token.spelling for token in self._tokens(start, inner_start)]
-        after = [token.spelling for token in self._tokens(inner_stop, stop)]
+            raise Unsupported("a vector expression in a macro's expansion", self.line(cursor))
+        before = spellings(self.unit, start, inner_start)
+        after = spellings(self.unit, inner_stop, stop)
         if before[:1] == ["__builtin_astype"]:
             return Reinterpret(ctype, None, inner.operand)
         if before or len(after) != 2 or after[0] not in (".", "->"):

@@ -48,7 +48,11 @@ def _mul24(a: Number, b: Number, kind: IntType) -> Expr:
         fits = logic.both(fits, logic.less_equal(operand, ex.const(narrow.hi)))
     if fits is logic.TRUE:
         return ex.mul(a.expr, b.expr)
-    return logic.select(fits, ex.mul(a.expr, b.expr), ex.unknown(kind.lo, kind.hi, "mul24 of wider numbers"))
+    return logic.select(
+        fits,
+        ex.mul(a.expr, b.expr),
+        ex.unknown(kind.lo, kind.hi, "mul24 of numbers that may have more than 24 bits"),
+    )
 
 
 def _mad24(a: Number, b: Number, c: Number, kind: IntType) -> Expr:
@@ -98,7 +102,7 @@ def _anything(*operands: Number | IntType) -> None:
 
 
 def _count_bits(x: Number, kind: IntType) -> Expr:
-    return ex.unknown(0, x.kind.bits, "a number of bits")
+    return ex.unknown(0, x.kind.bits, "a count of bits")
 
 
 _BY_COMPONENT: dict[str, Component] = {

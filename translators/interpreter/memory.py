@@ -237,13 +237,13 @@ class Memory:
             reason = "padding of a 3-component vector"
             self.record(place, "write", offset, ctype.size, line, condition=perhaps, reason=reason)
         elif isinstance(ctype, Aggregated) and not (isinstance(value, Aggregate) and value.is_set(ctype)):
-            reason, pieces = "a structure of which some members may not be set", leaves_of(ctype)
+            reason, pieces = "a structure with members that may not have been set", leaves_of(ctype)
             self.record(
                 place, "write", offset, ctype.size, line, condition=perhaps, reason=reason, pieces=pieces
             )
         elif has_gaps(ctype):
             bits = isinstance(ctype, CBits)
-            reason = "a bit-field among others" if bits else "padding of a structure"
+            reason = "a bit-field that shares bytes with others" if bits else "padding of a structure"
             pieces = leaves_of(ctype) if bits else ()
             self.record(
                 place, "write", offset, ctype.size, line, condition=perhaps, reason=reason, pieces=pieces

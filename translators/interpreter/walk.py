@@ -169,7 +169,7 @@ class Interpreter:
             place = self._program_places[node.key] = Shared(self._constants(node.key))
             held = node.type.element if isinstance(node.type, CArray) else node.type
             if held.space is Space.GLOBAL:
-                text = f"`{node.name}` at program scope is memory of one device"
+                text = f"`{node.name}` at program scope is memory that workers cannot share"
                 self.outside_program.append((text, node.line))
         return place
 

@@ -279,7 +279,9 @@ class Scope:
         else:
             loose = domain.is_loose(form)
             domain.blur(
-                f"a condition on {domain.origin(form)}" if loose else "an inequality that splits the range"
+                f"a condition on {domain.origin(form)}"
+                if loose
+                else "an inequality (`!=`) that splits the range in two"
             )
 
     def _assume_either(self, a: Expr, b: Expr) -> None:

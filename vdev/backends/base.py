@@ -330,7 +330,7 @@ class Backend(ABC):
         """Return when everything handed over is done, or has failed: whether all of it since the last marker went
         well, so that no other marker is needed to tell. Only if `can_wait_for_all`.
         """
-        raise TypeError("this back end waits for markers")
+        raise TypeError("this back end cannot wait for all of its work at once, only for markers")
 
     def is_at_rest(self) -> bool:
         """Whether the driver's own threads have gone to sleep, so that a child of a fork may use the driver. Any
@@ -380,7 +380,7 @@ class Backend(ABC):
         """`nbytes` bytes of `whole` from `ahead` on, a multiple of 4096, as an allocation of their own. The rest of
         `whole` stays around them.
         """
-        raise TypeError("this back end has no parts of allocations")
+        raise TypeError("this back end cannot make allocations that are parts of others")
 
     @property
     def spare_nbytes(self) -> int:
@@ -425,7 +425,7 @@ class Backend(ABC):
         What is returned copies them into an array, from a byte on. To be called once, on any thread, when the read is done:
         `wait_for_all` or a marker tells.
         """
-        raise TypeError("this back end reads into the program's memory only")
+        raise TypeError("this back end has no memory of its own to read into")
 
     @abstractmethod
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
@@ -466,7 +466,7 @@ class Backend(ABC):
 
         Called only if `WorkerInfo.merges` is set.
         """
-        raise TypeError("this back end merges nothing")
+        raise TypeError("this back end does not merge")
 
     @abstractmethod
     def build(self, program: BackendProgram) -> BuildResult:

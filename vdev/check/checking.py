@@ -354,7 +354,9 @@ class LaunchChecker:
             if not any(mask.any() for mask in wrong):
                 break
         if sum(int(mask.sum()) for mask in wrong) < before:
-            self._note(case.launch, "some results are left to chance, on one worker as well", logging.WARNING)
+            self._note(
+                case.launch, "some results vary from run to run, on one worker as well", logging.WARNING
+            )
 
     def _all_ways(self, case: Case) -> list[Sequence[Bytes]]:
         """The results of the user's kernel run whole, of the translated one run whole, and of its chunks in either
@@ -437,7 +439,7 @@ class LaunchChecker:
         lines = _lines(launch, pointer.arg)
         said = f", line {', '.join(map(str, lines))}" if lines else ""
         text = (
-            f"kernel `{launch.kernel.name}`, argument `{name}`{said}, byte {byte - pointer.offset}: written beside what "
+            f"kernel `{launch.kernel.name}`, argument `{name}`{said}, byte {byte - pointer.offset}: written outside the bytes that "
             f"worker {worker} was given: the kernel writes more than analysis says, or beyond the buffer. "
             f"NDRange {launch.ndrange.global_size} in groups of {launch.ndrange.local_size}"
         )

@@ -90,7 +90,9 @@ def _write_page(arguments: Sequence[str], page: Path) -> int:
 def _why_none(status: int) -> str:
     if status > 128:
         return f"no report: the program was ended by signal {status - 128}"
-    return "no report: the program did not use the virtual device, or ended without Python's own exit"
+    return (
+        "no report: the program did not use the virtual device, or did not end through Python's normal exit"
+    )
 
 
 def _as_text(own: str | None, others: dict[int, str], status: int) -> str:

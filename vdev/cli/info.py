@@ -247,7 +247,7 @@ def _run_kernel(session: Session, number: int) -> str | None:
     if not np.array_equal(result, index * index + 1):
         return "a small kernel gave a wrong result"
     if session.executor.counters()[number].launches == launched:
-        return "a small kernel ran elsewhere"
+        return "a small kernel ran on another worker"
     return None
 
 

@@ -4,8 +4,8 @@ from vdev.executor.completion import Completion, call_soon
 from vdev.executor.executor import Executor
 from vdev.executor.failures import repaired
 from vdev.executor.holdings import Damage, Holdings
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.steps import LaunchRecipe
 from vdev.executor.stretch import is_done_at_once
 
 __all__ = [
@@ -22,13 +22,13 @@ __all__ = [
     "holdings",
     "is_done_at_once",
     "job",
+    "launch_step",
     "prepare",
     "records",
     "red_zones",
     "repaired",
     "repeated_launch",
     "sampling",
-    "steps",
     "stretch",
     "worker",
 ]

@@ -24,10 +24,12 @@ from vdev.executor.hazards import Hazards
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.executor.mark import Mark
 from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
-from vdev.executor.steps import CallStep, LaunchRecipe, Step
+from vdev.executor.step import Step
+from vdev.executor.steps import CallStep
 from vdev.executor.stretch import Line
 from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
 from vdev.planner.instructions import HOST, Plan
@@ -84,6 +86,7 @@ class Executor:
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
         )
+        self._memories = tuple(worker.memory for worker in self.all_workers[:-1])
         self._hazards = Hazards(self.all_workers)
         #: whether anything under way still uses arrays of the host's; under the lock
         self.uses_host = self._hazards.uses_host
@@ -92,6 +95,10 @@ class Executor:
         ending.at_end(self._end)
         self._vain = 0  #: how many more commands do not wait for workers to become idle
         self._await_workers()
+        self._find_lines()
+
+    def _find_lines(self) -> None:
+        """Find out which workers any thread may work with, and the direct ways to them."""
         #: whether there is a worker that lets any thread work with it
         self.any_thread = any(worker.backend.any_thread for worker in self.all_workers)
         host = self.all_workers[HOST]
@@ -147,7 +154,7 @@ class Executor:
         """By each worker that has refused memory: what allocations would have added up to, and the most that they
         ever did.
         """
-        return {w.number: w.refused for w in self.all_workers[:-1] if w.refused is not None}
+        return {w.number: w.memory.refused for w in self.all_workers[:-1] if w.memory.refused is not None}
 
     @property
     def damaged(self) -> bool:
@@ -165,7 +172,7 @@ class Executor:
         self, nbytes: int, home: Callable[[], Bytes], *, blank: bool = False, fine: bool = False
     ) -> Holdings:
         """The record of a new buffer; `home`, `blank` and `fine` as in `Holdings`."""
-        return Holdings(self.all_workers[:-1], nbytes, home, blank=blank, fine=fine)
+        return Holdings(self._memories, nbytes, home, blank=blank, fine=fine)
 
     def prepare(self, plan: Plan, recipe: LaunchRecipe | None = None) -> PreparedPlan:
         """`plan` made ready to be submitted any number of times; a launch's with its recipe."""

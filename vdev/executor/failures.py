@@ -18,7 +18,7 @@ from vdev.translators.ranges.region import EMPTY, Region
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job
-    from vdev.executor.steps import Step
+    from vdev.executor.step import Step
 
 logger = logging.getLogger("vdev.executor")
 
@@ -86,7 +86,7 @@ class Failures:
         if isinstance(error, (BackendError, MemoryError)):
             logger.info("%s of a command failed: %s", type(step).__name__, error)
         else:  # not the program's fault: without this only a status would remain of it
-            logger.error("a fault of vdev's own in %s", type(step).__name__, exc_info=error)
+            logger.error("an internal error in %s", type(step).__name__, exc_info=error)
         if step.coherent:
             self._did_not_move(job, step, status_of(error), late=False)
         self._fail(job, status_of(error), repr(error))

@@ -13,7 +13,7 @@ import numpy as np
 
 from vdev.backends.base import Allocation, Bytes, Marker
 from vdev.executor.completion import RUNNING, SUBMITTED, Completion, call_soon
-from vdev.executor.holdings import Holdings
+from vdev.executor.holdings import Discards, Holdings
 from vdev.executor.prepare import PreparedPlan
 from vdev.process.interrupts import waits
 
@@ -39,8 +39,9 @@ class JobWorker(Protocol):
     def wake(self) -> None:
         """Let the thread look around."""
 
-    def discard(self, allocation: Allocation) -> None:
-        """Give back memory that nothing uses any more."""
+    @property
+    def memory(self) -> Discards:
+        """Its memory."""
 
 
 class JobExecutor(Protocol):
@@ -269,7 +270,7 @@ class Job:
         self.host = self.layout = self.order = None
         self.stages = {}
         for number, allocation in self.scratch.items():  # of a command that failed between
-            self.executor.worker(self.prepared.stages[number].worker).discard(allocation)
+            self.executor.worker(self.prepared.stages[number].worker).memory.discard(allocation)
         self.scratch = {}
 
 

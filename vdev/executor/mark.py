@@ -16,7 +16,7 @@ from vdev.process.forking import in_driver
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job
-    from vdev.executor.steps import Step
+    from vdev.executor.step import Step
 
 logger = logging.getLogger("vdev.executor")
 
@@ -75,8 +75,8 @@ def record(backend: Backend, number: int) -> Marker:
     try:
         return backend.record()
     except Exception as error:
-        logger.error("a fault of vdev's own: no marker on worker %d", number, exc_info=error)
-        return NoMarker(BackendError(OUT_OF_RESOURCES, f"no marker: {error!r}"))
+        logger.error("an internal error: worker %d could not record a marker", number, exc_info=error)
+        return NoMarker(BackendError(OUT_OF_RESOURCES, f"no marker could be recorded: {error!r}"))
 
 
 def outcome_of(mark: Mark) -> BackendError | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vdev.executor.steps import CopyStep, DownloadStep, LaunchRecipe, LaunchStep, Step, UploadStep, make_step
+from vdev.executor.launch_step import LaunchRecipe, LaunchStep
+from vdev.executor.step import Step
+from vdev.executor.steps import CopyStep, DownloadStep, UploadStep, make_step
 from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
@@ -148,11 +150,15 @@ class PreparedPlan:
         self.narrow = None if recipe is None else recipe.narrow
         self.uses_host_array = any(isinstance(item, (Upload, Download)) for item in plan.instructions)
         self.inline = _host_nbytes(plan) <= INLINE_NBYTES
+        #: the workers of the batches, by number, once they have been looked up (`vdev.executor.calling_thread`)
+        self.workers: tuple[Any, ...] | None = None
+        self._find_shortcuts(plan)
+
+    def _find_shortcuts(self, plan: Plan) -> None:
+        """How the command may be carried out with less than queues, threads and markers take."""
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
         #: step may keep the host waiting
         self.order: tuple[int, ...] | None = None
-        #: the workers of the batches, by number, once they have been looked up (`vdev.executor.calling_thread`)
-        self.workers: tuple[Any, ...] | None = None
         if self.batches and all(batch.brief for _, batch in self.batches):
             self.order = tuple(item.worker for item in plan.instructions)
         #: the only worker that does anything, HOST aside; None where it is not alone

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
+from vdev.executor.launch_step import LaunchStep
 from vdev.executor.mark import MARK_EVERY, Mark
 from vdev.executor.prepare import Batch
-from vdev.executor.steps import LaunchStep
 from vdev.executor.worker import Worker
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Run:
         """Some workers have their part and others not, as where a step of a command cannot be handed over."""
         for part in self._parts[started:]:
             self._executor.undone(part.worker.number, part.step)
-            failure = BackendError(OUT_OF_RESOURCES, f"a launch was left half done: {error}")
+            failure = BackendError(OUT_OF_RESOURCES, f"a launch reached only some of its workers: {error}")
             self._executor.step_failed(self._job, part.step, failure)
         if not isinstance(error, Exception):
             raise error

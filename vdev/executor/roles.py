@@ -18,16 +18,8 @@ if TYPE_CHECKING:
     from vdev.translators.ranges.rectangles import Layout
 
 
-class StepWorker(Protocol):
-    """The worker that a step runs on (`vdev.executor.worker.Worker`)."""
-
-    number: int
-    backend: Backend
-    issued: int  #: steps that the back end has been given
-    marked: int  #: how many of them are behind a marker
-
-    def peer(self, number: int) -> Backend:
-        """Another worker's back end."""
+class StepMemory(Protocol):
+    """The worker's memory (`vdev.executor.worker_memory.WorkerMemory`)."""
 
     def allocate(self, nbytes: int, *, sparse: bool = False) -> Allocation:
         """Device memory."""
@@ -40,6 +32,22 @@ class StepWorker(Protocol):
 
     def discard(self, allocation: Allocation) -> None:
         """Give back memory that nothing uses any more."""
+
+
+class StepWorker(Protocol):
+    """The worker that a step runs on (`vdev.executor.worker.Worker`)."""
+
+    number: int
+    backend: Backend
+    issued: int  #: steps that the back end has been given
+    marked: int  #: how many of them are behind a marker
+
+    @property
+    def memory(self) -> StepMemory:
+        """Its memory."""
+
+    def peer(self, number: int) -> Backend:
+        """Another worker's back end."""
 
     def mark(self) -> Marker | None:
         """Put a marker behind everything issued since the last."""

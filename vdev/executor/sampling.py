@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from vdev.backends.base import Marker
 from vdev.errors import BackendError
+from vdev.executor.launch_step import LaunchStep
 from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.roles import StepJob, StepWorker
-from vdev.executor.steps import LaunchStep, Step
+from vdev.executor.step import Step
 from vdev.translators.values import dataclass
 
 

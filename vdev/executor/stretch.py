@@ -323,7 +323,7 @@ class Line:
         finally:
             due = worker.wanted <= worker.issued or (
                 part is not None
-                and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.fresh_nbytes > MARK_NBYTES)
+                and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.memory.fresh_nbytes > MARK_NBYTES)
             )
             if due and may_wait():
                 self._mark()
@@ -347,7 +347,7 @@ class Line:
                     return False
                 outside = None if self._visit is None else self._visit()
                 try:
-                    return worker.place(holdings)
+                    return worker.memory.place(holdings)
                 finally:
                     if outside is not None:
                         self._leave(outside)
@@ -386,7 +386,7 @@ class Line:
                 entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
         except Exception as error:  # refused: submitted like any other, it gets its error
             if not isinstance(error, (BackendError, MemoryError, RecursionError)):
-                logger.error("a fault of vdev's own in a stretch", exc_info=error)
+                logger.error("an internal error in a stretch", exc_info=error)
             if executor.last_number == number:
                 executor.last_number = number - 1
             if worker.submitted == step:

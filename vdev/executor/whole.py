@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.roles import StepJob, StepWorker
-from vdev.executor.steps import LaunchRecipe, LaunchStep
 from vdev.translators.ranges.ndrange import whole_chunk
 
 if TYPE_CHECKING:

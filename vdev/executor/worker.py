@@ -11,17 +11,15 @@ issued, so that nobody needs the thread itself.
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from vdev.backends.base import Allocation, Backend, Marker
-from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
-from vdev.executor.holdings import Holdings, Replica
+from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.mark import (
     MARK_AFTER_NS,
     MARK_EVERY,
@@ -33,7 +31,7 @@ from vdev.executor.mark import (
     outcome_of,
     record,
 )
-from vdev.executor.red_zones import allocate_guarded
+from vdev.executor.worker_memory import WorkerMemory
 from vdev.planner.instructions import HOST
 from vdev.process.finalisers import enter_own_thread, leave_own_thread, may_wait
 from vdev.process.forking import in_driver
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from vdev.executor.job import Job
     from vdev.executor.prepare import Batch
     from vdev.executor.records import WorkRecords
-    from vdev.executor.steps import Step
+    from vdev.executor.step import Step
 
 #: the most bytes that the calling thread moves to the host itself if it has to wait for them: some 10 us
 SMALL_NBYTES = 64 << 10
@@ -57,12 +55,6 @@ GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
 LINGERING = 4
 #: where work is recorded: the mean duration of operations from which on the times of each are asked for
 TIMED_FROM_NS = 40_000
-#: how often memory is asked for, and seconds before the last attempts
-_ATTEMPTS, _LETTING_GO = 5, 0.01
-#: bytes kept for reuse that do no harm
-_SPARE_NBYTES = 64 << 20
-#: where memory is poisoned: what new memory holds, and freed memory
-NEW, FREED = b"\xcd", b"\xa5"
 #: a step that is never reached
 NEVER = 1 << 62
 
@@ -102,9 +94,6 @@ class WorkerExecutor(Protocol):
 class Worker:
     """One worker of an executor; `number` is HOST for the one that works on host memory."""
 
-    #: for tests: memory is overwritten when it is taken and when it is given back, so that later use shows
-    poisoned: ClassVar[bool] = False
-
     def __init__(self, executor: WorkerExecutor, number: int, open_backend: Callable[[], Backend]) -> None:
         self.executor = executor
         self.number = number
@@ -137,18 +126,11 @@ class Worker:
         self._moving: tuple[Job, Step, int] | None = None
         #: by other worker: the step that whatever is handed over now waits for anyway
         self._ordered: dict[int, int] = {}
-        #: memory newly taken since the last mark; much of it makes one due, so that temporaries do not pile up behind
-        #: the device
-        self.fresh_nbytes = 0
         #: where its work is recorded, if anybody wants to know; set before there is any
         self.records: WorkRecords | None = None
         self._plain_apart = False  #: plain batches are recorded like others
         self._handed = 0  #: operations before the last mark, where work is recorded
-        #: what allocations would have added up to when the back end last refused one, and the most bytes that they
-        #: ever did
-        self.refused: tuple[int, int] | None = None
-        self.lost_allocations = 0  #: memory that the back end refused to take back
-        self._discarded: deque[Allocation] = deque()
+        self.memory = WorkerMemory(self)
         self._lingers = False  #: memory was given back a moment ago, and more may follow
         #: the submitting thread may hand over transfers of host memory, too: they do not make it wait
         self.takes_transfers = False
@@ -257,14 +239,6 @@ class Worker:
         self._current = self._moving = None
         self.next_mark.jobs.append(job)
         self.next_mark.ends.append(self.backend.pending())
-
-    def discard(self, allocation: Allocation) -> None:
-        """Free memory that nothing uses any more, soon; safe in a finaliser on any thread."""
-        self._discarded.append(allocation)
-        # A thread that looks around now and then will find it: programs drop many buffers, and each should not wake
-        # it.
-        if self.asleep and not self.watching:
-            self.wake()
 
     @waits
     def marker_at(self, step: int, asking: Worker | None = None) -> Marker | None:
@@ -435,95 +409,11 @@ class Worker:
     def peer(self, number: int) -> Backend:
         return self.executor.worker(number).backend
 
-    def allocate(self, nbytes: int, *, sparse: bool = False) -> Allocation:
-        """Device memory. If there is none, wait until everything issued is done and what it kept alive is freed.
+    def wait_for_earlier(self) -> None:
+        """On the thread, or one that has the turn: wait for everything that came before the current command.
 
-        `sparse`: as in `Backend.allocate_sparse`.
-        """
-        counters = self.backend.counters
-        if sparse and self.backend.spare_nbytes > _SPARE_NBYTES:
-            self._relieve(collect=False)  # what is kept for reuse would be in the way of its pages
-        for attempt in range(_ATTEMPTS):
-            try:
-                allocation = self._allocate(nbytes, sparse)
-                break
-            except BackendError as error:
-                if error.status == MEM_OBJECT_ALLOCATION_FAILURE and attempt + 1 < _ATTEMPTS:
-                    self._relieve(collect=attempt == 1)
-                    # what kept memory alive may be held by a thread that is about to let it go
-                    time.sleep(_LETTING_GO * max(attempt - 1, 0))
-                    continue
-                if not sparse:
-                    self.refused = (counters.allocated_nbytes + nbytes, counters.peak_nbytes)
-                raise
-        self.fresh_nbytes += nbytes
-        if self.poisoned and not sparse:
-            self.backend.fill(allocation, 0, nbytes, NEW)
-        # a step may give back what it took: the amount at its end does not show the peak
-        if self.records is not None:
-            self.records.held.append((time.perf_counter_ns(), self.number, counters.allocated_nbytes))
-        return allocation
-
-    def place(self, holdings: Holdings) -> bool:
-        """On a thread that has the turn: give a new buffer's `holdings` their memory here, if that can be had at
-        once.
-        """
-        if self.records is not None or self.poisoned or self.executor.red_zones:
-            return False
-        nbytes = holdings.nbytes
-        allocation = self._given_back(nbytes) if self._discarded else None
-        if allocation is None:
-            try:
-                allocation = self._allocate(nbytes, sparse=False)
-            except BackendError:  # a plan can make room for it, or wait for some
-                return False
-            self.fresh_nbytes += nbytes
-        holdings.replicas[self.number] = Replica(allocation, 0, nbytes)
-        return True
-
-    def _given_back(self, nbytes: int) -> Allocation | None:
-        """Memory of that size that nothing uses any more, for work behind everything that has been handed over: a
-        program's arrays of one size come and go.
-
-        The rest of what was discarded is freed; None if nothing fits.
-        """
-        discarded = self._discarded
-        while discarded:
-            found = discarded.popleft()
-            if found.counted_nbytes == nbytes and found.whole is None:
-                return found
-            self._free(found)
-        return None
-
-    def _allocate(self, nbytes: int, sparse: bool) -> Allocation:
-        if sparse:
-            return self.backend.allocate_sparse(nbytes)
-        limit = self.backend.info.limit_nbytes
-        if limit and self.backend.counters.allocated_nbytes + nbytes > limit:
-            text = f"{nbytes} bytes are more than VDEV_MEMORY leaves worker {self.number}"
-            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text)
-        return self.backend.allocate(nbytes)
-
-    def free(self, allocation: Allocation) -> None:
-        """Give memory back behind everything that has been handed over here. What others read of it has been ordered
-        before (`Holdings.before_write`).
-        """
-        if self.poisoned and allocation.counted_nbytes:
-            self.backend.fill(allocation, 0, allocation.nbytes, FREED)
-        self.backend.free(allocation)
-
-    def allocate_replica(self, start: int, stop: int, nbytes: int, *, sparse: bool) -> Allocation:
-        """Memory for [start, stop) of a buffer of `nbytes` bytes."""
-        if self.executor.red_zones and not sparse and not self.backend.info.limit_nbytes:
-            return allocate_guarded(self.backend, self.allocate, start, stop, nbytes)
-        return self.allocate(stop - start, sparse=sparse)
-
-    def _relieve(self, *, collect: bool) -> None:
-        """Wait for everything that came before the current command, and give back what nothing uses any more.
-
-        `Occupancy` counts that as free, and other workers may not have reached it yet: what it uses here lives until
-        then. None of it waits for this command or a later one. `collect`: also free the program's buffers that are
-        garbage in a reference cycle, as PyOpenCL does before it gives up.
+        None of it waits for this command or a later one. Other workers may not have reached it yet, and what it uses
+        here lives until they have.
         """
         self.mark()
         bases = self.executor.no_steps if self._current is None else self._current.bases
@@ -533,10 +423,6 @@ class Worker:
                 # Also marks that are known to be complete: what they kept alive is freed when they are settled.
                 while worker.marks and worker.marks[0].step <= step:
                     worker.retire_oldest()
-        if collect:
-            gc.collect()
-        self._free_discarded()
-        self.backend.trim()
 
     def mark(self, *, anew: bool = False) -> Marker | None:
         """Put a marker behind everything issued since the last one, and release those who wait for it.
@@ -560,7 +446,7 @@ class Worker:
                 self.marks.append(mark)
                 self.marked = step
             self.next_mark = Mark()
-            self.fresh_nbytes = 0
+            self.memory.fresh_nbytes = 0
         self.serve()
         return marker
 
@@ -640,13 +526,15 @@ class Worker:
         following.jobs.append(job)
         following.ends.append(self.backend.pending())
         self._current = self._moving = None
-        if self._discarded:
-            self._free_discarded()
+        if self.memory.discarded:
+            self.memory.free_discarded()
         if self.number == HOST:
             self.mark()
             self.retire_oldest()
         elif (
-            len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.fresh_nbytes > MARK_NBYTES
+            len(following.jobs) >= MARK_EVERY
+            or self.wanted <= self.issued
+            or self.memory.fresh_nbytes > MARK_NBYTES
         ):
             self.mark()
 
@@ -749,12 +637,12 @@ class Worker:
 
     def _idle(self) -> bool:
         """Nothing is queued: mark, sleep, and find out what is complete. True when the thread should end."""
-        self._lingers = self._free_discarded() or self._lingers
+        self._lingers = self.memory.free_discarded() or self._lingers
         self.mark()
         self.asleep = True
         # Whoever adds work looks at `asleep` after adding; we look for work after setting it: one of the two sees the
         # other.
-        if self.queue or self._discarded:
+        if self.queue or self.memory.discarded:
             self.asleep = False
             return False
         if not self.marks and (self.stopping or not self._lingers):
@@ -785,7 +673,7 @@ class Worker:
                 if self._gate.acquire(timeout=pause):
                     break
                 # What has been discarded since the last look may be wanted again at once.
-                before, unused = unused, self._first_discarded()
+                before, unused = unused, self.memory.first_discarded()
                 if unused is not None and unused is before:
                     break
                 if self.issued != issued:  # a thread that issues also looks after what it has issued
@@ -813,29 +701,6 @@ class Worker:
         finally:
             self.turn.acquire()
 
-    def _first_discarded(self) -> Allocation | None:
-        try:
-            return self._discarded[0]
-        except IndexError:
-            return None
-
-    def _free_discarded(self) -> bool:
-        """Free what has been discarded; whether there was anything."""
-        if not self._discarded:
-            return False
-        while self._discarded:
-            self._free(self._discarded.popleft())
-        if self.records is not None:
-            held = self.backend.counters.allocated_nbytes
-            self.records.held.append((time.perf_counter_ns(), self.number, held))
-        return True
-
-    def _free(self, allocation: Allocation) -> None:
-        try:
-            self.free(allocation)
-        except BackendError:
-            self.lost_allocations += 1  # no command's failure: the memory simply stays taken
-
     def _close(self) -> None:
-        self._free_discarded()
+        self.memory.free_discarded()
         self.backend.close()

@@ -35,6 +35,7 @@ __all__ = [
     "findings",
     "formats",
     "image",
+    "launch_arguments",
     "local",
     "reports",
     "running",

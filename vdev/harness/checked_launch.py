@@ -201,16 +201,16 @@ class CheckedSource:
             run = self._run(name, args)
             self._fit(run, args)
             if run.needs_far(backend, program, ndrange) or run.narrow:
-                raise NotCheckable("there is too little memory for shadow")
+                raise NotCheckable("there is too little memory for shadow memory")
         except NotCheckable as reason:
-            logger.debug("kernel %s is not small: %s", name, reason)
+            logger.debug("kernel %s: no check without optimisation: %s", name, reason)
             self._small.stop(name)
             return None
         started = time.monotonic()
         try:
             checked = self._ran(run, backend, program, name, args, ndrange, only_clean=True)
         except BackendError as reason:
-            logger.debug("kernel %s does not run as it is: %s", name, reason)
+            logger.debug("kernel %s: the check without optimisation does not run: %s", name, reason)
             self._small.stop(name)
             return False
         self._small.spent(name, time.monotonic() - started)

@@ -148,9 +148,7 @@ class Program:
 
     def _checked(self, *, tracked: bool) -> CheckedSource:
         if self._program.lowered is None:
-            raise NotCheckable(
-                "clang's parser does not take the program, or its macros could not be expanded"
-            )
+            raise NotCheckable("clang's parser rejects the program, or its macros could not be expanded")
         kinds = frozenset(KINDS) - self.hidden
         lowered = self._program.lowered.program
         return CheckedSource(lowered, self.file, self.source, kinds=kinds, tracked=tracked)

@@ -127,7 +127,7 @@ def _report_of(path: Path, status: int) -> Report:
     if not path.exists():
         return Report(
             [],
-            unchecked={"the program left no report: it ended without Python's own exit": 1},
+            unchecked={"the program left no report: it did not end through Python's normal exit": 1},
             status=status or 1,
         )
     found = json.loads(path.read_text("utf-8"))

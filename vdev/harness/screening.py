@@ -66,7 +66,7 @@ class Screen:
         try:
             program = self._forms.fast
         except Untranslatable as reason:
-            logger.debug("no fast form: %s", reason)
+            logger.debug("a program has no fast form: %s", reason)
             return None
         if program is None:
             return None
@@ -81,7 +81,7 @@ class Screen:
         try:
             backend.build(self._natives[0])
         except BuildFailure as failure:
-            logger.debug("the fast form does not compile: %s", failure.log)
+            logger.debug("the fast form of a program does not compile: %s", failure.log)
         return True
 
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:

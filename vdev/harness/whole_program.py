@@ -18,15 +18,16 @@ from vdev.backends.base import Backend
 from vdev.check.differences import mask_of
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
-from vdev.harness.checked_launch import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
+from vdev.harness.checked_launch import Argument, Checked, CheckedSource, Memory, NotCheckable
 from vdev.harness.coverage.places import Places
 from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding, Place
+from vdev.harness.launch_arguments import arguments_of
 from vdev.harness.memories import limit_for, memories_of, whole
 from vdev.harness.splitting import against_splitting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import BufferArg, Launch
+from vdev.session.commands import Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.shadow_runs import ShadowFailure, Shadows
 from vdev.translators.frontend.kernels import Untranslatable
@@ -207,16 +208,7 @@ class WatchedLaunches:
                 "(VDEV_CHECK_MEMORY)"
             )
         memories = [self._memory(buffer) for buffer in buffers]
-        args: list[Argument] = []
-        for arg in launch.args:
-            if not isinstance(arg, BufferArg):
-                args.append(arg)
-                continue
-            if arg.before:
-                raise NotCheckable("a pointer into the middle of shared virtual memory")
-            memory = memories[buffers.index(arg.buffer)]
-            args.append(Pointer(memory, arg.offset, arg.nbytes))
-        return args
+        return arguments_of(launch, buffers, memories)
 
 
 def _in_file(place: Place, places: Places) -> Place:
@@ -231,5 +223,5 @@ def _parsed(program: ref[SessionProgram]) -> ParsedProgram:
     """A program, which its launch holds. Raises Untranslatable."""
     held = program()
     if held is None or held.lowered is None:
-        raise Untranslatable("clang's parser does not take the program")
+        raise Untranslatable("clang's parser rejects the program")
     return held.lowered.program

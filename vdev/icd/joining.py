@@ -66,7 +66,7 @@ def _open() -> handles.Addresses | None:
             path = library.prepare(joins=True)
             joined = ctypes.PyDLL(str(path), mode=ctypes.RTLD_LOCAL).vdev_join()
         except (OSError, library.NoLibrary) as error:
-            logger.info("handles are numbers that C code cannot use: %s", error)
+            logger.info("C code cannot use this program's OpenCL handles, which are plain numbers: %s", error)
             return None
         if not joined:
             return None

@@ -73,7 +73,7 @@ def prepare(*, joins: bool = False) -> Path:
             if read_private(folder, name) != text.encode():
                 write_private(folder, name, text.encode())
     except OSError as error:
-        raise NoLibrary(f"no folder for the library can be made: {error}") from error
+        raise NoLibrary(f"the folder for the library cannot be created: {error}") from error
     return path
 
 

@@ -552,7 +552,7 @@ def _advice(figures: Statistics) -> str:
     parts = ["<h2>Advice</h2>"]
     if expense is not None:
         parts.append(
-            f"<p>Most expensive beside the kernels' own work: {_text(expense)} "
+            f"<p>Largest expense apart from the kernels' own work: {_text(expense)} "
             f"[about {duration(expense.cost_ns)}].</p>"
         )
     exchange = _costliest(figures)

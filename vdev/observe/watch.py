@@ -67,7 +67,7 @@ class Watch:
             self._timeline.take(recorder, until=until)
         except Exception:
             # Whatever is wrong here must not become the program's problem.
-            logger.exception("the trace and the times of this run end here")
+            logger.exception("an internal error: the trace and the report's times end here")
             self._broken = True
 
     def finish(self) -> None:

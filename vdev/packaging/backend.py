@@ -62,7 +62,7 @@ def build_wheel(directory: str, config_settings: Any = None, metadata_directory:
         try:
             command = library.compile_library(compiled, library.version_of_tree())
         except library.NoCompiler as reason:
-            print(f"without the driver for C programs: {reason}", file=sys.stderr)
+            print(f"built without the driver for C programs: {reason}", file=sys.stderr)
             return _with_files(directory, name, {HOOK.name: HOOK.read_bytes()})
         files = {HOOK.name: HOOK.read_bytes(), f"vdev/icd/{library.NAME}": compiled.read_bytes()}
     return _with_files(directory, name, files, library.platform_tag(command))
@@ -78,7 +78,7 @@ def build_editable(directory: str, config_settings: Any = None, metadata_directo
     try:
         library.compile_library(compiled, library.version_of_tree())
     except library.NoCompiler as reason:
-        print(f"without the driver for C programs: {reason}", file=sys.stderr)
+        print(f"built without the driver for C programs: {reason}", file=sys.stderr)
     name = build_meta.build_editable(directory, config_settings, metadata_directory)
     return _with_files(directory, name, {HOOK.name: HOOK.read_bytes()})
 

@@ -349,9 +349,11 @@ class _Search:
             return [f"fewer than {self.options.min_items} work-items"]
         units = self.options.compute_units
         if prod(self.request.ndrange.num_groups) <= units:
-            return [f"fewer than {units + 1} work-groups: one worker runs them at once"]
+            return [f"fewer than {units + 1} work-groups: one worker runs them all at the same time"]
         if self.request.ndrange.nitems <= units * ITEMS_PER_UNIT:
-            return [f"fewer than {units * ITEMS_PER_UNIT + 1} work-items: one worker runs them at once"]
+            return [
+                f"fewer than {units * ITEMS_PER_UNIT + 1} work-items: one worker runs them all at the same time"
+            ]
         return []
 
     def _cheapest(self, table: Sequence[Partition]) -> tuple[_Candidate | None, list[str]]:

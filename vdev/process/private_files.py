@@ -165,7 +165,7 @@ class Store:
             return None
         content = written[len(_HEADER) + hashlib.sha256().digest_size :]
         if written != _sealed(name, content):
-            logger.info("%s in %s is damaged and not used", name, self._folder)
+            logger.info("%s in %s is damaged and is ignored", name, self._folder)
             return None
         return content
 
@@ -221,7 +221,7 @@ class Store:
         if not self._refused:
             self._refused = True
             level = logging.WARNING if isinstance(error, Untrusted) else logging.INFO
-            logger.log(level, "nothing is kept between runs in %s: %s", self._folder, error)
+            logger.log(level, "nothing is cached in %s: %s", self._folder, error)
 
 
 def _sealed(name: str, content: bytes) -> bytes:

@@ -386,7 +386,7 @@ class Choosing:
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         if done:
             logger.debug(
-                "launches up to one of %s take %.3g s, of it the host %.3g; planning %.3g; on one worker %.3g",
+                "launches up to one of %s take %.3g s, %.3g s of it on the host; planning takes %.3g s; one worker would take %.3g s",
                 tally.name, split.seconds, split.host, thought, one.seconds,
             )  # fmt: skip
         return done
@@ -620,7 +620,7 @@ class Choosing:
         if account.periods.on_trial or not account.thrift.weigh(one.times(count), all_split, change):
             return False
         logger.debug(
-            "%s gains by being split: %.3g s in place of %.3g, of it the host %.3g",
+            "%s gains by being split: %.3g s instead of %.3g s, %.3g s of it on the host",
             tally.name, split.seconds, one.seconds, split.host,
         )  # fmt: skip
         self._set_span(account, best)
@@ -698,7 +698,7 @@ class Choosing:
         """
         ways: TwoWays | Stretch = account.thrift if thrifty or account.thrifty else account.ways
         if account.keeper is not None:
-            logger.info("%d buffers are not kept on worker %d any more", len(account.buffers), account.keeper)
+            logger.info("%d buffers are no longer kept on worker %d", len(account.buffers), account.keeper)
             account.keeper = None
             account.split_states.clear()
             account.returns += account.thrifty
@@ -721,7 +721,7 @@ class Choosing:
                 for buffer in account.buffers:
                     account.split_states[buffer] = buffer.state
             logger.info(
-                "%d buffers are kept on worker %d: split, their launches took %.3g s more so far",
+                "%d buffers are kept on worker %d: being split has cost their launches %.3g s so far",
                 len(account.buffers),
                 account.keeper,
                 ways.regret,

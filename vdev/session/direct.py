@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from vdev.executor.executor import Executor
-from vdev.executor.steps import LaunchRecipe
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.observe.recorder import Shape
 from vdev.observe.tallies import KernelTally, count_plan
 from vdev.planner.directory import BufferState

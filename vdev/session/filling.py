@@ -164,7 +164,7 @@ class Forms:
             found = self._fill(kind, case)
         except Exception:
             # A fault of ours must not become the program's: the planner makes the plan.
-            logger.exception("a plan could not be filled in")
+            logger.exception("an internal error: a plan with parameters could not be filled in")
             self._kinds.clear()
             return None
         if found is not None:
@@ -240,7 +240,7 @@ def _traced(trace: Callable[[], T]) -> T | None:
         logger.debug("no plan with parameters: %s", refusal)
     except Exception:
         # A fault of ours must not become the program's: the planner goes on as before.
-        logger.exception("a plan could not be traced")
+        logger.exception("an internal error: the making of a plan could not be traced")
     return None
 
 

@@ -13,8 +13,8 @@ from dataclasses import field, replace
 from typing import Any
 
 from vdev.executor.executor import Executor
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.steps import LaunchRecipe
 from vdev.observe.recorder import Shape
 from vdev.observe.tallies import (
     ArgumentTally,

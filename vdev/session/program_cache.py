@@ -185,7 +185,7 @@ def own_content(folder: Path) -> str | None:
         store.put(f"own content {written}", content.encode(), CACHE_NBYTES)
         return content
     except OSError as error:
-        logger.info("nothing is kept of programs: %s", error)
+        logger.info("programs are not cached: %s", error)
         return None
 
 

@@ -95,7 +95,7 @@ class SessionKernel:
     def addresses(self) -> Reason | None:
         """Where the kernel uses addresses of buffers as numbers, as far as is known; None: nowhere."""
         if self.summary is None:
-            return Reason("a kernel that is not analysed may follow any address", self.info.line)
+            return Reason("a kernel that was not analysed may follow any address", self.info.line)
         return self.summary.addresses
 
     @cached_property
@@ -277,7 +277,7 @@ class SessionProgram:
             native = replace(self._program_for_workers(translation), source=subgrid.source, renumbers=True)
             build_on_workers(native)
         except (Untranslatable, BuildFailure) as refusal:
-            logger.warning("a program cannot be had with renumbered work-groups: %s", refusal)
+            logger.warning("a program cannot be translated for renumbered work-groups: %s", refusal)
             return None
         return Renumbered(native, subgrid.kernels)
 
@@ -378,12 +378,14 @@ def _answered(
                 BackendProgram(question_program(questions, values=False), tuple(options))
             )
         except BuildFailure as failure:
-            logger.info("the workers' compilers do not say what they define: %s", failure.log)
+            logger.info(
+                "the workers' compilers could not be asked for the macros that they define: %s", failure.log
+            )
             return {}
     first, *others = (answers_from(questions, result.kernels) for result in results)
     for question in questions:
         if any(other.get(question) != first.get(question) for other in others):
-            raise Untranslatable(f"the workers' compilers differ in {question}")
+            raise Untranslatable(f"the workers' compilers give different answers to {question}")
     return first
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from vdev.executor.executor import Executor
-from vdev.executor.steps import LaunchRecipe
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.planner.balance import WorkProfile
 from vdev.planner.footprints import PointerArg
 from vdev.planner.launches import LaunchRequest

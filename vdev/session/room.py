@@ -130,7 +130,10 @@ class RoomMaker:
             if refused <= room[worker]:
                 room[worker] = max(held, refused // 2)
                 logger.warning(
-                    "worker %d has no room for %d bytes: %d are counted on", worker, refused, room[worker]
+                    "worker %d refused memory for %d bytes in all: from now on it counts as having %d",
+                    worker,
+                    refused,
+                    room[worker],
                 )
 
     def _missing(self, worker: int, most: int) -> int:
@@ -166,7 +169,7 @@ class RoomMaker:
             return
         plan = plan_evictions(states, worker, evictions, self._links, room)
         logger.info(
-            "%d bytes have to leave worker %d: %d replicas of %d bytes go, moving %s",
+            "%d more bytes are needed on worker %d: %d replicas leave it and free %d bytes, moving %s",
             nbytes,
             worker,
             len(evictions),

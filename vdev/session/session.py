@@ -300,7 +300,7 @@ class Session(SessionCore):
 def _never_submitted(completion: Completion) -> None:
     """Whatever kept a command from being handed over (no memory, a full stack): nobody must wait for it."""
     if completion.progress is None and not completion.settled:
-        completion.reason = "it was never handed over"
+        completion.reason = "it was never handed over to the workers"
         completion.settle(OUT_OF_RESOURCES)
 
 
@@ -308,7 +308,9 @@ class LostSession:
     """What a session becomes in a forked child of the process that has opened it: every use of it fails."""
 
     #: makes the error that everything raises
-    failure: ClassVar[Callable[[], Exception]] = lambda: RuntimeError("the session is another process's")
+    failure: ClassVar[Callable[[], Exception]] = lambda: RuntimeError(
+        "the session belongs to the parent process"
+    )
 
     def __getattr__(self, name: str) -> NoReturn:
         raise type(self).failure()

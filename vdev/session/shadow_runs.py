@@ -88,7 +88,7 @@ class Shadows:
             self._executor.build(native)
         except (BuildFailure, BackendError) as error:
             logger.warning(
-                "checked against the translated program, since its own text does not build: %s", error
+                "checked against the translated program, because the program itself does not build: %s", error
             )
             return None
         return native

@@ -37,7 +37,9 @@ def check_with(checker: Callable[[Executor, LinkCosts], Checker]) -> None:
     """Have the process's session check its launches with what `checker` makes. RuntimeError once the session is open."""
     global _checker
     if _session is not None:
-        raise RuntimeError("the session is open, and has launched without this checker")
+        raise RuntimeError(
+            "the session is already open, and its launches are not checked: set the checker first"
+        )
     _checker = checker
 
 

@@ -277,7 +277,7 @@ def _write_icds(folder: Path, engines: tuple[Engine, ...]) -> bool:
         for number, engine in enumerate(engines)
     }
     if any(name.endswith(".icd") and name not in contents for name in os.listdir(folder)):
-        logger.warning("%s has files that vdev did not write: not used", folder)
+        logger.warning("%s has files that vdev did not write: ignored", folder)
         return False
     for name, content in contents.items():
         if read_private(folder, name) != content:

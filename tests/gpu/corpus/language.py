@@ -62,6 +62,7 @@ STATEMENTS = {
     "switch (d) { case (char)255: case 3 ... 9: r[2] += 5; break; case 1 << 8: r[2] += 9; } switch ((long)x << 62) { case 0x8000000000000000: r[3] = 1; break; "
     "case 0x4000000000000000: r[3] = 2; switch (u) { case -2: r[3] = 7; } break; case -0x4000000000000000: r[3] = 3; } "
     "switch (e) { case A: r[3] += 10; break; case -1: case 2: r[3] += 20; } switch (x > 3) { case true: r[3] += 40; case -1: ; }",
+    "index_by_mul24": "r[0] = 7; r[3 + mul24(x & 1, -3)] = 5; r[1] = r[0]; r[2] = mul24(x & 0xffff, -3) + mad24(-5, x & 255, 3);",
     "gnu_functions": "uint u = (uint)x | 16; ulong l = (ulong)u << 33; r[0] = __builtin_popcount(u) + 100 * __builtin_popcountl(l) + 10000 * __builtin_parity(u); "
     "r[1] = __builtin_clz(u) + 100 * __builtin_ctz(u) + 10000 * __builtin_ffs(x); r[2] = __builtin_clzl(l) + 100 * __builtin_ctzll(l) + 10000 * __builtin_abs(-5); "
     "if (__builtin_expect(x > 3, 0)) r[2]++; r[3] = (int)__builtin_sqrtf(16.0f) + "

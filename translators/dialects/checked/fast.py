@@ -196,7 +196,7 @@ class FastBody(Body):
         if space is Space.CONSTANT:
             return
         if root == UNKNOWN:
-            self.refuse("a pointer into memory that the text does not determine")
+            self.refuse("a pointer whose memory is not known from the text")
         elif space is Space.LOCAL:
             if root.isdigit():
                 start = clang.extent_of(cursor)[0]
@@ -209,7 +209,7 @@ class FastBody(Body):
 
     def pixel_root(self, root: str, mode: int) -> None:
         if root == UNKNOWN:
-            self.refuse("an image that is passed on")
+            self.refuse("an image that is passed to a function")
         else:
             (self.writes if mode & WRITES else self.reads).add(root)
 

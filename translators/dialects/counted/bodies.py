@@ -114,7 +114,7 @@ class Body:
         for other in others:
             word = after_blanks(self.text, self._end(then))
             if self.text[word : word + 4] != b"else":
-                raise Untranslatable("an else that is not found", clang.line_of(other))
+                raise Untranslatable("an else whose place is not found", clang.line_of(other))
             self._single(other, word + 4)
 
     def _loop(self, cursor: Cursor) -> None:

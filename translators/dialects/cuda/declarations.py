@@ -56,7 +56,7 @@ class Declarations(Words):
         spaces = {space_of(variable.type) for variable in variables}
         if len(spaces) > 1 and spaces & {Space.LOCAL, Space.CONSTANT}:
             raise Untranslatable(
-                "variables of several address spaces declared together", clang.line_of(variables[0])
+                "one declaration of variables in several address spaces", clang.line_of(variables[0])
             )
         if spaces == {Space.LOCAL}:
             self.edits.insert(start, "__shared__ ")

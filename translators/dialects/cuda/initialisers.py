@@ -60,7 +60,7 @@ class Initialisers:
         left = list(items)
         self._fill(contents.type, left, elided=False)
         if left:
-            raise Untranslatable("a list has more initialisers than its type", left[0].node.line)
+            raise Untranslatable("more initialisers than the type has elements", left[0].node.line)
         return [(item.item.start, item.item.stop, item.text()) for item in items]
 
     def _fill(self, type_: Type, items: list[_Written], *, elided: bool) -> None:
@@ -96,7 +96,7 @@ class Initialisers:
         """
         wanted = slots.place(item.names[0], item.node.line)
         if wanted < position:
-            raise Untranslatable("designated initialisers that go backwards", item.node.line)
+            raise Untranslatable("designated initialisers out of order", item.node.line)
         if wanted - position > _MOST_SKIPPED:
             raise Untranslatable("an initialiser skips too many elements", item.node.line)
         if not slots.is_union:
@@ -134,7 +134,10 @@ class Initialisers:
             or not math.isfinite(number)
             or not 0 < count <= _MOST_SKIPPED
         ):
-            raise Untranslatable("a range of elements that are not numbers", item.node.line)
+            raise Untranslatable(
+                "a designated range (`[a ... b]`) that is too long, or whose value is not a constant number",
+                item.node.line,
+            )
         text = number.hex() if isinstance(number, float) else str(number)
         item.value = [", ".join([f"({name}){text}"] * count)]
 

@@ -373,7 +373,9 @@ class Printer(Unaligned):
             head = _at(node.start, node.closing + 1, f"::vdev_cl::make<{spell(node.type)}>")
             return _spliced(node, [head, *self._components(contents)])
         if contents is None or (node.type.get_canonical().kind in ARRAYS and not node.passes):
-            raise Untranslatable("an array literal that is kept lives shorter in C++", node.line)
+            raise Untranslatable(
+                "an array literal whose address is kept: in C++ it ends with its expression", node.line
+            )
         opening = _at(node.start, node.start + 1, "::vdev_cl::identity<")
         closing = _at(node.closing, node.closing + 1, ">")
         return _spliced(node, [opening, closing, self._part(contents)])
@@ -471,7 +473,7 @@ class Printer(Unaligned):
     def _otherwise(self, node: nodes.Otherwise) -> Text:
         """`a ?: b`, the first evaluated once."""
         if vector_type(node.type) is not None:
-            raise Untranslatable("a conditional without its middle", node.line)
+            raise Untranslatable("a conditional without its second operand (`a ?: b`)", node.line)
         name = spell(node.type)
         parts = [
             self._part(node.first, exact=True), _at(node.question, node.question + 1, ", [&]() { return "),

@@ -304,7 +304,7 @@ class Reader:
     def _conditional(self, cursor: Cursor, start: int, stop: int) -> nodes.Conditional:
         parts = _parts(cursor)
         if len(parts) != 3:
-            raise Untranslatable("a conditional without its middle", clang.line_of(cursor))
+            raise Untranslatable("a conditional without its second operand (`a ?: b`)", clang.line_of(cursor))
         vector = vector_type(parts[0].type) is not None
         condition = self.node(parts[0])
         yes, no = (self.node(part, operand=vector) for part in parts[1:])

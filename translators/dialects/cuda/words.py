@@ -137,7 +137,7 @@ class Words:
         inside = self.text[place.opening + 1 : place.closing].decode()
         if not re.fullmatch(r"[\w\s]+[\s*]*", inside):
             raise Untranslatable(
-                "typeof of something that is neither a type nor evaluated", self.functions.line_at(offset)
+                "typeof of an expression that would have to be evaluated", self.functions.line_at(offset)
             )
         self._replace(offset, offset + length, "::vdev_cl::identity")
         self.edits.replace(place.opening, place.opening + 1, "<")

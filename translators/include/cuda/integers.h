@@ -78,8 +78,7 @@ template <class T> inline T rotated(T x, T n) {
 VDEV_BOTH2(add_sat, saturated_sum<T>(x, y)) VDEV_BOTH2(sub_sat, saturated_difference<T>(x, y))
 VDEV_BOTH2(hadd, T((x & y) + ((x ^ y) >> 1))) VDEV_BOTH2(rhadd, T((x | y) - ((x ^ y) >> 1)))
 VDEV_BOTH2(mul_hi, high_product<T>(x, y)) VDEV_BOTH3(mad_hi, T(high_product<T>(x, y) + z)) VDEV_BOTH3(mad_sat, saturated_mad<T>(x, y, z))
-VDEV_BOTH2(mul24, T(is_signed<T> ? __mul24((int)x, (int)y) : __umul24((uint)x, (uint)y)))
-VDEV_BOTH3(mad24, T((is_signed<T> ? __mul24((int)x, (int)y) : __umul24((uint)x, (uint)y)) + z))
+VDEV_BOTH2(mul24, T(product24(x, y))) VDEV_BOTH3(mad24, T(product24(x, y) + z))
 VDEV_BOTH2(rotate, rotated<T>(x, y))
 template <class G> inline G clz(G a) { typedef VDEV_T T; return apply<T>([](T x) { return leading_zeros<T>(x); }, a); }
 template <class G> inline G ctz(G a) { typedef VDEV_T T; return apply<T>([](T x) { return trailing_zeros<T>(x); }, a); }

@@ -1,4 +1,4 @@
-// What only the machine's own instructions say: binary16 and approximations. Everything else of these headers is C++ on CUDA's functions.
+// What only the machine's own instructions say: binary16, approximations and products of 24 bits. Everything else of these headers is C++ on CUDA's functions.
 namespace vdev_cl {
 
 typedef unsigned char uchar;
@@ -44,4 +44,9 @@ VDEV_APPROXIMATE(approximate_sin, "sin.approx.ftz.f32")
 VDEV_APPROXIMATE(approximate_cos, "cos.approx.ftz.f32")
 #undef VDEV_APPROXIMATE
 inline float approximate_quotient(float x, float y) { float r; asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
+
+// NVVM takes __mul24 apart, and where a factor is a negative constant it then believes that p[3 + mul24(x, -3)] is never p[0],
+// and keeps what p[0] was.
+inline int product24(int x, int y) { int r; asm("mul24.lo.s32 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y)); return r; }
+inline uint product24(uint x, uint y) { uint r; asm("mul24.lo.u32 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y)); return r; }
 }  // namespace vdev_cl

@@ -218,7 +218,7 @@ class CudaBackend(Backend):
         """Memory back to the driver. A lost GPU refuses it; its work has reported that."""
         result = 0 if self._gpu.lost is not None else self.driver.give_memory(address)
         if result:
-            logger.debug("memory was not taken back: %s", self._gpu.error(result, "free"))
+            logger.debug("the driver did not free memory: %s", self._gpu.error(result, "free"))
 
     def part(self, whole: Allocation, ahead: int, nbytes: int) -> Allocation:
         found = CudaAllocation(whole.native, nbytes)

@@ -218,7 +218,7 @@ def _load() -> tuple[Any, Driver] | CudaMissing:
     except (cupy.cuda.runtime.CUDARuntimeError, AttributeError) as error:
         return CudaMissing(f"CUDA does not work: {error}")
     if count == 0:
-        return CudaMissing("the driver shows no GPU (CUDA_VISIBLE_DEVICES?)")
+        return CudaMissing("the driver reports no GPU (is CUDA_VISIBLE_DEVICES set?)")
     return cupy, driver
 
 

@@ -29,15 +29,15 @@ FATAL: Mapping[int, str] = {
     220: "an uncorrectable error of a link between GPUs",
     226: "a hardware error",
     700: "an access to an invalid address",
-    702: "a kernel took too long",
-    709: "its context is gone",
+    702: "a kernel that exceeded the time limit",
+    709: "its context was destroyed",
     710: "an assertion in a kernel",
     714: "a hardware stack error",
     715: "an illegal instruction",
     716: "a misaligned access",
     717: "an access to the wrong kind of memory",
     718: "an invalid program counter",
-    719: "a kernel failed",
+    719: "a failed kernel",
 }
 
 _STATUSES = {ERROR_INVALID_VALUE: INVALID_VALUE, ERROR_OUT_OF_MEMORY: MEM_OBJECT_ALLOCATION_FAILURE}

@@ -56,7 +56,7 @@ class Modules:
                 full_groups=full_groups,
             )
         except self._cupy.cuda.driver.CUDADriverError as error:
-            raise BuildFailure(f"the GPU refuses the compiled program: {error}") from error
+            raise BuildFailure(f"the GPU rejects the compiled program: {error}") from error
 
     def kernel(self, loaded: LoadedProgram, name: str) -> Kernel:
         """A kernel of the program, made at the first request."""
@@ -96,4 +96,4 @@ class Modules:
                 except driver.CUDADriverError as error:
                     # A GPU that has failed refuses everything, and its work reports that: this is no command's
                     # failure.
-                    logger.debug("module of a program that is gone: %s", error)
+                    logger.debug("unloading the module of a released program failed: %s", error)

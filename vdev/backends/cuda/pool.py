@@ -128,7 +128,9 @@ class Pool:
 
     def _segment(self, size: int) -> int:
         if self.most and self.taken_nbytes + size > self.most:
-            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"{size} bytes are more than there may be")
+            raise BackendError(
+                MEM_OBJECT_ALLOCATION_FAILURE, f"{size} bytes would exceed the limit of the memory pool"
+            )
         address = self._take(size)
         self._segments[address] = size
         self.taken_nbytes += size

@@ -193,7 +193,9 @@ def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFai
         return Translated(kept, cubins)
     parsed = program.parsed_program()
     if parsed is None:
-        return BuildFailure("clang's parser does not take this program, and CUDA workers need it")
+        return BuildFailure(
+            "clang's parser rejects this program, and CUDA workers need the parser to translate it"
+        )
     from vdev.translators.dialects.cuda.translation import translate_cuda  # loads libclang
 
     try:

@@ -141,7 +141,7 @@ class SharedDevice:
             native = self.cl._Program(self.context, [self.native], [kept.binary])
             native._build(options=options, devices=None)
         except self.cl.Error as error:
-            logger.info("a driver rejects its own binary: %s", error)
+            logger.info("a driver rejects a binary that it made itself; compiling the text again: %s", error)
             return False
         built.result, built.native = kept, native
         return True

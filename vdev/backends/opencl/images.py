@@ -73,7 +73,7 @@ class NativeImages:
             made.shape, made.pitches = (width, height), (row_pitch, 0)
             return self._new(cl.ImageFormat(order, data_type), made)
         except cl.Error as error:
-            logger.debug("the engine makes no image of %d x %d pixels: %s", width, height, error)
+            logger.debug("the engine cannot create an image of %d x %d pixels: %s", width, height, error)
             return None
 
     def _nothing(self) -> Any:

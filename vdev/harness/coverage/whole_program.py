@@ -12,13 +12,14 @@ from vdev.backends.base import Backend
 from vdev.check.checking import LaunchChecker
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
-from vdev.harness.checked_launch import Argument, Memory, Pointer, whole
+from vdev.harness.checked_launch import Argument, Memory, whole
 from vdev.harness.coverage.counting import Counters, Counting
+from vdev.harness.launch_arguments import arguments_of
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.process import switches
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import BufferArg, Launch
+from vdev.session.commands import Launch
 from vdev.session.core import Checker
 from vdev.session.programs import SessionProgram
 from vdev.session.shadow_runs import ShadowFailure, Shadows
@@ -59,15 +60,7 @@ class CountedLaunches:
     def _arguments(self, launch: Launch, buffers: list[VirtualBuffer]) -> list[Argument]:
         contents = [self._shadows.content(buffer) for buffer in buffers]
         memories = [Memory(content, whole(len(content))) for content in contents]
-        args: list[Argument] = []
-        for arg in launch.args:
-            if not isinstance(arg, BufferArg):
-                args.append(arg)
-                continue
-            if arg.before:
-                raise ShadowFailure("a pointer into the middle of shared virtual memory")
-            args.append(Pointer(memories[buffers.index(arg.buffer)], arg.offset, arg.nbytes))
-        return args
+        return arguments_of(launch, buffers, memories)
 
 
 def count_programs(counting: Counting, others: Sequence[Maker] = ()) -> None:

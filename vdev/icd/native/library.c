@@ -232,7 +232,7 @@ static int read_configuration(char *python, char *executable, size_t size) {
     snprintf(path, sizeof path, "%s.conf", library_path);
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        complain("%s cannot be read (%s): vdev-run makes it", path, strerror(errno));
+        complain("%s cannot be read (%s): start the program with vdev-run, which writes it", path, strerror(errno));
         return 0;
     }
     char *lines[2] = {python, executable};
@@ -382,7 +382,7 @@ static void end(void) {
 static int32_t refuse_entry(void) {
     static _Atomic int told;
     if (lost && !told++)
-        complain("a forked child cannot use its parent's OpenCL; start the program anew (exec) to use it here");
+        complain("a forked child cannot use its parent's OpenCL objects; a program that the child starts (exec) can use OpenCL");
     return lost ? -34 /* CL_INVALID_CONTEXT */ : OUT_OF_RESOURCES;
 }
 

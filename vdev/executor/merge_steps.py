@@ -1,0 +1,152 @@
+"""The steps that merge what several workers have written, and those that bring it together before.
+
+Merging takes place on the host, in stages there, or on one of the workers, in stages there; the plan has chosen which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdev.backends.base import Bytes
+from vdev.backends.merging import combine, combine_changes, copy_changes
+from vdev.executor.boxes import boxes_of_region
+from vdev.executor.roles import StepJob, StepWorker
+from vdev.executor.step import Step, holding
+from vdev.planner import instructions as plan_of
+from vdev.planner.instructions import HOST
+from vdev.planner.merges import identity_of
+
+
+class FetchStep(Step):
+    __slots__ = ("region", "slot", "stage")
+
+    def __init__(self, item: plan_of.Fetch) -> None:
+        self.slot, self.region, self.stage = item.slot, item.region, item.stage
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        replica = holding(job, self.slot, worker.number, self.region)
+        stage, start = job.stage(self.stage)
+        for box in boxes_of_region(self.region, replica.start, start):
+            worker.backend.read(replica.allocation, stage, box)
+
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        return worker, HOST, self.region.nbytes
+
+
+class MergeStep(Step):
+    """On the host: merges stages into the home, as `vdev.planner.instructions.Merge` defines."""
+
+    __slots__ = ("apart", "dtype", "grain", "op", "parts", "slot", "twins")
+
+    def __init__(self, item: plan_of.Merge, stages: Sequence[plan_of.Stage]) -> None:
+        self.slot, self.op = item.slot, item.op
+        self.dtype, self.apart, self.twins = item.dtype, item.apart, item.twins
+        self.grain = item.grain
+        self.parts = tuple((number, stages[number].region) for number in item.stages)
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        home = job.holdings[self.slot].home()
+        if self.op == "diff":
+            self._merge_changes(home, job)
+        else:
+            for number, region in self.parts:
+                stage, first = job.stage(number)
+                for start, stop in region.runs.tolist():
+                    part = stage[start - first : stop - first]
+                    if self.apart:
+                        identity = identity_of(self.op, self.dtype)
+                        combine_changes(home[start:stop], part, self.op, self.dtype, identity)
+                    else:
+                        combine(home[start:stop], part, self.op, self.dtype)
+        for number in (*(number for number, _ in self.parts), *self.twins):
+            job.drop_stage(number)
+
+    def _merge_changes(self, home: Bytes, job: StepJob) -> None:
+        if self.apart:
+            for (number, region), twin_number in zip(self.parts, self.twins, strict=True):
+                (stage, first), (own, _) = job.stage(number), job.stage(twin_number)
+                for start, stop in region.runs.tolist():
+                    part = slice(start - first, stop - first)
+                    copy_changes(home[start:stop], stage[part], own[part], start, self.grain)
+            return
+        # The twin is taken before the first stage is merged: a unit of a later stage that equals the twin was
+        # not changed there.
+        twins = [
+            [home[start:stop].copy() for start, stop in region.runs.tolist()] for _, region in self.parts
+        ]
+        for (number, region), twin in zip(self.parts, twins, strict=True):
+            stage, first = job.stage(number)
+            for (start, stop), old in zip(region.runs.tolist(), twin, strict=True):
+                new = stage[start - first : stop - first]
+                copy_changes(home[start:stop], new, old, start, self.grain)
+
+
+class GatherStep(Step):
+    """Into memory on the worker that the command holds until it is combined or restored."""
+
+    __slots__ = ("nbytes", "region", "slot", "source", "stage", "start")
+
+    def __init__(self, item: plan_of.Gather, stages: Sequence[plan_of.Stage]) -> None:
+        self.slot, self.source, self.region, self.stage = item.slot, item.source, item.region, item.stage
+        self.start, self.nbytes = stages[item.stage].start, stages[item.stage].nbytes
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        backend = worker.backend
+        source = holding(job, self.slot, self.source, self.region)
+        stage = job.scratch[self.stage] = worker.memory.allocate(self.nbytes)
+        for box in boxes_of_region(self.region, source.start, self.start):
+            if self.source == worker.number:
+                backend.copy(source.allocation, stage, box)
+            else:
+                backend.copy_from_peer(worker.peer(self.source), source.allocation, stage, box)
+
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        return None if worker == self.source else (self.source, worker, self.region.nbytes)
+
+
+class CombineStep(Step):
+    __slots__ = ("item", "starts", "target_start")
+
+    def __init__(self, item: plan_of.Combine, stages: Sequence[plan_of.Stage]) -> None:
+        self.item = item
+        self.starts = [0 if number is None else stages[number].start for number in (item.stage, item.twin)]
+        self.target_start = stages[item.target].start
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        item, (start, twin_start) = self.item, self.starts
+        if item.stage is None:
+            replica = holding(job, item.slot, worker.number, item.region)
+            version, start = replica.allocation, replica.start
+        else:
+            version = job.scratch[item.stage]
+        twin = None if item.twin is None else job.scratch[item.twin]
+        worker.backend.merge(
+            job.scratch[item.target],
+            self.target_start,
+            version,
+            start,
+            twin,
+            twin_start,
+            item.region,
+            item.op,
+            item.dtype,
+            item.grain,
+        )
+        if item.stage is not None:
+            worker.memory.free(job.scratch.pop(item.stage))
+
+
+class RestoreStep(Step):
+    __slots__ = ("item", "start")
+
+    def __init__(self, item: plan_of.Restore, stages: Sequence[plan_of.Stage]) -> None:
+        self.item, self.start = item, stages[item.stage].start
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        item = self.item
+        replica = holding(job, item.slot, worker.number, item.region)
+        for box in boxes_of_region(item.region, self.start, replica.start):
+            worker.backend.copy(job.scratch[item.stage], replica.allocation, box)
+        for number in (item.stage, item.twin):
+            if number is not None:
+                worker.memory.free(job.scratch.pop(number))

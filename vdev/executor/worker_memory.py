@@ -1,0 +1,200 @@
+"""The memory of one worker: taken from its back end, given back to it, and used again.
+
+Decides how often memory is asked for, what is given back before the next attempt, and which discarded memory serves a
+new buffer at once. Who has to wait for what meanwhile is the worker's concern (`vdev.executor.worker`).
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import deque
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from vdev.backends.base import Allocation, Backend
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.executor.holdings import Holdings, Replica
+from vdev.executor.red_zones import allocate_guarded
+
+if TYPE_CHECKING:
+    from vdev.executor.records import WorkRecords
+
+#: how often memory is asked for, and seconds before the last attempts
+_ATTEMPTS, _LETTING_GO = 5, 0.01
+#: bytes kept for reuse that do no harm
+_SPARE_NBYTES = 64 << 20
+#: where memory is poisoned: what new memory holds, and freed memory
+NEW, FREED = b"\xcd", b"\xa5"
+
+
+class ExecutorWithZones(Protocol):
+    """The executor as its workers' memory sees it."""
+
+    red_zones: bool  #: whether replicas get them
+
+
+class MemoryOwner(Protocol):
+    """The worker as its memory sees it (`vdev.executor.worker.Worker`)."""
+
+    number: int
+    backend: Backend
+    records: WorkRecords | None
+    asleep: bool  #: its thread sleeps, or is about to
+    watching: bool  #: its thread looks now and then at what there is to do
+
+    @property
+    def executor(self) -> ExecutorWithZones:
+        """What it is a worker of."""
+
+    def wake(self) -> None:
+        """Let the thread look around."""
+
+    def wait_for_earlier(self) -> None:
+        """Wait for everything that came before the current command."""
+
+
+class WorkerMemory:
+    """A worker's memory. Whoever calls it has the worker's turn, except for `discard`."""
+
+    #: for tests: memory is overwritten when it is taken and when it is given back, so that later use shows
+    poisoned: ClassVar[bool] = False
+
+    def __init__(self, owner: MemoryOwner) -> None:
+        self._owner = owner
+        #: memory newly taken since the last mark; much of it makes one due, so that temporaries do not pile up behind
+        #: the device
+        self.fresh_nbytes = 0
+        #: what allocations would have added up to when the back end last refused one, and the most bytes that they
+        #: ever did
+        self.refused: tuple[int, int] | None = None
+        self.lost_allocations = 0  #: memory that the back end refused to take back
+        self.discarded: deque[Allocation] = deque()  #: what nothing uses any more, and is not freed yet
+
+    def discard(self, allocation: Allocation) -> None:
+        """Free memory that nothing uses any more, soon; safe in a finaliser on any thread."""
+        self.discarded.append(allocation)
+        # A thread that looks around now and then will find it: programs drop many buffers, and each should not wake
+        # it.
+        if self._owner.asleep and not self._owner.watching:
+            self._owner.wake()
+
+    def allocate(self, nbytes: int, *, sparse: bool = False) -> Allocation:
+        """Device memory. If there is none, wait until everything issued is done and what it kept alive is freed.
+
+        `sparse`: as in `Backend.allocate_sparse`.
+        """
+        counters = self._owner.backend.counters
+        if sparse and self._owner.backend.spare_nbytes > _SPARE_NBYTES:
+            self._relieve(collect=False)  # what is kept for reuse would be in the way of its pages
+        for attempt in range(_ATTEMPTS):
+            try:
+                allocation = self._allocate(nbytes, sparse)
+                break
+            except BackendError as error:
+                if error.status == MEM_OBJECT_ALLOCATION_FAILURE and attempt + 1 < _ATTEMPTS:
+                    self._relieve(collect=attempt == 1)
+                    # what kept memory alive may be held by a thread that is about to let it go
+                    time.sleep(_LETTING_GO * max(attempt - 1, 0))
+                    continue
+                if not sparse:
+                    self.refused = (counters.allocated_nbytes + nbytes, counters.peak_nbytes)
+                raise
+        self.fresh_nbytes += nbytes
+        if self.poisoned and not sparse:
+            self._owner.backend.fill(allocation, 0, nbytes, NEW)
+        # a step may give back what it took: the amount at its end does not show the peak
+        if self._owner.records is not None:
+            self._owner.records.held.append(
+                (time.perf_counter_ns(), self._owner.number, counters.allocated_nbytes)
+            )
+        return allocation
+
+    def place(self, holdings: Holdings) -> bool:
+        """On a thread that has the turn: give a new buffer's `holdings` their memory here, if that can be had at
+        once.
+        """
+        if self._owner.records is not None or self.poisoned or self._owner.executor.red_zones:
+            return False
+        nbytes = holdings.nbytes
+        allocation = self._given_back(nbytes) if self.discarded else None
+        if allocation is None:
+            try:
+                allocation = self._allocate(nbytes, sparse=False)
+            except BackendError:  # a plan can make room for it, or wait for some
+                return False
+            self.fresh_nbytes += nbytes
+        holdings.replicas[self._owner.number] = Replica(allocation, 0, nbytes)
+        return True
+
+    def _given_back(self, nbytes: int) -> Allocation | None:
+        """Memory of that size that nothing uses any more, for work behind everything that has been handed over: a
+        program's arrays of one size come and go.
+
+        The rest of what was discarded is freed; None if nothing fits.
+        """
+        discarded = self.discarded
+        while discarded:
+            found = discarded.popleft()
+            if found.counted_nbytes == nbytes and found.whole is None:
+                return found
+            self._free(found)
+        return None
+
+    def _allocate(self, nbytes: int, sparse: bool) -> Allocation:
+        if sparse:
+            return self._owner.backend.allocate_sparse(nbytes)
+        limit = self._owner.backend.info.limit_nbytes
+        if limit and self._owner.backend.counters.allocated_nbytes + nbytes > limit:
+            text = f"{nbytes} bytes are more than VDEV_MEMORY leaves worker {self._owner.number}"
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text)
+        return self._owner.backend.allocate(nbytes)
+
+    def free(self, allocation: Allocation) -> None:
+        """Give memory back behind everything that has been handed over here. What others read of it has been ordered
+        before (`Holdings.before_write`).
+        """
+        if self.poisoned and allocation.counted_nbytes:
+            self._owner.backend.fill(allocation, 0, allocation.nbytes, FREED)
+        self._owner.backend.free(allocation)
+
+    def allocate_replica(self, start: int, stop: int, nbytes: int, *, sparse: bool) -> Allocation:
+        """Memory for [start, stop) of a buffer of `nbytes` bytes."""
+        if self._owner.executor.red_zones and not sparse and not self._owner.backend.info.limit_nbytes:
+            return allocate_guarded(self._owner.backend, self.allocate, start, stop, nbytes)
+        return self.allocate(stop - start, sparse=sparse)
+
+    def _relieve(self, *, collect: bool) -> None:
+        """Wait for everything that came before the current command, and give back what nothing uses any more:
+        `Occupancy` counts that as free.
+
+        `collect`: also free the program's buffers that are garbage in a reference cycle, as PyOpenCL does before it
+        gives up.
+        """
+        self._owner.wait_for_earlier()
+        if collect:
+            gc.collect()
+        self.free_discarded()
+        self._owner.backend.trim()
+
+    def first_discarded(self) -> Allocation | None:
+        try:
+            return self.discarded[0]
+        except IndexError:
+            return None
+
+    def free_discarded(self) -> bool:
+        """Free what has been discarded; whether there was anything."""
+        if not self.discarded:
+            return False
+        while self.discarded:
+            self._free(self.discarded.popleft())
+        if self._owner.records is not None:
+            held = self._owner.backend.counters.allocated_nbytes
+            self._owner.records.held.append((time.perf_counter_ns(), self._owner.number, held))
+        return True
+
+    def _free(self, allocation: Allocation) -> None:
+        try:
+            self.free(allocation)
+        except BackendError:
+            self.lost_allocations += 1  # no command's failure: the memory simply stays taken
