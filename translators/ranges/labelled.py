@@ -99,12 +99,13 @@ class Labelled:
         return self.bands if pitches == self.pitches else _refine(self.bands, self.pitches, pitches)
 
 
-#: of digits of which a part lies in the window: the first, one more than the last; what they have, and what of it lies there.
-#: Where the window has one run of each, two numbers of bands of what they have: of those that end before the run, and of
-#: those that do not go on behind it. Elsewhere the pieces of the next level, and 0.
-Piece = tuple[int, int, Inner, LabelledBands, Any, int]
-#: by band of a window, its pieces; none where it has its digits whole
-Rows = tuple[list[Piece], ...]
+#: of digits of which one run each lies in the window: the first, one more than the last; what they have, and what of it lies
+#: there; of what they have, how many bands end before the run, and how many do not go on behind it
+RunPiece = tuple[int, int, LabelledBands, LabelledBands, int, int]
+#: of digits of which another part lies in the window: the same up to what lies there, and the pieces of the next level
+Piece = tuple[int, int, Inner, LabelledBands, Any]
+#: by band of a window, its pieces, of the one kind or the other; none where it has its digits whole
+Rows = tuple[list[Any], ...]
 
 
 class Cut(NamedTuple):
@@ -201,7 +202,7 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
 def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[LabelledBands, Rows]:
     """What of `a` lies in a set, and by band of the set what lies there and beside it."""
     inside: list[LabelledBand] = []
-    rows: list[list[Piece]] = []
+    rows: list[Any] = []
     for first, last, below in window:
         if below is not None:
             run = _one_run(below)
@@ -221,10 +222,10 @@ def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[Lab
 
 def _run_cut(
     a: LabelledBands, digits: tuple[int, int], run: tuple[int, int], size: int, inside: list[LabelledBand]
-) -> list[Piece]:
+) -> list[RunPiece]:
     """The pieces of a band of the window, which has a run of each of its digits. What lies in it is added to `inside`."""
     (at, last), (low, high) = digits, run
-    pieces: list[Piece] = []
+    pieces: list[RunPiece] = []
     for lo, hi, inner in _from(a, at):
         if lo >= last:
             break
@@ -312,7 +313,7 @@ def _one_run(below: Bands) -> tuple[int, int] | None:
 
 def _piece(lo: int, hi: int, inner: Inner, below: Bands, units: Units, level: int) -> Piece:
     """Some digits of a row that all have `inner`, 0 where they have nothing, of which `below` lies in the window."""
-    return lo, hi, inner, *_cut(_opened(inner, units, level), below, units, level + 1), 0
+    return lo, hi, inner, *_cut(_opened(inner, units, level), below, units, level + 1)
 
 
 def _opened(inner: Inner, units: Units, level: int) -> LabelledBands:
@@ -356,7 +357,7 @@ def _put(
     return _joined(found, a)
 
 
-def _run_put(pieces: list[Piece], run: tuple[int, int], inside: LabelledBands, size: int) -> LabelledBands:
+def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands, size: int) -> LabelledBands:
     """The digits of one band of the window, which has a run of each, with `inside`, which lies in it."""
     found: list[LabelledBand] = []
     rest = iter(inside)
@@ -382,7 +383,7 @@ def _run_put(pieces: list[Piece], run: tuple[int, int], inside: LabelledBands, s
 def _spliced(
     bands: LabelledBands, around: tuple[int, int], run: tuple[int, int], put: LabelledBands
 ) -> LabelledBands:
-    """The bands but for the digits of a run, and there `put`. `around`: as of `Piece`."""
+    """The bands but for the digits of a run, and there `put`. `around`: as of `RunPiece`."""
     (before, behind), (low, high) = around, run
     left, right = bands[:before], bands[behind:]
     if before < len(bands):
@@ -403,7 +404,7 @@ def _row_put(
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)
-    for lo, hi, outer, middle, rows, _ in pieces:
+    for lo, hi, outer, middle, rows in pieces:
         while lo < hi:
             while end <= lo:
                 start, end, new = next(rest, END)
