@@ -93,7 +93,7 @@ def test_the_report_follows_what_the_program_prints(folder: Path) -> None:
         "bins      atomic, not exact",
         "the same buffer as a in some launches, its bytes counted there",
         "  fill: 1 x, moved nothing",
-        "the back ends counted the same",
+        "the back ends counted the same bytes",
         "written through an index, so results of several workers are compared: 65.5 kB of its 65.5 kB at each launch",
         "largest expense apart from the kernels' own work: ",
     ):

@@ -78,6 +78,13 @@ def test_text_without_a_launch(capsys, kernels):
     )
 
 
+def test_the_text_says_which_work_groups_each_worker_runs(capsys, kernels):
+    sizes = ("--global", "1000", "--local", "10", "--workers", "2", "--set", "n=990")
+    _, text, _ = access(capsys, kernels, "--kernel", "add", *sizes)
+
+    assert "    worker 1 runs work-groups 50..99\n" in text
+
+
 def test_a_launch_is_planned_as_the_session_would(capsys, kernels):
     status, text, _ = access(
         capsys, kernels, "--kernel", "add", "--global", "1000", "--local", "10", "--workers", "2", "--set", "n=990",

@@ -194,7 +194,7 @@ def test_the_most_expensive_thing_is_always_named():
 @pytest.mark.parametrize(
     ("kernel", "named"),
     [
-        (replace(KERNEL, planning_ns=9 * 10**9, plans=3), "planning 3 plans (kernel work)"),
+        (replace(KERNEL, planning_ns=9 * 10**9, plans=3), "making 3 plans (kernel work)"),
         (
             replace(KERNEL, times=Times(kernel_ns=1, merge_ns=10**9)),
             "merging what workers wrote (kernel work)",
@@ -229,7 +229,7 @@ def test_the_report_says_it_all():
         f"`out[idx[i]]`, line 14: {INDEXED}",
         "merged 4 GB",
         "kernel 1 s, transfer 1.2 s, planning 5 ms (1 plan)",
-        "the back ends counted the same",
+        "the back ends counted the same bytes",
         "advice, most expensive first",
         "[about 1.2 s, 12 GB]",
     ):

@@ -84,7 +84,14 @@ def test_a_bad_switch():
 def test_a_device_that_is_not_there():
     status, report = run_json(VDEV_WORKERS="opencl:7.0")
     assert status == 1
-    assert "opencl:7.0" in texts(report)
+    problem = next(each for each in report["problems"] if "opencl:7.0" in each["text"])
+    assert problem["text"].startswith("VDEV_WORKERS names opencl:7.0, which does not exist; available: ")
+    assert problem["remedy"] == "set VDEV_WORKERS to what exists, or unset it"
+
+
+def test_what_was_not_looked_for_is_not_called_missing():
+    _, text = run(VDEV_WORKERS="gpu")
+    assert "CUDA" not in text.split("switches")[0]
 
 
 @pytest.fixture

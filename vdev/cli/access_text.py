@@ -36,7 +36,7 @@ def _kernel_text(report: KernelReport) -> Iterator[str]:
     for reason in summary.one_worker:
         yield f"  one worker: {reason}"
     if not summary.one_worker and not (report.problem or "").startswith("one worker"):
-        yield "  nothing in it prevents splitting"
+        yield "  nothing in the kernel prevents splitting"
     if report.problem is not None:
         yield f"  {report.problem}"
     if report.launch is not None:
@@ -105,7 +105,7 @@ def _launch_text(info: KernelInfo, launch: LaunchReport) -> Iterator[str]:
     yield f"    {'split over ' + str(len(launch.parts)) + ' workers' if len(launch.parts) > 1 else 'one worker'}"
     for reason in launch.reasons:
         yield f"    {reason}"
-    yield f"    {launch.moved_nbytes} bytes move when everything is in host memory"
+    yield f"    {launch.moved_nbytes} bytes move if everything is in host memory before"
     for index in launch.sizes:
         assumed = " (assumed)" if index in launch.assumed else ""
         yield f"    {info.args[index].name}, {launch.sizes[index]} bytes{assumed}"
@@ -114,7 +114,10 @@ def _launch_text(info: KernelInfo, launch: LaunchReport) -> Iterator[str]:
                 if found.arg == index:
                     yield f"      worker {part.worker} {_range_text(found)}"
     for part in launch.parts:
-        yield f"    worker {part.worker} runs work-groups {part.chunk.start} up to {part.chunk.stop}"
+        spans = [
+            f"{first}..{stop - 1}" for first, stop in zip(part.chunk.start, part.chunk.stop, strict=True)
+        ]
+        yield f"    worker {part.worker} runs work-groups {' x '.join(spans)}"
 
 
 def _range_text(found: AccessRange) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from vdev.cli.pipes import ends_with_its_reader
 from vdev.harness.accepted import Accepted
 from vdev.harness.coverage.data import FOLDER
 from vdev.harness.coverage.figures import Threshold
@@ -34,6 +35,7 @@ _WITH_VALUE = (
 )  # fmt: skip
 
 
+@ends_with_its_reader
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""
     parser = _parser()

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 import vdev
 from vdev import boot
 from vdev.cli import explained_run
-from vdev.errors import CudaMissing
+from vdev.cli.pipes import ends_with_its_reader
+from vdev.errors import CudaMissing, NoWorkers
 from vdev.process import switches
 from vdev.translators.values import dataclass
 
@@ -98,6 +99,9 @@ def gather() -> Report:
     for look in (_look_at_engines, _look_at_cuda, _look_at_workers, _look_at_device):
         try:
             look(report)
+        except NoWorkers as error:
+            report.problems.append(Problem(str(error), "set VDEV_WORKERS to what exists, or unset it"))
+            break
         except Exception as error:
             # whatever it is, the user wants to read it here, together with everything else
             report.problems.append(Problem(f"{type(error).__name__}: {error}"))
@@ -326,7 +330,8 @@ def _text_of_engines(report: Report) -> list[str]:
     return (
         (["OpenCL drivers:", *lines] if lines else [])
         + (["native OpenCL devices:", *devices] if devices else [])
-        + (["GPUs through CUDA:", *gpus] if gpus else [f"GPUs through CUDA: none ({report.cuda_missing})"])
+        + (["GPUs through CUDA:", *gpus] if gpus else [])
+        + ([f"GPUs through CUDA: none ({report.cuda_missing})"] if report.cuda_missing else [])
     )
 
 
@@ -403,6 +408,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@ends_with_its_reader
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 0 if a kernel ran on every worker, else 1."""
     parser = _parser()

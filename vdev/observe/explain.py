@@ -209,7 +209,8 @@ def _arguments(arguments: Sequence[ArgumentStatistics]) -> list[str]:
 def _access(argument: ArgumentStatistics) -> str:
     if argument.access in ("none", "unknown"):
         return argument.access
-    return f"{argument.access}, {'exact' if argument.exact else 'not exact'}"
+    access = "read/write" if argument.access == "both" else argument.access
+    return f"{access}, {'exact' if argument.exact else 'not exact'}"
 
 
 # everything else --------------------------------------------------------------------------------
@@ -228,7 +229,7 @@ def _commands(commands: Iterable[CommandStatistics], timed: bool) -> list[str]:
 def _totals(figures: Statistics) -> list[str]:
     lines = [f"in all: moved {_moved(figures.moved)}"]
     if figures.counted == figures.moved:
-        lines.append("  the back ends counted the same")
+        lines.append("  the back ends counted the same bytes")
     else:
         lines.append(f"  the back ends counted {_moved(figures.counted)}")
     if figures.undone.nbytes:

@@ -172,7 +172,7 @@ def _head(figures: Statistics) -> str:
     ]
     heads = ("worker", "launches", "from host", "from workers", "to host", "most memory held")
     agree = (
-        "The back ends counted the same."
+        "The back ends counted the same bytes."
         if figures.counted == figures.moved
         else f"The back ends counted {size(figures.counted.nbytes)}; {size(figures.undone.nbytes)} were not carried out "
         "because commands failed."

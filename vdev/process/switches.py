@@ -357,14 +357,14 @@ LOG = Switch(
 CACHE_DIR = Switch(
     "VDEV_CACHE_DIR",
     "~/.cache/vdev",
-    "The folder for what vdev keeps between runs. It may be deleted at any time.",
+    "The folder for what vdev caches between runs. It may be deleted at any time.",
     "the path of a folder",
     _parse_folder,
 )
 CACHE = Switch(
     "VDEV_CACHE",
     "1",
-    "0: translations, and programs compiled for CPU workers, are neither kept for later runs nor taken from earlier ones.",
+    "0: translations, and programs compiled for CPU workers, are neither cached for later runs nor taken from the cache.",
     "0, 1",
     _parse_on,
 )
