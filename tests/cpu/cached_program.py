@@ -1,4 +1,5 @@
-"""A program of several kernels for `test_program_cache`: its results, and which modules it loaded, as JSON."""
+"""A program of several kernels for `test_program_cache`: its results, which modules it loaded, and whether the build has
+loaded what analyses kernels, as JSON."""
 
 from __future__ import annotations
 
@@ -45,6 +46,7 @@ def main() -> None:
     context = cl.create_some_context(interactive=False)
     queue = cl.CommandQueue(context)
     program = cl.Program(context, SOURCE).build(["-I", sys.argv[1]])
+    analysis = "vdev.translators.interpreter.access" in sys.modules
     x = np.arange(ITEMS, dtype=np.float32)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     given = cl.Buffer(context, flags, hostbuf=x)
@@ -96,7 +98,14 @@ def main() -> None:
     launches = [counters.launches for counters in session.executor.counters()]
     print(
         json.dumps(
-            {"found": found, "loaded": loaded, "log": log, "arguments": arguments, "launches": launches}
+            {
+                "found": found,
+                "loaded": loaded,
+                "analysis": analysis,
+                "log": log,
+                "arguments": arguments,
+                "launches": launches,
+            }
         )
     )
     sys.stdout.flush()

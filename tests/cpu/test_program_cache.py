@@ -92,6 +92,13 @@ def test_the_second_run_reads_no_source(made: tuple[Place, Any]) -> None:
     assert same(first, second)
 
 
+def test_a_build_loads_what_analyses_kernels_if_launches_will_need_it(made: tuple[Place, Any]) -> None:
+    place, first = made
+    assert first["analysis"]
+    assert not place.run()["analysis"]  # what it finds out was kept
+    assert not place.run(VDEV_CACHE="0", VDEV_WORKERS="cpu:1")["analysis"]
+
+
 def test_it_is_as_without(made: tuple[Place, Any]) -> None:
     place, first = made
     before = place.entries()

@@ -360,6 +360,23 @@ def test_calls_run_on_the_workers_thread_and_raise_here() -> None:
             machine.executor.build(ReferenceProgram(failure="no"))
 
 
+def test_what_is_done_meanwhile_is_done_while_workers_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, build, calls = threading.Event(), ReferenceBackend.build, []
+
+    def waiting(backend: ReferenceBackend, program: ReferenceProgram):  # type: ignore[no-untyped-def]
+        assert done.wait(60), "what is done meanwhile waits for the build"
+        return build(backend, program)
+
+    def meanwhile() -> None:
+        calls.append(threading.current_thread())
+        done.set()
+
+    with Machine(3) as machine:
+        monkeypatch.setattr(ReferenceBackend, "build", waiting)
+        assert len(machine.executor.build(machine.program, meanwhile)) == 3
+    assert calls == [threading.current_thread()]
+
+
 def test_a_back_end_that_does_not_open() -> None:
     def opener():  # type: ignore[no-untyped-def]
         raise BackendError(-1, "no such device")

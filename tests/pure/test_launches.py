@@ -10,6 +10,7 @@ from vdev.translators.ranges.grain import Grain, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 
+from vdev.planner import launches
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg, covered_twice, whole_elements
@@ -87,6 +88,26 @@ def test_one_worker_is_the_one_that_has_the_data(worker: int) -> None:
     assert plan.partition == ((worker, Chunk((0,), (16,))),)
     assert plan.reasons == ("spins on a flag (line 12)",)
     assert plan.moved == ()
+
+
+def test_what_one_chunk_touches_is_looked_at_once_whichever_worker_takes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resolved: list[object] = []
+    resolve = launches.resolve
+
+    def counted(footprints, **rest):  # type: ignore[no-untyped-def]
+        resolved.append(footprints)
+        return resolve(footprints, **rest)
+
+    monkeypatch.setattr(launches, "resolve", counted)
+    half = SIZE // 2  # no worker has all of it, so that each is rated
+    state = buffer_state(
+        SIZE, [(HOST, span(0, half)), (2, span(half, SIZE))], [(worker, 0, SIZE) for worker in range(4)]
+    )
+    plan = plan_of(increment, [state], one_worker=(Reason("spins on a flag", 12),))
+    assert plan.partition == ((2, Chunk((0,), (16,))),)
+    assert len(resolved) == 1
 
 
 def test_splitting_is_preferred_even_where_all_is_on_one_worker() -> None:

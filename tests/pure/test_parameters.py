@@ -17,11 +17,11 @@ from samples.benchmarks.changed_scalars import Bench, Step
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import CopyStep
-from vdev.planner.directory import BufferState, check, contents
+from vdev.planner.directory import BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
-from vdev.planner.parameters import Form
+from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session import filling
 from vdev.session.commands import BufferArg
@@ -322,6 +322,36 @@ def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch
     forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]
     assert 0 < forms.traced <= filling.MOST_AT_FIRST
     assert program.filled == 0
+
+
+def test_what_launches_touch_is_traced_later_and_later_where_no_launch_is_like_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bytes that lie apart by a scalar: what was traced serves no other distance."""
+    traced, trace = [], filling.trace_windows
+
+    def counted(scalars: Sequence[int], *rest: Any) -> Any:
+        traced.append(scalars)
+        return trace(scalars, *rest)
+
+    monkeypatch.setattr(filling, "trace_windows", counted)
+    program = Bench(3, source=SOURCE)
+    for number in range(60):
+        program.launch(program.command(Step("every", (256,), (8,), ("a", 0, 2 + number))))
+    assert 2 <= len(traced) <= 5
+    assert program.filled == 0
+
+
+def test_no_map_is_made_of_a_buffer_whose_pitches_are_not_those_of_the_launch() -> None:
+    """The diagonal of a matrix that lies by columns: the planner plans each launch, and asks for no map."""
+    n = 512
+    columns = [Region.boxes(4 * first, 4 * n // 2, ((4 * n, n),)) for first in (0, n // 2)]
+    state = buffer_state(4 * n * n, list(enumerate(columns)), [(worker, 0, 4 * n * n) for worker in range(2)])
+    diagonal = Region.boxes(0, 4, ((4 * (n + 1), n),))
+    windows = Windows(lambda _: (diagonal,), (frozenset({diagonal.pitches}),))
+    assert not windows.fit([state])
+    assert not state.is_mapped
+    assert Windows(lambda _: (columns[0],), (frozenset({columns[0].pitches}),)).fit([state])
 
 
 def test_a_buffer_brought_together_looks_the_same_each_time() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.tracing import Trace
 
 from vdev.planner.partitioner import (
     Partition,
@@ -16,6 +17,7 @@ from vdev.planner.partitioner import (
     check_partition,
     choose_local_size,
     cut_grids,
+    make_partition,
     partitions,
     widest_partitions,
 )
@@ -38,6 +40,20 @@ def test_partitions_are_whole(groups: tuple[int, ...], chunks: int) -> None:
     for partition in partitions(groups, chunks):
         assert len(partition.chunks) == chunks
         check_partition(partition, groups)
+
+
+@given(group_counts, st.integers(1, 9))
+def test_a_grid_is_made_once_and_for_traced_numbers_is_the_same(groups: tuple[int, ...], chunks: int) -> None:
+    for partition in partitions(groups, chunks):
+        found = make_partition(groups, partition.cuts)
+        assert found == partition
+        assert make_partition(groups, partition.cuts) is found
+        trace = Trace()
+        traced = make_partition(tuple(map(trace.parameter, groups)), partition.cuts)
+        assert not trace.conditions()
+        assert [(*map(int, chunk.start), *map(int, chunk.stop)) for chunk in traced.chunks] == [
+            chunk.start + chunk.stop for chunk in partition.chunks
+        ]
 
 
 @given(group_counts, st.integers(1, 9))

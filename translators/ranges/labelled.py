@@ -99,11 +99,13 @@ class Labelled:
         return self.bands if pitches == self.pitches else _refine(self.bands, self.pitches, pitches)
 
 
-#: of digits of which a part lies in the window: the first, one more than the last; what they have, and what of it lies there.
-#: Where the window is no one run of each, also the pieces of its next level.
-Piece = tuple[int, int, Inner, Inner, Any]
-#: by band of a window, its pieces; none where it has its digits whole
-Rows = tuple[list[Piece], ...]
+#: of digits of which one run each lies in the window: the first, one more than the last; what they have, and what of it lies
+#: there; of what they have, how many bands end before the run, and how many do not go on behind it
+RunPiece = tuple[int, int, LabelledBands, LabelledBands, int, int]
+#: of digits of which another part lies in the window: the same up to what lies there, and the pieces of the next level
+Piece = tuple[int, int, Inner, LabelledBands, Any]
+#: by band of a window, its pieces, of the one kind or the other; none where it has its digits whole
+Rows = tuple[list[Any], ...]
 
 
 class Cut(NamedTuple):
@@ -200,10 +202,14 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
 def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[LabelledBands, Rows]:
     """What of `a` lies in a set, and by band of the set what lies there and beside it."""
     inside: list[LabelledBand] = []
-    rows: list[list[Piece]] = []
+    rows: list[Any] = []
     for first, last, below in window:
         if below is not None:
-            rows.append(_row_cut(a, (first, last, below), units, level, inside))
+            run = _one_run(below)
+            if run is not None:  # as nearly all are
+                rows.append(_run_cut(a, (first, last), run, units[level] // units[level + 1], inside))
+            else:
+                rows.append(_row_cut(a, (first, last, below), units, level, inside))
             continue
         rows.append([])
         for lo, hi, inner in _from(a, first):
@@ -214,6 +220,56 @@ def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[Lab
     return tuple(inside), tuple(rows)
 
 
+def _run_cut(
+    a: LabelledBands, digits: tuple[int, int], run: tuple[int, int], size: int, inside: list[LabelledBand]
+) -> list[RunPiece]:
+    """The pieces of a band of the window, which has a run of each of its digits. What lies in it is added to `inside`."""
+    (at, last), (low, high) = digits, run
+    pieces: list[RunPiece] = []
+    for lo, hi, inner in _from(a, at):
+        if lo >= last:
+            break
+        if hi <= at:
+            continue
+        if lo > at:
+            pieces.append((at, lo, (), (), 0, 0))
+            at = lo
+        stop = hi if hi < last else last
+        bands = inner if type(inner) is tuple else ((0, size, inner),)
+        middle, before, behind = _between(bands, low, high)
+        pieces.append((at, stop, bands, middle, before, behind))
+        if middle:
+            _append(inside, at, stop, middle)
+        at = stop
+    if at < last:
+        pieces.append((at, last, (), (), 0, 0))
+    return pieces
+
+
+def _between(bands: LabelledBands, low: int, high: int) -> tuple[LabelledBands, int, int]:
+    """What of the bands lies from one digit up to another, how many end before the first, and the number of the one that
+    goes on behind the last.
+    """
+    before, count = 0, len(bands)
+    while before < count and bands[before][1] <= low:
+        before += 1
+    if before == count:
+        return (), before, before
+    start, end, label = bands[before]
+    if end > high:
+        return ((start if start > low else low, high, label),) if start < high else (), before, before
+    found = [(start if start > low else low, end, label)]
+    behind = before + 1
+    for start, end, label in bands[behind:]:
+        if end > high:
+            if start < high:
+                found.append((start, high, label))
+            break
+        found.append((start, end, label))
+        behind += 1
+    return tuple(found), before, behind
+
+
 def _row_cut(
     a: LabelledBands,
     window: tuple[int, int, Bands],
@@ -221,10 +277,9 @@ def _row_cut(
     level: int,
     inside: list[LabelledBand],
 ) -> list[Piece]:
-    """The pieces of a band of the window, which has a part of each of its digits. What lies in it is added to `inside`."""
+    """The same for a band that has other parts of its digits."""
     at, last, below = window
     pieces: list[Piece] = []
-    run = _one_run(below)
     for lo, hi, inner in _from(a, at):
         if lo >= last:
             break
@@ -234,10 +289,7 @@ def _row_cut(
             pieces.append(_piece(at, lo, 0, below, units, level))
             at = lo
         stop = hi if hi < last else last
-        if run is not None and type(inner) is tuple:  # as nearly all are
-            pieces.append((at, stop, inner, _clipped(inner, *run), None))
-        else:
-            pieces.append(_piece(at, stop, inner, below, units, level))
+        pieces.append(_piece(at, stop, inner, below, units, level))
         middle = pieces[-1][3]
         if middle:
             _append(inside, at, stop, middle)
@@ -261,46 +313,7 @@ def _one_run(below: Bands) -> tuple[int, int] | None:
 
 def _piece(lo: int, hi: int, inner: Inner, below: Bands, units: Units, level: int) -> Piece:
     """Some digits of a row that all have `inner`, 0 where they have nothing, of which `below` lies in the window."""
-    outer, run = _opened(inner, units, level), _one_run(below)
-    if run is not None:
-        return lo, hi, inner, _clipped(outer, *run), None
-    return lo, hi, inner, *_cut(outer, below, units, level + 1)
-
-
-def _clipped(a: LabelledBands, low: int, high: int) -> LabelledBands:
-    """What of `a` lies from one digit up to another."""
-    for lo, hi, inner in a:
-        if hi > low:
-            if hi < high:
-                break
-            return ((lo if lo > low else low, high, inner),) if lo < high else ()
-    return tuple(
-        [
-            (lo if lo > low else low, hi if hi < high else high, inner)
-            for lo, hi, inner in a
-            if lo < high and low < hi
-        ]
-    )
-
-
-def _spliced(a: LabelledBands, low: int, high: int, put: LabelledBands) -> LabelledBands:
-    """`a` but for the digits from one up to another, and there `put`."""
-    at, n = 0, len(a)
-    while at < n and a[at][1] <= low:
-        at += 1
-    left = a[:at]
-    if at < n:
-        lo, hi, inner = a[at]
-        if lo < low:
-            left = (*left, (lo, low, inner))
-        while hi <= high:
-            at += 1
-            if at == n:
-                return _joined(left, put)
-            lo, hi, inner = a[at]
-        right = ((high, hi, inner), *a[at + 1 :]) if lo < high else a[at:]
-        return _joined(_joined(left, put), right)
-    return _joined(left, put)
+    return lo, hi, inner, *_cut(_opened(inner, units, level), below, units, level + 1)
 
 
 def _opened(inner: Inner, units: Units, level: int) -> LabelledBands:
@@ -335,35 +348,73 @@ def _put(
             here, inside = _parted(inside, last, last)
         left, a = _parted(a, first, last)
         if below is not None:
-            here = _row_put(pieces, below, here, units, level)
+            run = _one_run(below)
+            if run is not None:
+                here = _run_put(pieces, run, here, units[level] // units[level + 1])
+            else:
+                here = _row_put(pieces, below, here, units, level)
         found = _joined(_joined(found, left), here)
     return _joined(found, a)
 
 
-def _row_put(
-    pieces: list[Piece], below: Bands, inside: LabelledBands, units: Units, level: int
-) -> LabelledBands:
-    """The digits of one band of the window with `inside`, which lies in it."""
+def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands, size: int) -> LabelledBands:
+    """The digits of one band of the window, which has a run of each, with `inside`, which lies in it."""
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)
-    run = _one_run(below)
-    for lo, hi, outer, middle, below_it in pieces:
+    for lo, hi, outer, middle, before, behind in pieces:
         while lo < hi:
             while end <= lo:
                 start, end, new = next(rest, END)
             put, stop = (new, end) if start <= lo else ((), start)
             if stop > hi:
                 stop = hi
-            if put == middle:
-                inner = outer
-            else:
-                here = outer if type(outer) is tuple else _opened(outer, units, level)
+            inner = outer
+            if put != middle:
+                inner = _spliced(
+                    outer, (before, behind), run, put if type(put) is tuple else ((0, size, put),)
+                )
+            if inner:
+                _append(found, lo, stop, inner if len(inner) > 1 else _unless_whole(inner, size))
+            lo = stop
+    return tuple(found)
+
+
+def _spliced(
+    bands: LabelledBands, around: tuple[int, int], run: tuple[int, int], put: LabelledBands
+) -> LabelledBands:
+    """The bands but for the digits of a run, and there `put`. `around`: as of `RunPiece`."""
+    (before, behind), (low, high) = around, run
+    left, right = bands[:before], bands[behind:]
+    if before < len(bands):
+        start, _, label = bands[before]
+        if start < low:
+            left += ((start, low, label),)
+    if right:
+        start, stop, label = right[0]
+        if start < high:
+            right = ((high, stop, label), *right[1:])
+    return _joined(_joined(left, put), right)
+
+
+def _row_put(
+    pieces: list[Piece], below: Bands, inside: LabelledBands, units: Units, level: int
+) -> LabelledBands:
+    """The same for a band that has other parts of its digits."""
+    found: list[LabelledBand] = []
+    rest = iter(inside)
+    start, end, new = next(rest, END)
+    for lo, hi, outer, middle, rows in pieces:
+        while lo < hi:
+            while end <= lo:
+                start, end, new = next(rest, END)
+            put, stop = (new, end) if start <= lo else ((), start)
+            if stop > hi:
+                stop = hi
+            inner = outer
+            if put != middle:
                 put = put if type(put) is tuple else _opened(put, units, level)
-                if run is not None:
-                    inner = _spliced(here, *run, put)
-                else:
-                    inner = _put(here, below, below_it, put, units, level + 1)
+                inner = _put(_opened(outer, units, level), below, rows, put, units, level + 1)
                 if len(inner) == 1:
                     inner = _unless_whole(inner, units[level] // units[level + 1])
             if inner:

@@ -139,7 +139,7 @@ class Region:
 
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
-        parts = [region for region in regions if region]
+        parts = [region for region in regions if region.start < region.stop]
         if len(parts) > 2 and all(not part.pitches for part in parts):
             if all(part.bands is not None for part in parts):
                 return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
@@ -267,7 +267,7 @@ class Region:
     def __and__(self, other: Region) -> Region:
         if self is other:
             return self
-        if self.stop <= other.start or other.stop <= self.start or not self or not other:
+        if self.stop <= other.start or other.stop <= self.start:
             return EMPTY
         pitches = self.pitches
         if pitches and pitches == other.pitches:  # so neither is an array
@@ -287,7 +287,7 @@ class Region:
         return region_in(nested.intersect(mine, yours), pitches)
 
     def __sub__(self, other: Region) -> Region:
-        if not self or not other or self.stop <= other.start or other.stop <= self.start:
+        if self is EMPTY or other is EMPTY or self.stop <= other.start or other.stop <= self.start:
             return self
         if other.is_span:
             if other.start <= self.start and self.stop <= other.stop:

@@ -336,8 +336,10 @@ class Executor:
 
         return answer
 
-    def build(self, program: BackendProgram) -> tuple[BuildResult, ...]:
-        """Build on every worker; raises BuildFailure if one of them refuses.
+    def build(
+        self, program: BackendProgram, meanwhile: Callable[[], object] | None = None
+    ) -> tuple[BuildResult, ...]:
+        """Build on every worker; raises BuildFailure if one of them refuses. `meanwhile` is called while they compile.
 
         All devices build at once. On each of them one worker builds before the others, which then find the program
         built. It is always the same worker: a driver's compiler may keep memory for every thread that ever builds
@@ -351,6 +353,8 @@ class Executor:
             answers = {
                 number: self._ask(number, lambda backend: backend.build(program)) for number in numbers
             }
+            if meanwhile is not None and not results:
+                meanwhile()
             results |= {number: answer() for number, answer in answers.items()}
         return tuple([results[number] for number in range(len(self.workers))])
 

@@ -161,6 +161,11 @@ class BufferState:
         return self._valid
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether `labelled` is known already."""
+        return self._labelled is not False
+
+    @property
     def labelled(self) -> Labelled | None:
         """The same as one map; None if the holders' regions do not go together, or are very many boxes."""
         if self._labelled is False:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from itertools import pairwise
 
 import numpy as np
 
@@ -258,6 +259,8 @@ def covered_twice(regions: Sequence[Region]) -> Region:
     if len(parts) == 2:
         return parts[0] & parts[1] if parts[0].overlaps(parts[1]) else EMPTY
     parts.sort(key=lambda region: region.start)
+    if all(one.stop <= other.start for one, other in pairwise(parts)):
+        return EMPTY  # one behind the other, as blocks of rows are
     return _once_and_twice(parts)[1]
 
 

@@ -231,9 +231,8 @@ class _Search:
         self.options = options
         self.reasons: list[str] = []
         self.recut: float | None = None  #: as in `Plan`
-        self._footprints: dict[
-            tuple[tuple[int, ...], tuple[int, ...], int], list[dict[int, Footprint]]
-        ] = {}  #: by cut, of all chunks
+        #: by cut: what follows from it is the same on whichever workers its chunks run
+        self._candidates: dict[Hashable, _Candidate] = {}
 
     def run(self) -> _Candidate:
         """The candidate to take."""
@@ -495,7 +494,17 @@ class _Search:
         return best
 
     def _candidate(self, partition: Partition, workers: tuple[int, ...]) -> _Candidate:
-        footprints = self._footprints_of(partition)
+        """The cut with its chunks on these workers, not rated yet. Raises Unmergeable."""
+        cut = (partition.cuts, partition.edges, partition.cycle)
+        found = self._candidates.get(cut)
+        if found is None:
+            found = self._candidates[cut] = self._resolved(partition, workers)
+            return found
+        return replace(found, workers=workers)
+
+    def _resolved(self, partition: Partition, workers: tuple[int, ...]) -> _Candidate:
+        request = self.request
+        footprints = [gather(request.args, request.evaluate(chunk)) for chunk in partition.chunks]
         resolutions = {}
         for slot in footprints[0]:
             fitting = fitted([of_chunk[slot] for of_chunk in footprints], self.states[slot])
@@ -523,15 +532,6 @@ class _Search:
         if self.states[slot].fine:
             return resolve_apart(footprints, in_place=self.request.in_place)
         return resolve(footprints, trust_exact=self.options.trust_exact)
-
-    def _footprints_of(self, partition: Partition) -> list[dict[int, Footprint]]:
-        cut = (partition.cuts, partition.edges, partition.cycle)
-        found = self._footprints.get(cut)
-        if found is None:
-            request = self.request
-            found = [gather(request.args, request.evaluate(chunk)) for chunk in partition.chunks]
-            self._footprints[cut] = found
-        return found
 
     def _rate(self, candidate: _Candidate, limit: float) -> None:
         """Fill in what the candidate would move; not to the end where that is more than `limit`."""

@@ -87,6 +87,8 @@ class Windows:
     def fit(self, states: Sequence[BufferState]) -> bool:
         """Whether ranges go with the buffers' pitches, so that they are used in planning as they are."""
         for state, of_slot in zip(states, self.pitches, strict=True):
+            if not state.is_mapped and not _go_together(state, of_slot):
+                return False
             held = state.labelled
             if held is None:
                 return False
@@ -94,6 +96,13 @@ class Windows:
                 if pitches != held.pitches and merged(pitches, held.pitches) is None:
                     return False
         return True
+
+
+def _go_together(state: BufferState, of_slot: frozenset[Pitches]) -> bool:
+    """Whether ranges go with the pitches of what each holder has. Where they do not, no map is made that nobody needs."""
+    return all(
+        merged(pitches, region.pitches) is not None for pitches in of_slot for _, region in state.valid
+    )
 
 
 def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:

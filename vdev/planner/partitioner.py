@@ -115,6 +115,20 @@ def all_partitions(num_groups: tuple[int, ...], workers: int) -> tuple[Partition
 
 def make_partition(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partition:
     """The grid `cuts` over `num_groups`: part k of p parts of g groups is [k*g//p, (k+1)*g//p)."""
+    if all(type(groups) is int for groups in num_groups):
+        return _checked_grid(num_groups, cuts)
+    return _grid(num_groups, cuts)  # traced numbers are no keys, and not compared unnecessarily
+
+
+@lru_cache(maxsize=1024)
+def _checked_grid(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partition:
+    partition = _grid(num_groups, cuts)
+    if __debug__:
+        check_partition(partition, num_groups)
+    return partition
+
+
+def _grid(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partition:
     edges = [
         [part * groups // parts for part in range(parts + 1)]
         for groups, parts in zip(num_groups, cuts, strict=True)
@@ -125,11 +139,7 @@ def make_partition(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partit
         start = tuple(edge[at] for edge, at in zip(edges, cell, strict=True))
         stop = tuple(edge[at + 1] for edge, at in zip(edges, cell, strict=True))
         chunks.append(Chunk(start, stop))
-    partition = Partition(cuts, tuple(chunks))
-    # traced numbers are not compared unnecessarily
-    if __debug__ and all(type(groups) is int for groups in num_groups):
-        check_partition(partition, num_groups)
-    return partition
+    return Partition(cuts, tuple(chunks))
 
 
 def cyclic_partition(num_groups: tuple[int, ...], axis: int, edges: Sequence[int]) -> Partition:

@@ -92,7 +92,8 @@ class _Pattern:
 class _Kind:
     """Launches that are alike except for their numbers and for what they find."""
 
-    planned: int = 0
+    planned: int = 0  #: how many reached no window since one was traced
+    most_planned: int = MOST_PLANNED
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
     windows: list[Windows] = field(default_factory=list)
     patterns: dict[Any, _Pattern] = field(default_factory=dict)
@@ -181,6 +182,7 @@ class Forms:
             reached = windows.of(values)
             if reached is None:
                 continue
+            kind.most_planned = MOST_PLANNED
             if not windows.fit(states):
                 return None
             views = views_of(states, reached)
@@ -204,8 +206,8 @@ class Forms:
                     pattern.shapes.append(Shape(form))
             return None
         kind.planned += 1
-        if kind.planned > MOST_PLANNED and len(kind.windows) < MOST_FORMS:
-            kind.planned = 0
+        if kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS:
+            kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
             made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
         return None

@@ -281,6 +281,13 @@ class SessionProgram:
             return None
         return Renumbered(native, subgrid.kernels)
 
+    def load_analysis(self) -> None:
+        """Load what analyses kernels, if launches of this program will need it: as long as compilers are at work this takes no
+        time, and the first launch would wait for it.
+        """
+        if self._lowered is not None and not self.reasons and len(self._workers) > 1:
+            from vdev.translators.interpreter import access  # noqa: F401 (loads libclang)
+
     def summary(self, kernel: str) -> KernelSummary | None:
         """What a kernel touches, if it was kept or can be analysed now."""
         kept = None if self._kept is None else self._kept.summary(kernel)

@@ -124,13 +124,15 @@ class Session(SessionCore):
         log if the source is wrong.
         """
         program = SessionProgram(source, options, self.workers)
-        program.build(self._build_on_workers)
+        program.build(lambda native: self._build_on_workers(native, program.load_analysis))
         if self.checker is not None:
             self.checker.built(program)
         return program
 
-    def _build_on_workers(self, program: BackendProgram) -> list[Any]:
-        return list(self.executor.build(program))
+    def _build_on_workers(
+        self, program: BackendProgram, meanwhile: Callable[[], object] | None = None
+    ) -> list[Any]:
+        return list(self.executor.build(program, meanwhile))
 
     # submission -----------------------------------------------------------------------------------
 
