@@ -11,6 +11,7 @@ __all__ = [
     "capabilities",
     "commands",
     "core",
+    "immediate",
     "measuring",
     "ordering",
     "program_cache",
