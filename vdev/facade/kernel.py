@@ -91,8 +91,8 @@ class KernelState:
         self.repeat: Repeat | None = None
         #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
-        #: the number of the last launch that was handed over without a submission
-        self.launched = -1
+        #: of the last launch that was handed over without a submission: its number and its index space
+        self.launched: tuple[int, NDRange | None] = (-1, None)
 
     def _converter(self, info: ArgInfo) -> Converter:
         if info.kind in ("image", "sampler") and self.kernel.subgrid is None:

@@ -150,17 +150,17 @@ def _handed_over(
     ndrange: NDRange,
     after: Sequence[Completion],
 ) -> Completion | None:
-    """Launch without a submission; None where that is not possible. The second launch in a row with the same arguments, with
-    nothing in between, prepares for more of them.
+    """Launch without a submission; None where that is not possible. The second launch in a row with the same arguments and sizes,
+    with nothing in between, prepares for more of them.
     """
     repetition, kernel.repetition = kernel.repetition, None
     at_once = line.session.at_once
     part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
     if at_once is None or part is None:
         return None
-    last, number = kernel.launched, part.stretch.last
-    kernel.launched = number
-    if repetition is None or last != number - 1:
+    (last, last_ndrange), number = kernel.launched, part.stretch.last
+    kernel.launched = number, ndrange
+    if repetition is None or last != number - 1 or last_ndrange is not ndrange:
         kernel.repetition = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
         kernel.repetition = at_once.in_a_row(kernel.kernel, ndrange, line.order, part)
