@@ -38,7 +38,7 @@ static handle buffer(unsigned first) {
 static void set_uint(handle k, unsigned at, unsigned value) { must(clSetKernelArg(k, at, sizeof value, &value), "set"); }
 static void set_mem(handle k, unsigned at, handle m) { must(clSetKernelArg(k, at, sizeof m, &m), "set"); }
 static void launch_in(handle q, handle k, size_t count) {
-    size_t local = 64; must(clEnqueueNDRangeKernel(q, k, 1, NULL, &count, &local, 0, NULL, NULL), "launch");
+    size_t local = count < 64 ? count : 64; must(clEnqueueNDRangeKernel(q, k, 1, NULL, &count, &local, 0, NULL, NULL), "launch");
 }
 static void launch(handle k) { launch_in(queue, k, N); }
 static void show(const char *what, handle m) {
@@ -205,6 +205,18 @@ static void orphan(void) { /* drivers differ in what they say of it */
     for (int i = 0; i < 3; i++)
         printf("orphan: %d\n", clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, &local, 0, NULL, NULL));
 }
+static void strange(void) { /* what is no memory object is not looked at, but refused */
+    handle k = kernel("add"), a = buffer(0), nothing = (handle)(uintptr_t)0xdead0, gone = buffer(3);
+    set_uint(k, 1, 1); clReleaseMemObject(gone);
+    handle all[3] = {nothing, k, gone};
+    for (int r = 0; r < 3; r++) {
+        set_mem(k, 0, a);
+        for (int i = 0; i < 100; i++) launch(k);
+        printf("strange: %d\n", clSetKernelArg(k, 0, sizeof all[r], &all[r]));
+        launch(k);
+    }
+    show("strange", a);
+}
 struct mine { int number; handle memory; };
 static void *thread(void *given) {
     struct mine *mine = given; int32_t code;
@@ -223,6 +235,33 @@ static void threads(void) {
     for (int i = 0; i < 8; i++) { mine[i] = (struct mine){i, buffer(i)}; pthread_create(&all[i], NULL, thread, &mine[i]); }
     for (int i = 0; i < 8; i++) pthread_join(all[i], NULL);
     for (int i = 0; i < 8; i++) show("thread", mine[i].memory);
+}
+enum { AT_ONCE = 6, ROUNDS = 2500 };
+static pthread_barrier_t gate;
+static handle shared_kernel;
+static void *sized(void *given) {
+    for (int r = 0; r < ROUNDS; r++) {
+        pthread_barrier_wait(&gate); /* there is a new kernel, of which nothing is ready */
+        for (int i = 0; i < 6; i++) launch_in(queue, shared_kernel, (size_t)given);
+        pthread_barrier_wait(&gate);
+    }
+    return NULL;
+}
+static void sizes(void) { /* of one kernel, each thread's own: all fit into what is launched over, whichever is made */
+    pthread_t all[AT_ONCE]; int32_t code;
+    handle a = clCreateBuffer(context, 1, 64 << AT_ONCE, NULL, &code); must(code, "clCreateBuffer");
+    static unsigned found[16 << AT_ONCE];
+    must(clEnqueueWriteBuffer(queue, a, 1, 0, sizeof found, found, 0, NULL, NULL), "write");
+    pthread_barrier_init(&gate, NULL, AT_ONCE + 1);
+    for (size_t i = 0; i < AT_ONCE; i++) pthread_create(&all[i], NULL, sized, (void *)((size_t)32 << i));
+    for (int r = 0; r < ROUNDS; r++) {
+        shared_kernel = kernel("add"); set_mem(shared_kernel, 0, a); set_uint(shared_kernel, 1, 1);
+        pthread_barrier_wait(&gate); pthread_barrier_wait(&gate);
+        clReleaseKernel(shared_kernel);
+    }
+    for (int i = 0; i < AT_ONCE; i++) pthread_join(all[i], NULL);
+    must(clEnqueueReadBuffer(queue, a, 1, 0, sizeof found, found, 0, NULL, NULL), "read");
+    for (int i = 0; i < AT_ONCE; i++) printf("below %d: %u\n", 32 << i, found[(32 << i) - 1]);
 }
 static void forked(void) {
     handle k = kernel("add"), a = buffer(0);
@@ -256,5 +295,7 @@ int main(int count, char **words) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (count < 2 || strcmp(words[1], all[i].name) == 0) all[i].run();
     if (count == 2 && strcmp(words[1], "orphan") == 0) orphan();
+    if (count == 2 && strcmp(words[1], "strange") == 0) strange();
+    if (count == 2 && strcmp(words[1], "sizes") == 0) sizes();
     return 0;
 }

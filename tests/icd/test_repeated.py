@@ -41,6 +41,20 @@ def test_memory_that_is_gone(program: Path) -> None:
         assert (done.returncode, done.stdout) == (0, 3 * "orphan: -52\n")
 
 
+def test_what_is_no_memory_object(program: Path) -> None:
+    """It is refused, and what was set before stays."""
+    done = run_on_vdev(program, "strange", VDEV_WORKERS="cpu:1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(3 * "strange: -38\n")
+    assert done.stdout == run_natively(program, "strange").stdout
+
+
+def test_threads_that_launch_one_kernel_over_sizes_of_their_own(program: Path) -> None:
+    done = run_on_vdev(program, "sizes", VDEV_WORKERS="cpu:1", VDEV_LOG="info")
+    assert (done.returncode, done.stdout) == (0, run_natively(program, "sizes").stdout), done.stderr
+    assert _without_python(done.stderr) > 0
+
+
 @pytest.mark.parametrize(
     "switches", [{"VDEV_WORKERS": "cpu:2"}, {"VDEV_EXPLAIN": "1"}, {"VDEV_CHECK": "1"}], ids=str
 )

@@ -32,6 +32,7 @@ struct ready {
     const struct object *queue;
     uint64_t queue_serial, changes;
     uint64_t *serials; /* by argument: of the memory object, 0 for all else */
+    void **objects;    /* … and its handle, which is valid as long as this is ready: a release ends that */
     unsigned dims;
     int has_offset, has_local;
     size_t sizes[9];
@@ -62,8 +63,6 @@ static set_function set_natively;
 static enqueue_function enqueue_natively;
 static __thread int has_changed; /* one of the calls that this thread is in has changed something */
 
-static uint64_t serial_of(char kind, size_t size, const void *value);
-
 /* ---- entering and leaving ------------------------------------------------------------------------------------------ */
 
 /* A thread goes into Python; 1 where it has to be told of launches, or is just being told. Without the interpreter's lock. */
@@ -86,6 +85,7 @@ static void begin_anew_in_child(void) {
 
 static void free_ready(struct ready *ready) {
     free(ready->serials);
+    free(ready->objects);
     free(ready->memory);
     free(ready);
 }
@@ -329,9 +329,10 @@ static int launch_without_python(const struct object *queue, const struct object
     return made;
 }
 
-static int is_ready_with(const struct kernel *kernel, unsigned index, uint64_t serial) {
+/* Whether it is the handle of a memory object that a launch is ready with. It is only compared: it may be anything. */
+static int is_ready_with(const struct kernel *kernel, unsigned index, const void *handle) {
     for (unsigned i = 0; i < kernel->ready_count; i++)
-        if (kernel->ready[i]->serials[index] == serial)
+        if (kernel->ready[i]->serials[index] != 0 && kernel->ready[i]->objects[index] == handle)
             return 1;
     return 0;
 }
@@ -345,11 +346,15 @@ static int is_acceptable(const struct kernel *kernel, uint32_t index, size_t siz
         return 0;
     if (kernel->kinds[index] == 'v')
         return 1;
-    uint64_t serial = serial_of(kernel->kinds[index], size, value);
-    return serial != 0 && is_ready_with(kernel, index, serial);
+    const void *handle;
+    if (size != sizeof handle)
+        return 0;
+    memcpy(&handle, value, sizeof handle);
+    return is_ready_with(kernel, index, handle);
 }
 
 static void note_value(struct kernel *kernel, uint32_t index, size_t size, const void *value);
+static void note_space(struct kernel *kernel, unsigned dims, const size_t *offset, const size_t *global, const size_t *local);
 
 /* Set an argument without Python; 0 where that is not possible: then nothing has happened. */
 static int set_without_python(struct object *object, uint32_t index, size_t size, const void *value) {
@@ -389,8 +394,9 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     if (ready == NULL)
         return NULL;
     ready->serials = calloc(kernel->count + 1, sizeof *ready->serials);
+    ready->objects = calloc(kernel->count + 1, sizeof *ready->objects);
     ready->memory = calloc(kernel->count + 1, sizeof *ready->memory);
-    if (ready->serials == NULL || ready->memory == NULL) {
+    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL) {
         free_ready(ready);
         return NULL;
     }
@@ -401,6 +407,8 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     for (unsigned i = 0; i < kernel->count; i++) {
         ready->memory[i] = handle_at(memory, i);
         ready->serials[i] = kernel->values[i].serial;
+        if (ready->serials[i] != 0)
+            memcpy(&ready->objects[i], kernel->values[i].bytes, sizeof ready->objects[i]);
     }
     ready->native_dims = (unsigned)PyTuple_Size(global);
     read_sizes(PyTuple_GetItem(all, 4), ready->first);
@@ -465,8 +473,13 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
     }
     if (!is_own || is_off || ++kernel->in_a_row < kernel->after || find_ready(kernel, queue, dims, offset, global, local) != NULL)
         return;
+    note_space(kernel, dims, offset, global, local); /* another thread may have launched it over something else meanwhile */
     PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
+    for (int i = 2; i < 5; i++)
+        Py_IncRef(arguments[i]);
     PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
+    for (int i = 2; i < 5; i++)
+        Py_DecRef(arguments[i]);
     struct ready *ready = all == NULL || all == none ? NULL : read_ready(kernel, all);
     if (all == NULL)
         PyErr_Print();
