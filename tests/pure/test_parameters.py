@@ -324,6 +324,20 @@ def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch
     assert program.filled == 0
 
 
+def test_small_launches_whose_data_is_elsewhere_are_not_traced(compared: Comparison) -> None:
+    """All cuts are looked at for them, and kept in tables, where no traced number must be found later."""
+    program = Bench(3, source=SOURCE)
+    program.workers.options = replace(program.workers.options, min_items=2000, seconds_per_cost=1e-4)
+    chunks = []
+    for number in range(180):
+        size = 1000 + 8 * (number // 3 + number % 3)
+        program.launch(program.command(Step("shifted", (4096,), (8,), ("a", "b", 100000, 0))))
+        small = program.command(Step("shifted", (size,), (8,), ("a", "b", 100000, number // 3 % 7)))
+        chunks += [chunk for _, chunk in program.launch(small).plan.partition]
+    assert all(type(number) is int for chunk in chunks for number in (*chunk.start, *chunk.stop))
+    assert program.filled == compared.count > 0
+
+
 def test_what_launches_touch_is_traced_later_and_later_where_no_launch_is_like_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -221,6 +221,9 @@ class _Usual(Habits):
             raise Untraceable("all cuts are looked at")
         return self._habit
 
+    def recent(self, work_dim: int, workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        raise Untraceable("all cuts are looked at")
+
     @staticmethod
     def allows(habit: Habit, cost: float) -> bool:
         if not Habits.allows(habit, cost):
