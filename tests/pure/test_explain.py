@@ -142,6 +142,7 @@ def test_what_is_not_worth_a_word(changes):
     ("reason", "change"),
     [
         ("one work-group", "smaller work-group size"),
+        ("small, but cut: its data lies on several workers", "more work-items"),
         ("fewer than 1024 work-items", "VDEV_MIN_ITEMS"),
         ("1 of 2 workers for 1 work-groups", "smaller work-groups"),
         ("`goto` (line 9)", "without goto"),

@@ -289,6 +289,7 @@ _REMEDIES = (
     ("kept on one worker", "Have launches that follow each other use the same part of a buffer for the same work-items. "
      "VDEV_GATHER=0 splits them anyway."),
     ("fewer than", "Launch more work-items at once, or set VDEV_MIN_ITEMS lower."),
+    ("small, but cut", "Launch more work-items at once, or set VDEV_MIN_ITEMS lower."),
     ("one work-group", "Choose a smaller work-group size: a launch is cut between work-groups."),
     ("work-groups", "Choose smaller work-groups, so that there are enough for all workers."),
     ("goto", "Write the loop without goto."),
