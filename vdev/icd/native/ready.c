@@ -466,13 +466,16 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
     if (!is_own || is_off || ++kernel->in_a_row < kernel->after || find_ready(kernel, queue, dims, offset, global, local) != NULL)
         return;
     PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
+    uint64_t sets = kernel->sets;
     PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
     struct ready *ready = all == NULL || all == none ? NULL : read_ready(kernel, all);
     if (all == NULL)
         PyErr_Print();
     else
         Py_DecRef(all);
-    if (ready != NULL && PyErr_Occurred() == NULL && fits(kernel, ready) && kernel->calls == calls) {
+    /* Python and the values here tell of the same arguments, unless another thread has set one meanwhile. */
+    int is_told_alike = kernel->being_set == 0 && kernel->sets == sets;
+    if (ready != NULL && PyErr_Occurred() == NULL && is_told_alike && fits(kernel, ready) && kernel->calls == calls) {
         ready->queue = queue;
         ready->queue_serial = queue->serial;
         ready->changes = kernel->changes;
