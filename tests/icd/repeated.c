@@ -2,7 +2,9 @@
  *
  * `repeated NAME` does one of the things below. Numbers are small, so that every launch can be told from the others.
  */
+#define _GNU_SOURCE
 #include "few.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,6 +265,39 @@ static void sizes(void) { /* of one kernel, each thread's own: all fit into what
     must(clEnqueueReadBuffer(queue, a, 1, 0, sizeof found, found, 0, NULL, NULL), "read");
     for (int i = 0; i < AT_ONCE; i++) printf("below %d: %u\n", 32 << i, found[(32 << i) - 1]);
 }
+static handle entered, put_in;
+static int has_put;
+static void *put(void *given) { set_mem(entered, 0, put_in); return NULL; }
+static void intrude(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, put, NULL); pthread_join(other, NULL);
+    has_put = 1;
+}
+static unsigned first_of(handle m) {
+    unsigned found;
+    must(clEnqueueReadBuffer(queue, m, 1, 0, sizeof found, &found, 0, NULL, NULL), "read");
+    return found;
+}
+static void between(void) { /* another thread sets an argument while a launch is made ready, as soon as one is */
+    int (*run)(const char *), (*hold)(void); void (*let)(int); char words[1000];
+    handle k = kernel("add"), a = buffer(0), b = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 3); entered = k; put_in = b;
+    *(void **)&run = dlsym(RTLD_DEFAULT, "PyRun_SimpleString"); *(void **)&hold = dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
+    *(void **)&let = dlsym(RTLD_DEFAULT, "PyGILState_Release");
+    if (run != NULL) { /* vdev's Python, which lets other threads run meanwhile */
+        snprintf(words, sizeof words,
+                 "import ctypes\nfrom vdev.session.immediate import AtOnce\nasked = AtOnce.ready\n"
+                 "def ready(*given):\n    found = asked(*given)\n    if found:\n        AtOnce.ready = asked\n"
+                 "        ctypes.CFUNCTYPE(None)(%llu)()\n    return found\n"
+                 "AtOnce.ready = ready\n", (unsigned long long)(uintptr_t)intrude);
+        int state = hold(); run(words); let(state);
+    }
+    int count = 0;
+    for (; count < MANY && !has_put; count++) launch(k);
+    set_mem(k, 0, b);
+    for (int i = 0; i < 9; i++) launch(k);
+    printf("between: %u %u\n", first_of(a) - 3 * count, first_of(b));
+}
 static void forked(void) {
     handle k = kernel("add"), a = buffer(0);
     set_mem(k, 0, a); set_uint(k, 1, 1);
@@ -285,7 +320,7 @@ int main(int count, char **words) {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"same", same}, {"scalars", scalars}, {"swapped", swapped}, {"spaces", spaces}, {"written", written},
         {"events", events}, {"queues", queues}, {"arguments", arguments}, {"parts", parts}, {"released", released},
-        {"kernels", kernels}, {"threads", threads}, {"forked", forked}, {"left", left}};
+        {"kernels", kernels}, {"threads", threads}, {"between", between}, {"forked", forked}, {"left", left}};
     int32_t code; handle platform;
     clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, 0xFFFFFFFFu, 1, &device, NULL);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);

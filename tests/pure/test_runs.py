@@ -596,6 +596,22 @@ def test_launches_are_not_in_a_row_with_anything_between(between: str) -> None:
         assert program.content(buffer).tolist() == expected.tolist()
 
 
+def test_nothing_is_prepared_once_a_command_is_held_back_in_the_queue() -> None:
+    """Another thread's, which came behind the launch: the next launch comes behind that."""
+    with Program(1) as program:
+        buffer, launch, _ = in_a_row(program)
+        at_once, gate = program.session.at_once, program.session.user_completion()
+        assert at_once is not None
+        args = (BufferArg(buffer, 0, NBYTES), BufferArg(buffer, 0, NBYTES))
+        program.session.executor.quiesce()
+        part = at_once.launch(program.kernel, args, launch.space, (), program.queue)
+        held = program.submit(Fill(buffer, 0, NBYTES, b"\1\0\0\0"), [gate])
+        row = part and at_once.in_a_row(program.kernel, launch.space, program.queue, part)
+        assert row is None
+        gate.set_status(0)
+        assert ended(held) == 0
+
+
 def test_launches_in_a_row_are_of_one_queue_and_index_space() -> None:
     with Program(1) as program:
         _, launch, _ = in_a_row(program)

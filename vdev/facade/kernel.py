@@ -100,7 +100,11 @@ class KernelState:
         return converter_of(info, self.context)
 
     def forget(self) -> None:
-        """An argument is being set: the next call and the next launch may differ from the last ones."""
+        """An argument has been set: the next call and the next launch may differ from the last ones.
+
+        Called after that, and not before: another thread may launch the kernel meanwhile, and keep what makes that launch
+        again.
+        """
         self.repeat = self.repetition = None
 
     def capture(self, routine: str) -> tuple[Argument, ...]:
@@ -211,16 +215,17 @@ class Kernel(Handle):
         index, state = as_int("set_arg", arg_index, 0, 2**32 - 1), self._vdev_state
         if index >= len(state.args):
             fail(_set_routine(arg), status.INVALID_ARG_INDEX)
-        state.forget()
-        state.args[index] = state.converters[index](arg)
-        state.converting[index] = state.converters[index]
+        try:
+            state.args[index] = state.converters[index](arg)
+            state.converting[index] = state.converters[index]
+        finally:
+            state.forget()
 
     def _set_arg_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, value, index, value, …)"""
         state = self._vdev_state
         args, converters, converting = state.args, state.converters, state.converting
         pointers, context = state.pointers, state.context
-        state.repeat = state.repetition = None
         index, value = 9998, None
         try:
             pairs = iter(indices_and_args)
@@ -233,12 +238,13 @@ class Kernel(Handle):
                     args[index] = converter(value)
         except Exception as error:
             raise self._explained(error, index, value) from None
+        finally:
+            state.forget()
 
     def _set_arg_buf_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, bytes of the value, …)"""
         state = self._vdev_state
         args, sizes = state.args, state.nbytes
-        state.repeat = state.repetition = None
         index, value = 9998, None
         try:
             pairs = iter(indices_and_args)
@@ -250,12 +256,13 @@ class Kernel(Handle):
                 state.converting[index] = refuse
         except Exception as error:
             raise self._explained(error, index, value) from None
+        finally:
+            state.forget()
 
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
         state = self._vdev_state
         args, sizes, converting, packers = state.args, state.nbytes, state.converting, PACKERS
-        state.repeat = state.repetition = None
         index, value = 9998, None
         try:
             triples = iter(indices_chars_and_args)
@@ -268,6 +275,8 @@ class Kernel(Handle):
                 converting[index] = packer
         except Exception as error:
             raise self._explained(error, index, value) from None
+        finally:
+            state.forget()
 
     def _set_arg_null(self, arg_index: int, /) -> None:
         self.set_arg(arg_index, None)

@@ -24,7 +24,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
-    from vdev.session.commands import Argument
+    from vdev.session.commands import Argument, Repeater
     from vdev.session.immediate import ReadyLaunch
 
 _ROUTINE = "clEnqueueNDRangeKernel"
@@ -163,8 +163,20 @@ def _handed_over(
     if repetition is None or last != number - 1 or last_ndrange is not ndrange:
         kernel.repetition = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
-        kernel.repetition = at_once.in_a_row(kernel.kernel, ndrange, line.order, part)
+        _keep(kernel, args, at_once.in_a_row(kernel.kernel, ndrange, line.order, part))
     return part
+
+
+def _keep(kernel: KernelState, args: tuple[Argument, ...], repetition: Repeater | None) -> None:
+    """Keep what makes a launch with these arguments again, unless another thread has set one since they were captured."""
+    kernel.repetition = repetition
+    try:
+        now = [arg.argument if type(arg) is Memory else arg for arg in kernel.args]
+    except AttributeError:  # a memory object without its argument: its last reference is gone
+        now = []
+    # Only now, since arguments are set first and what repeats a launch is forgotten afterwards.
+    if now != [*args]:
+        kernel.repetition = None
 
 
 def _submit(
@@ -177,7 +189,7 @@ def _submit(
     repetition = command.repetition
     # Of others more than an argument's value may change under its name.
     if repetition is not None and all(type(arg) in _REPEATED for arg in kernel.args):
-        kernel.repetition = repetition
+        _keep(kernel, command.args, repetition)
     return completion
 
 

@@ -217,8 +217,8 @@ def set_argument(kernel: Kernel, index: int, size: int, data: bytes | None, has_
     state = state_of(kernel)
     kind = state.kernel.declared.args[index].kind
     kept = _SETTERS.get(kind, _set_value)(state, index, size, data, has_value)
-    state.forget()
     state.args[index] = kept
+    state.forget()
 
 
 def _object(kind: int, data: bytes | None) -> Any:

@@ -78,6 +78,7 @@ class AtOnce:
         #: the worker that the last launches were handed to immediately, and how many of them in a row
         self._at, self._in_a_row = 0, 0
         self._cached: CachedPlan | None = None  #: the plan of the last of them
+        self._standing: object = None  #: the executor's when the last of them was checked
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._transfers = transfers
@@ -133,7 +134,7 @@ class AtOnce:
                 return None
             number = session.number = session.number + 1
             self._in_a_row, self._at = in_a_row + 1 if worker == self._at else 1, worker
-            self._cached = cached
+            self._cached, self._standing = cached, standing
             for buffer in buffers:
                 buffer.used = number
             cached.outcome.launches += 1
@@ -213,7 +214,8 @@ class AtOnce:
                 return None
             if line is None or cached is None or cache is None or line.worker.number != part.stretch.worker:
                 return None
-            standing, streak = self._executor.standing, line.streak(part)
+            standing = self._standing  # whatever has been held back or has failed since then counts
+            streak = line.streak(part) if standing is self._executor.standing else None
             if streak is None:
                 return None
             weight = 0 if self._only is not None else cache.weight

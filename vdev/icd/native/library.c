@@ -123,6 +123,7 @@ struct kernel { /* what a kernel's handle remembers */
     unsigned ready_count;
     int in_a_row, after;             /* launches through Python that can be repeated, since `calls`; one is made ready after so many */
     uint64_t calls, changes;         /* how often an argument was set to what is not known here */
+    uint64_t sets, being_set;        /* arguments that were set through Python, and that some threads are just setting */
     struct value *natively;          /* what the driver's kernel has */
     const char *hidden;              /* … and of the hidden argument of a launch that is ready */
     int is_untold;                   /* some value is */
@@ -945,10 +946,13 @@ static int32_t c_clSetKernelArg(void *handle, uint32_t index, size_t size, const
         PyObject *arguments[5] = {given(object), PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(size),
                                   bytes, PyLong_FromUnsignedLongLong(value != NULL)};
         kernel->values[index].known = 0;
+        kernel->being_set++;
         PyObject *result = call(set_argument, arguments, 5, &code);
         code = as_status(result, code);
         if (code == SUCCESS)
             note_value(kernel, index, size, value);
+        kernel->being_set--;
+        kernel->sets++;
         kernel->changes += !kernel->values[index].known;
     }
     kept = 1; /* each launch's own values are looked at */

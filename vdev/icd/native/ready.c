@@ -463,6 +463,14 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
     }
 }
 
+static void forget_natively(struct kernel *kernel) {
+    pthread_mutex_lock(&guard);
+    for (unsigned i = 0; i < kernel->count; i++)
+        kernel->natively[i].known = 0;
+    kernel->hidden = NULL;
+    pthread_mutex_unlock(&guard);
+}
+
 /* A kernel was launched through Python, in a way that can be repeated. With the interpreter's lock. */
 static void launched(struct object *queue, struct object *object, unsigned dims, const size_t *offset, const size_t *global,
                      const size_t *local) {
@@ -477,6 +485,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
     PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
     for (int i = 2; i < 5; i++)
         Py_IncRef(arguments[i]);
+    uint64_t sets = kernel->sets;
     PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
     for (int i = 2; i < 5; i++)
         Py_DecRef(arguments[i]);
@@ -485,7 +494,9 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         PyErr_Print();
     else
         Py_DecRef(all);
-    if (ready != NULL && PyErr_Occurred() == NULL && fits(kernel, ready) && kernel->calls == calls) {
+    /* Python and the values here tell of the same arguments, unless another thread has set one meanwhile. */
+    int is_told_alike = kernel->being_set == 0 && kernel->sets == sets;
+    if (ready != NULL && PyErr_Occurred() == NULL && is_told_alike && fits(kernel, ready) && kernel->calls == calls) {
         ready->queue = queue;
         ready->queue_serial = queue->serial;
         ready->changes = kernel->changes;
@@ -495,6 +506,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         add_ready(kernel, ready);
         return;
     }
+    forget_natively(kernel); /* Python may have set them, and what was ready before still is */
     kernel->in_a_row = kernel->calls == calls ? kernel->after - LATEST : 0; /* another thread's call may have changed something */
     if (ready != NULL) {
         Py_DecRef(ready->item);
