@@ -286,7 +286,7 @@ def test_fine_grain_launches_are_checked(device: Device, grain: str) -> None:
 def allocations() -> int:
     """How many there are; the table forgets what was freed when it is asked for anything."""
     assert svm_memory.find(0) is None
-    return len(svm_memory._starts)
+    return len(svm_memory.starts)
 
 
 def settled(condition: Callable[[], bool]) -> bool:

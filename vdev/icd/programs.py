@@ -151,7 +151,7 @@ class _Kernel(Kernel):
     """A kernel that C code holds. What PyOpenCL's layer needs for a kernel is made if somebody calls it from there."""
 
     #: the native kernel of launches without Python (`vdev.icd.ready`)
-    _own: object | None = None
+    _vdev_own: object | None = None
 
     def _set_up(self, program: _Program, kernel: Any, source: Any = None) -> None:
         self._handle = 0

@@ -21,10 +21,10 @@ def make(queue: CommandQueue, kernel: Any, size: Any, local: Any, offset: Any) -
     """What the library makes the launch with that was made last of a kernel: its record here, and the driver's queue and
     kernel, memory by argument, first work-item, global and local size, and the value of a last argument. None where that is not possible.
     """
-    found = ready_launch(queue, kernel, size, local, offset, kernel._own)
+    found = ready_launch(queue, kernel, size, local, offset, kernel._vdev_own)
     if found is None:
         return None
-    kernel._own, driver = found.own, found.driver
+    kernel._vdev_own, driver = found.own, found.driver
     sizes = driver.first, driver.global_size, driver.local_size
     return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden
 

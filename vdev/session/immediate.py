@@ -73,10 +73,10 @@ class AtOnce:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
-        self._until_looked_at = UNTIL_LOOKED_AT
+        self.until_looked_at = UNTIL_LOOKED_AT
         self._is_timed = False  #: the current launch is one that was looked at
         #: the worker that the last launches were handed to immediately, and how many of them in a row
-        self._at, self._in_a_row = 0, 0
+        self._at, self.streak_length = 0, 0
         self._cached: CachedPlan | None = None  #: the plan of the last of them
         self._standing: object = None  #: the executor's when the last of them was checked
         #: with several workers, one keeps buffers only if ways are chosen
@@ -109,7 +109,7 @@ class AtOnce:
         """The same for a launch that reaches memory only through its arguments."""
         session, executor = self._session, self._executor
         with session.lock:
-            in_a_row, self._in_a_row = self._in_a_row, 0
+            in_a_row, self.streak_length = self.streak_length, 0
             if queue.profiled or session.observers or session.deferrals.held or session.checker is not None:
                 return None
             standing, found = executor.standing, self._found(kernel.plans, args)
@@ -133,7 +133,7 @@ class AtOnce:
             if part is None:
                 return None
             number = session.number = session.number + 1
-            self._in_a_row, self._at = in_a_row + 1 if worker == self._at else 1, worker
+            self.streak_length, self._at = in_a_row + 1 if worker == self._at else 1, worker
             self._cached, self._standing = cached, standing
             for buffer in buffers:
                 buffer.used = number
@@ -219,7 +219,7 @@ class AtOnce:
             if streak is None:
                 return None
             weight = 0 if self._only is not None else cache.weight
-            return InARow(self, line, streak, standing, cached, ndrange, queue, weight)
+            return InARow(session, self, line, streak, standing, cached, ndrange, queue, weight)
 
     def _found(  # noqa: C901 (on the way of every launch)
         self, cache: LaunchCache | None, args: Sequence[Argument]
@@ -270,7 +270,7 @@ class AtOnce:
         it has after being given memory there.
         """
         if buffer.resident is None:
-            there = self._at if self._in_a_row >= _LONG else None
+            there = self._at if self.streak_length >= _LONG else None
             self._placed(buffer, there if self._only is None else self._only)
         return buffer.state
 
@@ -319,10 +319,10 @@ class AtOnce:
                 is_free = False
         if not (is_free or self._is_free(line, holdings, queue)):  # the loop has found out most of it
             return False
-        self._until_looked_at -= cache.weight
-        if self._until_looked_at >= 0:
+        self.until_looked_at -= cache.weight
+        if self.until_looked_at >= 0:
             return True
-        self._until_looked_at = UNTIL_LOOKED_AT
+        self.until_looked_at = UNTIL_LOOKED_AT
         self._is_timed = not choosing.is_to_be_submitted(cache, ndrange, buffers)
         return self._is_timed
 
@@ -470,11 +470,12 @@ class InARow:
     """
 
     __slots__ = (
-        "_at_once", "_cached", "_line", "_ndrange", "_queue", "_standing", "_streak", "_weight", "used",
+        "_at_once", "_cached", "_line", "_ndrange", "_queue", "_session", "_standing", "_streak", "_weight", "used",
     )  # fmt: skip
 
     def __init__(
         self,
+        session: SessionCore,
         at_once: AtOnce,
         line: Line,
         streak: Streak,
@@ -485,7 +486,7 @@ class InARow:
         weight: int,
     ) -> None:
         """`standing`: the executor's, when the first was made. `weight`: that of their `LaunchCache`; 0 if none is looked at."""
-        self._at_once = at_once
+        self._session, self._at_once = session, at_once
         self._line, self._streak, self._standing = line, streak, standing
         self._cached = cached  #: their plan
         self._ndrange, self._queue = ndrange, queue
@@ -495,17 +496,16 @@ class InARow:
     def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Part | None:
         if queue is not self._queue or ndrange is not self._ndrange:
             return None
-        at_once, line = self._at_once, self._line
-        session = at_once._session
+        at_once, line, session = self._at_once, self._line, self._session
         with session.lock:
-            left = at_once._until_looked_at - self._weight
+            left = at_once.until_looked_at - self._weight
             if left < 0 or session.observers or session.recorder is not None:
                 return None
             part = line.hand_over(None, self._standing, None, self._streak)
             if part is None:
                 return None
-            at_once._until_looked_at = left
-            at_once._in_a_row += 1
+            at_once.until_looked_at = left
+            at_once.streak_length += 1
             self._cached.outcome.launches += 1
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
