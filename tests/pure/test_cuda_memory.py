@@ -525,6 +525,23 @@ def test_small_reads_that_a_marker_has_to_tell_of(
     assert (target == memory[11:51]).all()
 
 
+def test_a_refused_read_leaves_nothing_behind(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, made = _landing_later(backend, monkeypatch)
+    source, memory = _allocation(3)
+    target, before = np.zeros(40, np.uint8), backend.pending()
+    with monkeypatch.context() as refusing:
+        refusing.setattr(driver, "read_pinned", lambda *_: 1)
+        for read in (backend.read_soon, lambda *of: backend.begin_read(*of[:2], of[2].size)):
+            with pytest.raises(BackendError):
+                read(source, 11, target)
+    assert backend.pending() == before
+    assert backend.read_soon(source, 11, target) is None
+    assert (target == memory[11:51]).all()
+    assert len(made) == 1, "memory is given back"
+
+
 def test_small_reads_arrive_in_the_order_of_the_stream(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

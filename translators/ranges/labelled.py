@@ -359,6 +359,7 @@ def _put(
 
 def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands, size: int) -> LabelledBands:
     """The digits of one band of the window, which has a run of each, with `inside`, which lies in it."""
+    # The walk stands in `_row_put` as well: as one generator for both it takes a tenth longer, on the way of every launch.
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)

@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 
-import numpy as np
-
 from vdev.backends.base import (
     Allocation,
     Backend,
@@ -44,7 +42,7 @@ from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
-from vdev.backends.cuda.landing import LANDING_NBYTES, Landing
+from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
@@ -250,30 +248,14 @@ class CudaBackend(Backend):
         return done and self._lost is None
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
-        deliver = self.read_soon(source, start, np.empty(nbytes, np.uint8), range(0))
-        assert deliver is not None, "nobody has looked"
-        return deliver
+        lent = self._landing.lend(self._land(source, start, nbytes))
+        return lambda target, at: lent.copy_to(target, at, nbytes)
 
-    def read_soon(
-        self, source: Allocation, start: int, target: Bytes, looks: range = _LOOKS
-    ) -> Callable[[Bytes, int], None] | None:
-        assert type(source) is CudaAllocation
-        nbytes, stream, landing = target.size, self.stream, self._landing
-        pinned = landing.free.pop() if landing.free else landing.make()
-        try:
-            if self._fetches or not self._first or self._gpu.lost is not None:
-                self._begin()
-            else:
-                self._count += 1
-            result = self.driver.read_pinned(pinned.address, source.address + start, nbytes, stream)
-            if result:
-                raise self._gpu.error(result, "read")
-        except BaseException:
-            landing.free.append(pinned)
-            raise
-        self.counters.to_host += nbytes
+    def read_soon(self, source: Allocation, start: int, target: Bytes) -> Callable[[Bytes, int], None] | None:
+        nbytes, landing, stream = target.size, self._landing, self.stream
+        pinned = self._land(source, start, nbytes)
         result, query = ERROR_NOT_READY, self.driver.stream_query
-        for _ in looks:
+        for _ in _LOOKS:
             result = query(stream)
             if result != ERROR_NOT_READY:
                 break
@@ -283,6 +265,26 @@ class CudaBackend(Backend):
         target[:] = pinned.array[:nbytes]
         landing.free.append(pinned)
         return None
+
+    def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
+        """Hand over a read of consecutive bytes into pinned memory."""
+        assert type(source) is CudaAllocation
+        landing = self._landing
+        pinned = landing.free.pop() if landing.free else landing.make()
+        try:
+            if self._fetches or not self._first or self._gpu.lost is not None:
+                self._begin()
+            else:
+                self._count += 1
+            result = self.driver.read_pinned(pinned.address, source.address + start, nbytes, self.stream)
+            if result:
+                self._count -= 1  # it was refused
+                raise self._gpu.error(result, "read")
+        except BaseException:
+            landing.free.append(pinned)
+            raise
+        self.counters.to_host += nbytes
+        return pinned
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:
