@@ -18,7 +18,8 @@ from vdev.translators.ranges.region import EMPTY, Region
 from vdev.planner.directory import HOST
 from vdev.planner.evictions import plan_evictions, propose_evictions
 from vdev.planner.instructions import Launch, Plan
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Unfolded, plan_fold, stands_against
 from vdev.planner.transfers import (
@@ -372,9 +373,9 @@ def test_chunks_may_run_on_workers_in_any_order(seed: int, workers: int, steps: 
         return tuple(program.rng.permutation(able).tolist())[: len(usual)]
 
     with (
-        mock.patch("vdev.planner.launches.REORDER_NBYTES", 0),
-        mock.patch("vdev.planner.launches.assign_chunks", any_order),
-        mock.patch("vdev.planner.launches._Search._waits", return_value=(0, 0)),
+        mock.patch("vdev.planner.launch_search.REORDER_NBYTES", 0),
+        mock.patch("vdev.planner.launch_search.assign_chunks", any_order),
+        mock.patch("vdev.planner.launch_search.Search._waits", return_value=(0, 0)),
     ):
         for _ in range(steps):
             program.launch()

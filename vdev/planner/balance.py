@@ -12,7 +12,7 @@ given up, and tried again later.
 The best of them are plain data, for the program's next run to begin with (`Balance.plain`, `Balance.take`).
 
 Decides where cuts are wanted and what they gain; whether a launch is cut so, with what that moves, is the planner's
-(`vdev.planner.launches`). Knows no clock, and never measures. The even partitions are those of PPoPP'11, section 3.2.
+(`vdev.planner.launch_search`). Knows no clock, and never measures. The even partitions are those of PPoPP'11, section 3.2.
 """
 
 from __future__ import annotations
