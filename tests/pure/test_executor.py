@@ -317,13 +317,15 @@ def test_a_poll_sees_the_end() -> None:
 
 
 def test_a_marker_and_an_order_hold_back_completion() -> None:
-    with Machine(2, {1: Faults(delay=lambda _: 0.03)}) as machine:
+    going_on = threading.Event()
+    with Machine(2, {1: Faults(delay=lambda _: 0 if going_on.wait(60) else 1)}) as machine:
         twins = Twins(machine, 3)
         launched = machine.launch(AXPY, twins.buffers, WORDS)
         marker, follower = Completion(), Completion()
         machine.executor.submit_empty(marker, after=(launched,))
         machine.executor.submit_empty(follower, order=marker)
         assert follower.status > 0
+        going_on.set()
         assert follower.wait() == 0
         assert launched.settled
         assert marker.settled
