@@ -80,11 +80,7 @@ _TAG = b"vdev object 1\n"
 
 
 def pack_object(compiled: CompiledObject, binary_type: int) -> bytes:
-    """The object in a form that `load_object` takes back; `binary_type`: CL_PROGRAM_BINARY_TYPE.
-
-    >>> load_object(pack_object(CompiledObject((Declaration("int a;", uses=((4, "a"),)),), ("-w",), "a log"), 1))
-    (CompiledObject(declarations=(Declaration(text='int a;', private=frozenset(), public=frozenset(), uses=((4, 'a'),)),), options=('-w',), log=''), 1)
-    """
+    """The object in a form that `load_object` takes back; `binary_type`: CL_PROGRAM_BINARY_TYPE."""
     declarations = [
         (each.text, sorted(each.private), sorted(each.public), each.uses) for each in compiled.declarations
     ]
