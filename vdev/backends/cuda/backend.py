@@ -100,16 +100,15 @@ class CudaBackend(Backend):
             self._give,
             lambda: self._gpu.guarded(self._native_stream.synchronize),
         )
-        self._staging = staging(cupy, driver)
-        self._staging.prepare()
+        self._staging = staging(cupy, driver, self.context)
         self._gpu.at_loss = self._staging.keep
         self._landing = Landing(cupy)
         self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging, self._landing)
         self._cubins = Cubins(
             cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
         )
-        self._architecture = "sm_" + cupy.cuda.Device(number).compute_capability
         properties = runtime.getDeviceProperties(number)
+        self._architecture = f"sm_{properties['major']}{properties['minor']}"
         multiprocessor = Multiprocessor(
             int(properties["regsPerMultiprocessor"]), int(properties["maxThreadsPerMultiProcessor"])
         )
