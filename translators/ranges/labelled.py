@@ -79,6 +79,12 @@ class Labelled:
             self._nboxes = _count(self.bands, len(self.pitches))
         return self._nboxes
 
+    def is_span(self, start: int, stop: int) -> bool:
+        """Whether it has these bytes and no others, whatever their labels. Never true by mistake; false where `start` or
+        `stop` lies inside of a row of proper parts.
+        """
+        return _is_span(self.bands, start, stop, (*self.pitches, 1), 0)
+
     def joint(self, region: Region) -> Pitches | None:
         """The pitches of this and of a region; None where they do not go together, or the region has no bands."""
         if region.pitches == self.pitches:
@@ -592,6 +598,19 @@ def _flat_at(bands: LabelledBands, depth: int, ratio: int) -> LabelledBands:
             for low, high, below in inner:
                 _append(found, row * ratio + low, row * ratio + high, below)
     return tuple(found)
+
+
+def _is_span(bands: LabelledBands, start: int, stop: int, units: Units, level: int) -> bool:
+    """Whether bands in which no digit is missing go from one number to another, in units of the last level."""
+    unit = units[level]
+    end, rest = divmod(start, unit)
+    if rest or stop % unit:
+        return False
+    for lo, hi, inner in bands:
+        if lo != end or (type(inner) is tuple and not _is_span(inner, 0, unit, units, level + 1)):
+            return False
+        end = hi
+    return end * unit == stop
 
 
 def _count(bands: LabelledBands, depth: int) -> int:
