@@ -150,6 +150,22 @@ class _Case:
     next: int = 0  #: launches before it is looked at again
     patience: int = _PATIENCE
 
+    def look(self, edges: tuple[int, ...], seconds: Sequence[float], moving: float, launches: int) -> bool:
+        """One more measurement, of a launch that was cut at `edges`: whether enough of them agree, as `took` says then."""
+        if edges != self.edges:
+            self.edges, self.moving = edges, inf
+            self.seen.clear()
+        self.seen = [*self.seen[1 - _MOST_LOOKS :], tuple(seconds)]
+        self.moving = min(self.moving, moving)
+        agreed = agreement(self.seen)
+        if agreed is not None:
+            self.took = agreed
+            return True
+        if len(self.seen) >= _MOST_LOOKS:
+            self.next = max(launches * self.patience, launches + _MORE)
+            self.seen.clear()
+        return False
+
     def judge(self, launches: int, thought: float, each: float) -> bool:
         """After a measurement: stay, look once more, or cut elsewhere (True)."""
         longest = max(self.took)
@@ -348,18 +364,8 @@ class Balance:
         in_hand = number == case.since + 1 and case.recut is not None and edges != case.recut.edges
         if number <= case.since or in_hand:  # its plan is one of those before
             return False
-        if edges != case.edges:
-            case.edges, case.moving = edges, inf
-            case.seen.clear()
-        case.seen = [*case.seen[1 - _MOST_LOOKS :], tuple(seconds)]
-        case.moving = min(case.moving, moving)
-        agreed = agreement(case.seen)
-        if agreed is None:
-            if len(case.seen) >= _MOST_LOOKS:
-                case.next = max(launches * case.patience, launches + _MORE)
-                case.seen.clear()
+        if not case.look(edges, seconds, moving, launches):
             return False
-        case.took = agreed
         changed = case.judge(launches, thought, each)
         if changed:
             case.since = launches
