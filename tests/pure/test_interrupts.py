@@ -71,6 +71,8 @@ def _by_exception() -> None:
 
 
 SOURCES = (_by_timer, _by_thread, _by_exception)
+
+
 def _wait() -> None:
     """For an exception; one that a thread sets wakes nobody."""
     until = time.monotonic() + SECONDS
