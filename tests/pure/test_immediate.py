@@ -538,7 +538,7 @@ def test_callbacks_of_completed_commands_wait_for_no_marker() -> None:
                 called = [threading.Event() for _ in events]
                 for event, told in zip(events, called, strict=True):
                     event.add_callback(lambda _, told=told: told.set())
-                assert all(told.wait(5) for told in called)
+                assert all(told.wait(100) for told in called)
 
 
 def test_a_failure_is_told_to_who_waits() -> None:
