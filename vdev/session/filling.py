@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vdev.planner.habits import Habit, Habits
@@ -120,7 +121,17 @@ class _Case(NamedTuple):
 class Forms:
     """The plans with parameters of one kernel."""
 
-    __slots__ = ("_constant", "_kinds", "_last", "_options", "_varying", "filled", "traced")
+    __slots__ = (
+        "_constant",
+        "_kinds",
+        "_last",
+        "_options",
+        "_others",
+        "_varying",
+        "_varying_of",
+        "filled",
+        "traced",
+    )
 
     def __init__(self) -> None:
         self._kinds: dict[Any, _Kind] = {}
@@ -129,6 +140,7 @@ class Forms:
         #: places among the scalars whose numbers were not always the same
         self._varying: tuple[int, ...] = ()
         self._constant: tuple[int, ...] = ()  #: the other places
+        self._varying_of = self._others = _picker(())  #: give the numbers at these places
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
 
@@ -150,16 +162,17 @@ class Forms:
         last, self._last = self._last, scalars
         if last is None or len(last) != len(scalars) or options is not self._options:
             self._kinds.clear()
-            self._options, self._varying = options, ()  # another number of dimensions has other places
-            self._constant = tuple(range(len(scalars)))
+            self._options = options
+            self._part((), len(scalars))  # another number of dimensions has other places
             return None
-        self._note_changes(last, scalars)
-        varying = self._varying
+        constant = self._others(scalars)
+        if constant != self._others(last):
+            self._note_changes(last, scalars)
+            constant = self._others(scalars)
         habit = habits.find(work_dim, options.workers)
         cut = None if habit is None else (habit.cuts, habit.workers)
-        constant = tuple([scalars[index] for index in self._constant])
         kind = _entry(self._kinds, (where, constant, cut), _Kind)
-        case = _Case(scalars, varying, states, habit, request, options)
+        case = _Case(scalars, self._varying, states, habit, request, options)
         try:
             found = self._fill(kind, case)
         except Exception:
@@ -176,7 +189,7 @@ class Forms:
         return found
 
     def _fill(self, kind: _Kind, case: _Case) -> Found | None:
-        values: list[Any] = [case.scalars[index] for index in case.varying]
+        values = self._varying_of(case.scalars)
         states = case.states
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
@@ -227,9 +240,21 @@ class Forms:
             index for index in self._constant if last[index] != scalars[index] and type(scalars[index]) is int
         ]
         if changed:
-            self._varying = tuple(sorted({*changed, *self._varying}))
-            self._constant = tuple([index for index in self._constant if index not in changed])
+            self._part(tuple(sorted({*changed, *self._varying})), len(scalars))
             self._kinds.clear()
+
+    def _part(self, varying: tuple[int, ...], count: int) -> None:
+        """Take these places of `count` for those of numbers that vary."""
+        self._varying = varying
+        self._constant = tuple([index for index in range(count) if index not in varying])
+        self._varying_of, self._others = _picker(varying), _picker(self._constant)
+
+
+def _picker(places: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What gives the members of a tuple at these places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[place] for place in places])
 
 
 def _traced(trace: Callable[[], T]) -> T | None:
