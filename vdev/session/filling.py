@@ -122,6 +122,7 @@ class Forms:
     """The plans with parameters of one kernel."""
 
     __slots__ = (
+        "_asked",
         "_constant",
         "_kinds",
         "_last",
@@ -141,6 +142,7 @@ class Forms:
         self._varying: tuple[int, ...] = ()
         self._constant: tuple[int, ...] = ()  #: the other places
         self._varying_of = self._others = _picker(())  #: give the numbers at these places
+        self._asked: _Pattern | None = None  #: what the last launch found, if the planner has to plan it
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
 
@@ -159,7 +161,7 @@ class Forms:
         `where`: everything else that the plan depends on besides the scalars, the states, the options and the habits;
         told apart by its hash. `request`: the launch with other scalars, which may be traced.
         """
-        last, self._last = self._last, scalars
+        last, self._last, self._asked = self._last, scalars, None
         if last is None or len(last) != len(scalars) or options is not self._options:
             self._kinds.clear()
             self._options = options
@@ -207,6 +209,7 @@ class Forms:
             found = pattern.fill([*values, *apart[1], cost], states, views)
             if found is not None:
                 return found
+            self._asked = pattern
             pattern.planned += 1
             kind.since_trace += 1
             if self._is_due(kind, pattern):
@@ -224,6 +227,11 @@ class Forms:
             made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
         return None
+
+    def planned(self, plan: Plan) -> None:
+        """The planner has made this plan for the last launch, which was not filled in."""
+        if self._asked is not None and plan.growth:
+            self._asked.planned = 0  # to trace one like it would be of no use: memory changes
 
     def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
