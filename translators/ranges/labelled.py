@@ -194,9 +194,15 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
     """By number, the set of those whose labels have it."""
     found: dict[int, list[Any]] = {}
     for lo, hi, inner in bands:
-        if isinstance(inner, int):
+        if type(inner) is int:
             for number in _numbers(inner):
-                _append(found.setdefault(number, []), lo, hi, None)
+                parts = found.get(number)
+                if parts is None:
+                    found[number] = [(lo, hi, None)]
+                elif parts[-1][1] == lo and parts[-1][2] is None:
+                    parts[-1] = (parts[-1][0], hi, None)
+                else:
+                    parts.append((lo, hi, None))
             continue
         size = units[level] // units[level + 1]
         for number, below in _by_number(inner, units, level + 1).items():
