@@ -393,7 +393,7 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)
-    since, until, held = 0, 0, ()  # the last band, which may go on
+    since, held = 0, ()  # the last band, which may go on: pieces have no gaps between them
     for lo, hi, outer, middle, before, behind in pieces:
         while lo < hi:
             while end <= lo:
@@ -406,15 +406,13 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
                 inner = _spliced(outer, before, behind, low, high, put if type(put) is tuple else ((0, size, put),))
             if len(inner) == 1:
                 inner = _unless_whole(inner, size)
-            if until == lo and held == inner:
-                until = stop
-            else:
+            if held != inner:
                 if held:
-                    found.append((since, until, held))
-                since, until, held = lo, stop, inner
+                    found.append((since, lo, held))
+                since, held = lo, inner
             lo = stop
     if held:
-        found.append((since, until, held))
+        found.append((since, lo, held))
     return tuple(found)
 
 
