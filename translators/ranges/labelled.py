@@ -194,7 +194,7 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
     """By number, the set of those whose labels have it."""
     found: dict[int, list[Any]] = {}
     for lo, hi, inner in bands:
-        if type(inner) is int:
+        if isinstance(inner, int):
             for number in _numbers(inner):
                 parts = found.get(number)
                 if parts is None:
@@ -393,7 +393,8 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)
-    since, held = 0, ()  # the last band, which may go on: pieces have no gaps between them
+    since = 0
+    held: Inner = ()  # what the digits from `since` on have: pieces have no gaps between them
     for lo, hi, outer, middle, before, behind in pieces:
         while lo < hi:
             while end <= lo:
@@ -401,11 +402,12 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
             put, stop = (new, end) if start <= lo else ((), start)
             if stop > hi:
                 stop = hi
-            inner: Inner = outer
+            row = outer
             if put != middle:
-                inner = _spliced(outer, before, behind, low, high, put if type(put) is tuple else ((0, size, put),))
-            if len(inner) == 1:
-                inner = _unless_whole(inner, size)
+                row = _spliced(
+                    outer, before, behind, low, high, put if type(put) is tuple else ((0, size, put),)
+                )
+            inner = row if len(row) != 1 else _unless_whole(row, size)
             if held != inner:
                 if held:
                     found.append((since, lo, held))

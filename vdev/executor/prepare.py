@@ -45,7 +45,7 @@ _MERGES = (Merge, Fetch, Gather, Combine, Restore)
 class Batch:
     """The steps of one plan that one worker performs, in order."""
 
-    __slots__ = ("brief", "careful", "marks", "plain", "places", "rows", "steps", "waits")
+    __slots__ = ("brief", "careful", "marks", "places", "plain", "rows", "steps", "waits")
 
     def __init__(
         self,

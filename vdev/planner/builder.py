@@ -403,8 +403,9 @@ class PlanBuilder:
         The hull of both, where that holds few gaps; otherwise as much as is valid there; otherwise as much as
         nobody else holds. Where even that would be mostly gaps, what nobody else holds goes first, to workers
         whose replicas cover it or home. Slack in the direction of growth keeps a replica that grows launch by
-        launch from being moved each time: a part of what it has, or as much as that if it is small, where the ranges wanted grow; where they move on
-        and all is kept, as much as it then has, if that is allowed to lie idle (`LinkCosts.gaps_nbytes`).
+        launch from being moved each time: a part of what it has, or as much as that if it is small, where the ranges
+        wanted grow; where they move on and all is kept, as much as it then has, if that is allowed to lie idle
+        (`LinkCosts.gaps_nbytes`).
         """
         draft = self.drafts[slot]
         if part := draft.part_of(worker):  # which must stay where it is

@@ -103,7 +103,7 @@ class _Kind:
 class _Case(NamedTuple):
     """One launch."""
 
-    scalars: Sequence[Any]
+    scalars: tuple[Any, ...]
     varying: tuple[int, ...]  #: places among the scalars of those that are traced
     states: Sequence[BufferState]
     habit: Habit | None

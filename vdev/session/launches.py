@@ -281,7 +281,7 @@ class Launches:
         cached = make_plan(command, buffers, options, self._session.executor, room)
         more: dict[str, Any] = {}  # replaced at once: each time takes some microseconds
         # Fine-grain buffers are at home after each launch, however many workers it runs on.
-        if self._session.choosing is not None and not any([buffer.state.fine for buffer in buffers]):
+        if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
             if stake is not None:
                 more["stake"] = stake
