@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -344,6 +345,21 @@ def test_launches_whose_plans_change_memory_are_not_traced(monkeypatch: pytest.M
         grown += bool(program.launch(program.command(step)).plan.growth)
     assert grown > 50
     assert traced == 0
+
+
+def test_launches_for_which_all_cuts_are_looked_at_are_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now and then the usual cut is compared with others. Those launches have no cut in common that could be traced."""
+    traced = []
+
+    def counted(name: str, trace: Any, *args: Any) -> Any:
+        traced.append(name)
+        return trace(*args)
+
+    for name in ("trace_windows", "trace_plan"):
+        monkeypatch.setattr(filling, name, partial(counted, name, getattr(filling, name)))
+    program, _ = planned("window", 120)
+    assert traced == ["trace_windows", "trace_plan"]
+    assert program.filled > 90
 
 
 def test_small_launches_whose_data_is_elsewhere_are_not_traced(compared: Comparison) -> None:

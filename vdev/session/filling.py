@@ -128,6 +128,7 @@ class Forms:
         "_last",
         "_options",
         "_others",
+        "_unusual",
         "_varying",
         "_varying_of",
         "filled",
@@ -142,7 +143,9 @@ class Forms:
         self._varying: tuple[int, ...] = ()
         self._constant: tuple[int, ...] = ()  #: the other places
         self._varying_of = self._others = _picker(())  #: give the numbers at these places
-        self._asked: _Pattern | None = None  #: what the last launch found, if the planner has to plan it
+        #: where the last launch was counted, if the planner has to plan it; and whether it has no usual cut
+        self._asked: _Pattern | _Kind | None = None
+        self._unusual = False
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
 
@@ -191,7 +194,7 @@ class Forms:
         return found
 
     def _fill(self, kind: _Kind, case: _Case) -> Found | None:
-        values = self._varying_of(case.scalars)
+        values, self._unusual = self._varying_of(case.scalars), case.habit is None
         states = case.states
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
@@ -221,6 +224,7 @@ class Forms:
                 else:
                     pattern.shapes.append(Shape(form))
             return None
+        self._asked = kind
         kind.planned += 1
         if kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS:
             kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
@@ -230,8 +234,9 @@ class Forms:
 
     def planned(self, plan: Plan) -> None:
         """The planner has made this plan for the last launch, which was not filled in."""
-        if self._asked is not None and plan.growth:
-            self._asked.planned = 0  # to trace one like it would be of no use: memory changes
+        # To trace one like it would be of no use if memory changes, or if all cuts were looked at.
+        if self._asked is not None and (plan.growth or (self._unusual and len(plan.partition) > 1)):
+            self._asked.planned = 0
 
     def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
