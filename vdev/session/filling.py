@@ -217,6 +217,7 @@ class Forms:
             kind.since_trace += 1
             if self._is_due(kind, pattern):
                 pattern.planned = kind.since_trace = 0
+                self._asked = None
                 self.traced += 1
                 form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options))
                 if form is None:
@@ -228,6 +229,7 @@ class Forms:
         kind.planned += 1
         if kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS:
             kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
+            self._asked = None
             made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
         return None
@@ -236,7 +238,7 @@ class Forms:
         """The planner has made this plan for the last launch, which was not filled in."""
         # To trace one like it would be of no use if memory changes, or if all cuts were looked at.
         if self._asked is not None and (plan.growth or (self._unusual and len(plan.partition) > 1)):
-            self._asked.planned = 0
+            self._asked.planned -= 1
 
     def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
