@@ -532,10 +532,11 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
         start = kernel.assembled(known.grids[0], self.stream, self.driver)
-        counters, visit = self.counters, self.visitor()
+        counters, visit, own = self.counters, self.visitor(), self.context
+        ask, place, found = self.driver.asking()
 
         def launch() -> None:
-            outside = visit()
+            outside = None if not ask(place) and found.value == own else visit()
             try:
                 if self._fetches or not self._first or self._gpu.lost is not None:
                     self._begin()
