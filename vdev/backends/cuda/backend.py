@@ -557,12 +557,14 @@ class CudaBackend(Backend):
     # order --------------------------------------------------------------------------------------
 
     def order_after(self, marker: Marker) -> None:
-        if marker.done():
-            return
         if isinstance(marker, CudaMarker):
+            if marker.is_known_to_be_done:  # the driver itself asks the others, which are seldom done yet
+                return
             result = self.driver.stream_wait(self.stream, marker.event, 0)
             if result and not marker.done():  # otherwise the peer has failed, and reports that itself
                 self._gpu.check(result, "wait for a peer")
+            return
+        if marker.done():
             return
         try:
             marker.wait()
