@@ -524,7 +524,7 @@ class _Driver:
     def context(self) -> int:
         return self.current
 
-    visitor = cuda_driver.Driver.visitor
+    asking, visitor = cuda_driver.Driver.asking, cuda_driver.Driver.visitor
 
     def _ask_context(self, place: Any) -> int:
         place._obj.value = self.current
