@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,9 @@ from vdev.translators.ranges.region import Region
 from vdev.backends.base import Box, Counters, copy_box
 from vdev.backends.cuda import (
     backend as cuda,
+)
+from vdev.backends.cuda import (
+    cupy_parts,
 )
 from vdev.backends.cuda import host_copies as cuda_host_copies
 from vdev.backends.cuda import (
@@ -622,6 +626,86 @@ def test_transfers_through_pinned_blocks(monkeypatch: pytest.MonkeyPatch, nbytes
     staging.close()
 
 
+def test_nobody_waits_for_what_is_pinned_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a transfer nor the end of the process, after which nothing more is pinned."""
+    monkeypatch.setattr(cuda_staging, "_LAST_BLOCK", 0.0)
+    begun, goes_on, ahead = threading.Event(), threading.Event(), list[int]()
+
+    class PinnedMemory(_PinnedMemory):
+        def __init__(self, nbytes: int, flags: int) -> None:
+            if threading.current_thread().name == "vdev-pin":
+                ahead.append(nbytes)
+                begun.set()
+                assert goes_on.wait(60)
+            super().__init__(nbytes, flags)
+
+    runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime))
+    staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
+    assert begun.wait(60)
+    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
+    pieces = cuda_staging.pieces_of(Box.contiguous(0, 0, 100))
+    staging.upload(host, pieces, memory.ctypes.data, 0, 0)
+    assert (memory == host).all()
+    staging.close()
+    goes_on.set()
+    staging._pinning.join(60)
+    assert len(ahead) == 1
+
+
+def test_what_is_pinned_ahead_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    made: list[str] = []
+
+    class PinnedMemory(_PinnedMemory):
+        def __init__(self, nbytes: int, flags: int) -> None:
+            made.append(threading.current_thread().name)
+            super().__init__(nbytes, flags)
+
+    runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime))
+    staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
+    staging._pinning.join(60)
+    assert made == ["vdev-pin"] * 8  # two for each of three threads, and for the calling one
+    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
+    staging.upload(host, cuda_staging.pieces_of(Box.contiguous(0, 0, 100)), memory.ctypes.data, 0, 0)
+    assert (memory == host).all()
+    assert len(made) == 8
+    staging.close()
+
+
+def test_the_parts_of_cupy_that_are_used() -> None:
+    """Streams and pinned memory are given back with their objects."""
+    calls: list[tuple[object, ...]] = []
+
+    def call(name: str, result: int = 0) -> Any:
+        return lambda *given: calls.append((name, *given)) or result
+
+    runtime = SimpleNamespace(
+        streamNonBlocking=1,
+        streamCreateWithFlags=call("create", 7),
+        streamSynchronize=call("synchronize"),
+        streamDestroy=call("destroy"),
+        hostAlloc=call("allocate", 8),
+        freeHost=call("free"),
+    )
+    parts = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda
+    assert (parts.runtime, parts.driver, parts.nvrtc) == (runtime, "driver", "nvrtc")
+    stream, memory = parts.Stream(non_blocking=True), parts.PinnedMemory(100, 2)
+    assert (stream.ptr, memory.ptr) == (7, 8)
+    stream.synchronize()
+    del stream, memory
+    given = [("create", 1), ("allocate", 100, 2), ("synchronize", 7), ("destroy", 7), ("free", 8)]
+    assert calls == given
+
+
+def test_cupy_has_the_parts_that_are_used() -> None:
+    names = ("api.runtime", "api.driver", "libs.nvrtc")
+    assert cupy_parts.parts_of(
+        *(pytest.importorskip(f"cupy_backends.cuda.{name}", reason="CuPy is not installed") for name in names)
+    )
+
+
 @pytest.mark.parametrize("memory_is_there", [True, False])
 @pytest.mark.parametrize(
     ("box", "at_once"),
@@ -730,7 +814,7 @@ def test_cupy_has_every_name_that_is_used_of_its_runtime() -> None:
     folder = Path(cuda.__file__).parent
     used = {
         name
-        for path in folder.glob("cuda*.py")
+        for path in folder.glob("*.py")
         for name in re.findall(r"\bruntime\.(\w+)", path.read_text(encoding="utf-8"))
     }
     assert used

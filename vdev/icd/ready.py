@@ -22,9 +22,10 @@ def make(queue: CommandQueue, kernel: Any, size: Any, local: Any, offset: Any) -
     kernel, memory by argument, first work-item, global and local size, and the value of a last argument. None where that is not possible.
     """
     found = ready_launch(queue, kernel, size, local, offset, kernel._vdev_own)
-    if found is None:
+    # The library knows one kernel of the driver's for each of the program's: that of the thread that came first.
+    if found is None or vars(kernel).setdefault("_vdev_own", found.own) is not found.own:
         return None
-    kernel._vdev_own, driver = found.own, found.driver
+    driver = found.driver
     sizes = driver.first, driver.global_size, driver.local_size
     return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden
 

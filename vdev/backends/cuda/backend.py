@@ -47,6 +47,7 @@ from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
+from vdev.backends.cuda.nvrtc import nvrtc_version
 from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.cuda.pool import Block, Pool
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
@@ -101,16 +102,14 @@ class CudaBackend(Backend):
             self._give,
             lambda: self._gpu.guarded(self._native_stream.synchronize),
         )
-        self._staging = staging(cupy, driver)
-        self._staging.prepare()
+        self._staging = staging(cupy, driver, self.context)
         self._gpu.at_loss = self._staging.keep
         self._landing = Landing(cupy)
         self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging, self._landing)
-        self._cubins = Cubins(
-            cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
-        )
-        self._architecture = "sm_" + cupy.cuda.Device(number).compute_capability
+        compiler = nvrtc_compiler(cupy)
+        self._cubins = Cubins(cache_dir(), compiler, nvrtc_version(cupy.cuda.nvrtc, cache_dir()))
         properties = runtime.getDeviceProperties(number)
+        self._architecture = f"sm_{properties['major']}{properties['minor']}"
         multiprocessor = Multiprocessor(
             int(properties["regsPerMultiprocessor"]), int(properties["maxThreadsPerMultiProcessor"])
         )

@@ -208,8 +208,10 @@ def _open(numbers: Sequence[int]) -> None:
 
 @lru_cache(maxsize=1)
 def _load() -> tuple[Any, Driver] | CudaMissing:
+    from vdev.backends.cuda.cupy_parts import load_parts
+
     try:
-        import cupy
+        cupy = load_parts()
     except ImportError as error:
         return CudaMissing(f"CuPy is not installed ({error}): pip install 'vdev[cuda]'")
     try:

@@ -704,6 +704,17 @@ static void *as_object(PyObject *result, uint32_t kind, int32_t *code) {
     return object;
 }
 
+/* (program, status code) */
+static void *as_outcome(PyObject *result, int32_t *code) {
+    if (result == NULL)
+        return NULL;
+    PyObject *program = PyTuple_GetItem(result, 0);
+    *code = (int32_t)PyLong_AsLong(PyTuple_GetItem(result, 1));
+    Py_IncRef(program);
+    Py_DecRef(result);
+    return as_object(program, KIND_PROGRAM, code);
+}
+
 static int32_t as_command(PyObject *result, int32_t code, void *event) {
     if (result == NULL)
         return code;
@@ -888,6 +899,10 @@ static struct kernel *kernel_of(struct object *object, int32_t *code) {
         free_kernel(kernel);
         return NULL;
     }
+    if (object->kernel != NULL) { /* another thread has made it meanwhile */
+        free_kernel(kernel);
+        return object->kernel;
+    }
     return object->kernel = kernel;
 }
 
@@ -965,6 +980,7 @@ static void forget_values(struct object *object) {
     if (object->kernel == NULL)
         return;
     object->kernel->changes++;
+    object->kernel->sets++;
     for (unsigned i = 0; i < object->kernel->count; i++)
         object->kernel->values[i].known = 0, object->kernel->values[i].serial = 0;
 }

@@ -449,13 +449,6 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
         kernel->ready_count--;
     }
     kernel->ready[kernel->ready_count++] = ready;
-    kernel->hidden = ready->hidden;
-    for (unsigned i = 0; i < kernel->count; i++) { /* Python has set them all, to these */
-        struct value *native = &kernel->natively[i];
-        *native = kernel->values[i];
-        if (ready->serials[i] != 0)
-            memcpy(native->bytes, &ready->memory[i], sizeof ready->memory[i]);
-    }
     pthread_mutex_unlock(&guard);
     if (oldest != NULL) {
         Py_DecRef(oldest->item);
@@ -463,6 +456,7 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
     }
 }
 
+/* Python has set the driver's kernel's arguments as it wanted: for this thread, or for another that came in between. */
 static void forget_natively(struct kernel *kernel) {
     pthread_mutex_lock(&guard);
     for (unsigned i = 0; i < kernel->count; i++)
@@ -489,6 +483,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
     PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
     for (int i = 2; i < 5; i++)
         Py_DecRef(arguments[i]);
+    forget_natively(kernel);
     struct ready *ready = all == NULL || all == none ? NULL : read_ready(kernel, all);
     if (all == NULL)
         PyErr_Print();
@@ -506,7 +501,6 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         add_ready(kernel, ready);
         return;
     }
-    forget_natively(kernel); /* Python may have set them, and what was ready before still is */
     kernel->in_a_row = kernel->calls == calls ? kernel->after - LATEST : 0; /* another thread's call may have changed something */
     if (ready != NULL) {
         Py_DecRef(ready->item);
