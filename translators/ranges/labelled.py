@@ -397,7 +397,9 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
                 stop = hi
             inner: Inner = outer
             if put != middle:
-                inner = _spliced(outer, before, behind, low, high, put if type(put) is tuple else ((0, size, put),))
+                inner = _spliced(
+                    outer, before, behind, low, high, put if type(put) is tuple else ((0, size, put),)
+                )
             if len(inner) == 1:
                 inner = _unless_whole(inner, size)
             if until == lo and held == inner:
