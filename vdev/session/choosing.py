@@ -38,6 +38,7 @@ from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
     SMALL_NBYTES,
+    UNDISTURBED,
     Mean,
     Median,
     Stake,
@@ -54,7 +55,7 @@ from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.host_times import Clocks
-from vdev.session.kernel_timing import FIRST_PLAN, UNTIL_LOOKED_AT, KernelTiming
+from vdev.session.kernel_timing import FIRST_PLAN, SETTLING, UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.looks import Looks
 from vdev.session.samples import Samples
@@ -128,7 +129,7 @@ class Choosing:
         self._devices = (
             0.0  #: seconds of the busiest device for all launches so far, as far as they were looked at
         )
-        self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
+        self._folds = Median(_FOLDS, _ENOUGH_FOLDS, UNDISTURBED)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
         self._investment = Investment()  #: in plans that are made once
@@ -634,7 +635,8 @@ class Choosing:
         split = ways[best]
         # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
         planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
-        change = max(self.times.changing(buffers) + planning, _FLOOR_HANDS / 2)
+        # All that belongs together goes to where it is needed, sooner or later.
+        change = max(self.times.changing(list(account.buffers)) + planning, _FLOOR_HANDS / 2)
         change *= _RETURN ** min(account.returns, 10)
         one = self.times.one_way(timing, nitems) + beside
         self._devices += (one.device - beside.device) * count
@@ -763,6 +765,8 @@ class Choosing:
                 return False
             account.thrifty = thrifty
             self.alone.update(account.kernels)
+            for _, timing, _ in account.kernels.values():
+                timing.settling = SETTLING  # once they are split again, buffers are in other states
             self._remember(account, ONE)
             if thrifty:
                 self.without_plans.add(account)
