@@ -258,8 +258,10 @@ class Mean:
         self._weight = weight
         self.value: float | None = None
 
-    def add(self, value: float) -> None:
-        self.value = value if self.value is None else self.value + self._weight * (value - self.value)
+    def add(self, value: float, count: int = 1) -> None:
+        """So many values, which are the same or of which this is the mean."""
+        weight = 1 - (1 - self._weight) ** count
+        self.value = value if self.value is None else self.value + weight * (value - self.value)
 
 
 class Median:
