@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from vdev.translators.ranges.rectangles import Layout
 
+from tests.pure.one_thread import OneThreadExecutor
 from tests.pure.test_choosing import Program, source_of
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
@@ -353,6 +354,32 @@ def test_on_a_busy_host_what_gains_is_split_in_the_end(
     one, chosen = took(1), took(2)
     assert chosen[1] <= 0.7 * one[1]
     assert sum(chosen) <= 1.05 * sum(one), "whatever their plans took"
+
+
+def test_waiting_for_a_device_is_not_handing_over(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that is far ahead of the devices spins while it waits for one of them, in the middle of a submission."""
+
+    def held_back(self: OneThreadExecutor, *args: Any, **rest: Any) -> int:
+        number = submit(self, *args, **rest)
+        if waiting and clocks:
+            self.waits += 1
+            clocks[0].program.machine.host += 5e-3
+        return number
+
+    submit, waiting = OneThreadExecutor.submit, [True]
+    monkeypatch.setattr(OneThreadExecutor, "submit", held_back)
+    phases = Phases(clocks, 2)
+    phases.run("heavy", 6)
+    session = phases.bench.program.session
+    assert session.choosing is not None
+    timing = session.choosing.times.known(session.ledger.kernels[1, "heavy"])
+    assert timing is not None
+    assert not timing.handed
+    waiting.clear()
+    phases.run("heavy", 200)
+    assert 0 < max(each.value or 0.0 for each in timing.handed.values()) < 1e-4
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -635,8 +635,7 @@ class Choosing:
         split = ways[best]
         # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
         planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
-        # All that belongs together goes to where it is needed, sooner or later.
-        change = max(self.times.changing(list(account.buffers)) + planning, _FLOOR_HANDS / 2)
+        change = max(self.times.changing(buffers) + planning, _FLOOR_HANDS / 2)
         change *= _RETURN ** min(account.returns, 10)
         one = self.times.one_way(timing, nitems) + beside
         self._devices += (one.device - beside.device) * count
