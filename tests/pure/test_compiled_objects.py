@@ -24,5 +24,5 @@ def test_other_binaries_are_not_taken() -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", json.dumps({"declarations": [1]}).encode()])
 def test_a_damaged_binary(content: bytes) -> None:
     tag = pack_object(OBJECT, 1).partition(b"\n")[0]
-    with pytest.raises(ValueError, match="damaged|Expecting"):
+    with pytest.raises(ValueError, match=r"damaged|Expecting"):
         load_object(tag + b"\n" + content)
