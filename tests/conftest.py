@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import hypothesis
+import pytest
 
 # Runs on shared machines have no steady clock; how many examples are tried is the tests' own business.
 hypothesis.settings.register_profile("vdev", deadline=None)
@@ -18,3 +19,12 @@ for _name in [name for name in os.environ if name.startswith("VDEV_") and name n
 os.environ["VDEV_PLANNING"] = "always"
 #: They say what is made now, and some of them with faults that are planted; those of what is kept set it anew.
 os.environ["VDEV_CACHE"] = "0"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files run in the order of their names: those of `tests/conformance` and `tests/cpu`, of which some take minutes, begin early.
+
+    pytest-xdist would begin with the files that have most tests, and end with a long one, for which the other processes wait.
+    """
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False

@@ -408,6 +408,70 @@ def test_after_a_light_phase_heavy_launches_are_split_again_and_stay_so(clocks: 
     assert took <= 0.45 * 100 * 1e-3
 
 
+class Transforms:
+    """The passes of a transform over one signal, each of which exchanges half of it, and one of them alone, which does not."""
+
+    def __init__(self, benches: list[Bench], workers: int, log: int = 28) -> None:
+        self.n, self.log = 1 << log, log
+        self.bench = Bench({"butterflies": 1e-3 / (1 << 27)}, self.n, 0, workers, PEER_BYTES_PER_SECOND)
+        self.bench.build(source_of("fft"), GROUP=128)
+        benches.append(self.bench)
+        self.buffers: list[Any] = []
+
+    def upload(self) -> None:
+        """New buffers, and data for the first."""
+        session, queue, nbytes = self.bench.program.session, self.bench.program.queue, 8 * self.n
+        self.buffers = [session.create_buffer(nbytes) for _ in range(3)]
+        session.submit(
+            Write(self.buffers[0], Layout.contiguous(0, nbytes), np.zeros(nbytes, np.uint8)), queue=queue
+        )
+
+    def one_pass(self, number: int) -> None:
+        source, target = [0, *[1, 2] * self.log][number : number + 2]
+        numbers = np.uint32(self.n // 2), np.uint32(1 << number)
+        self.bench.run(
+            "butterflies", (self.n // 2,), (128,), self.buffers[source], self.buffers[target], *numbers
+        )
+
+    def times(self, rounds: int, passes: range, *, again: bool = False) -> list[float]:
+        """Seconds of each of so many rounds of passes, without uploads; `again`: on new buffers each time."""
+        program, took = self.bench.program, []
+        for _ in range(rounds):
+            if again:
+                self.upload()
+            began = program.wait()
+            for number in passes:
+                self.one_pass(number)
+            took.append(program.wait() - began)
+        return took
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_another_period_on_one_worker_is_noticed(clocks: list[Bench], workers: int, again: bool) -> None:
+    """All passes are on one worker at last; then one of them is repeated, which exchanges nothing, on the same buffers."""
+    transforms = Transforms(clocks, workers)
+    transforms.upload()
+    whole = transforms.times(20, range(28), again=again)
+    gathered = 8 * transforms.n / PEER_BYTES_PER_SECOND if again else 0.0
+    assert whole[-1] <= 1.01 * 28e-3 + gathered
+    alone = transforms.times(300, range(1))
+    assert sum(alone[200:]) <= 1.15 * 100 * 1e-3 / workers
+    assert sum(alone) <= 300 * 1e-3
+
+
+def test_to_look_for_another_period_takes_little(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All passes are on one worker: plans that tell what they would exchange are made now and then."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 2e-3)
+    one, chosen = (Transforms(clocks, workers) for workers in (1, 2))
+    for each in (one, chosen):
+        each.upload()
+        each.times(5, range(28))
+    assert sum(chosen.times(60, range(28))) <= 1.02 * sum(one.times(60, range(28)))
+
+
 def test_phases_that_alternate_are_never_much_slower_than_one_worker(clocks: list[Bench]) -> None:
     def took(workers: int) -> float:
         phases = Phases(clocks, workers)

@@ -21,6 +21,7 @@ from vdev.planner.instructions import (
     Download,
     Fetch,
     Fill,
+    Fold,
     Gather,
     Instruction,
     Launch,
@@ -39,7 +40,7 @@ INLINE_NBYTES = 1 << 17
 
 
 #: instructions that make one content of several chunks' versions: they pass on only what a launch wrote
-_MERGES = (Merge, Fetch, Gather, Combine, Restore)
+_MERGES = (Merge, Fetch, Gather, Combine, Restore, Fold)
 
 
 class Batch:

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from vdev.planner.directory import HOST, BufferState, Draft
 from vdev.planner.instructions import (
+    FOLD_NBYTES,
+    STAGE_ALIGNMENT,
     Combine,
     Copy,
     CopyBetween,
     Download,
     Fetch,
     Fill,
+    Fold,
     Gather,
     Instruction,
     Launch,
@@ -268,6 +271,24 @@ class PlanBuilder:
         self._append(Restore(worker, slot, region, stage, twin), (Touch(slot, worker, region, True),))
         self._give_back(stage)
         self._give_back(twin)
+        self.drafts[slot].own(worker, region)
+
+    def fold(
+        self, slot: int, worker: int, region: Region, parts: Sequence[tuple[int, Region]], op: str, dtype: str
+    ) -> None:
+        """What others hold of `parts` into the worker's replica, which holds all of `region` alone afterwards."""
+        if parts:
+            reached = Region.union([part for _, part in parts])
+            stage = min(reached.stop - reached.start + STAGE_ALIGNMENT, FOLD_NBYTES)
+            self._take(worker, stage)
+            self._take(worker, -stage)
+            self._append(
+                Fold(worker, slot, reached, tuple(parts), op, dtype),
+                (
+                    *[Touch(slot, source, part, False) for source, part in parts],
+                    Touch(slot, worker, reached, True),
+                ),
+            )
         self.drafts[slot].own(worker, region)
 
     def _give_back(self, stage: int | None) -> None:

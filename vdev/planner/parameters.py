@@ -259,7 +259,7 @@ class Form:
             return None
         builder = PlanBuilder.resumed(plan, states, self._links)
         for slot in scattered:
-            bring_together(builder, slot)
+            bring_together(builder, slot, plan.states[slot].labelled)
         return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites), True
 
 

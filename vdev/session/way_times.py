@@ -20,6 +20,8 @@ from vdev.session.launch_plans import CachedPlan
 #: the cost of gathering, and the times of launches over another number of workers, fade by this much with each
 #: launch, so that the other way is tried again some time
 FORGET = 0.98
+#: so many times what a launch without a plan takes of the host: to find the plan of one and to weigh it
+_WEIGHED = 10
 #: how many measured hand-overs count, and how many there must be
 _HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
 
@@ -75,12 +77,13 @@ class WayTimes:
 
     def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
         """Seconds by which a launch on buffers that are kept on one worker takes longer because it has a plan, which
-        is handed over like any other.
+        is weighed, and handed over like any other.
         """
         handed = timing.handed.get(_hands(stake))
         if handed is None or handed.value is None or not timing.times.known:
             return 0.0
-        return max(handed.value - self.one_way(timing, stake.nitems).seconds, 0.0)
+        host = handed.value + _WEIGHED * self.machine.launch
+        return max(host - self.one_way(timing, stake.nitems).seconds, 0.0)
 
     def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
 from vdev.backends.base import (
@@ -25,6 +25,7 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
+    FoldPart,
     KernelArgument,
     KernelResources,
     LaunchShape,
@@ -46,6 +47,7 @@ from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
+from vdev.backends.cuda.nvrtc import nvrtc_version
 from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.cuda.pool import Block, Pool
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
@@ -104,9 +106,8 @@ class CudaBackend(Backend):
         self._gpu.at_loss = self._staging.keep
         self._landing = Landing(cupy)
         self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging, self._landing)
-        self._cubins = Cubins(
-            cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
-        )
+        compiler = nvrtc_compiler(cupy)
+        self._cubins = Cubins(cache_dir(), compiler, nvrtc_version(cupy.cuda.nvrtc, cache_dir()))
         properties = runtime.getDeviceProperties(number)
         self._architecture = f"sm_{properties['major']}{properties['minor']}"
         multiprocessor = Multiprocessor(
@@ -400,6 +401,27 @@ class CudaBackend(Backend):
         )
         self._own.merge(addresses, region, op, dtype, grain)
         self.counters.merged += region.nbytes
+
+    def folding(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Callable[[], object] | None:
+        peers = [part.peer for part in parts]
+        if not all(isinstance(peer, CudaBackend) and self._reaches(peer) for peer in peers):
+            return None
+        places = [(address_of(part.source) - part.start, part.region) for part in parts]
+        calls = self._own.folds(address_of(target) - target_start, places, op, dtype)
+        nbytes, counters = sum(part.region.nbytes for part in parts), self.counters
+
+        def fold() -> None:
+            for peer in peers:
+                peer._gpu.check_live()  # type: ignore[attr-defined]  # its memory goes with it
+            for call in calls:
+                self._begin()
+                call()
+            counters.merged += nbytes
+            counters.from_peer += nbytes
+
+        return fold
 
     def _malloc(self, nbytes: int, what: str) -> Block:
         try:

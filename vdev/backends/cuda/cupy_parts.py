@@ -12,6 +12,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from vdev.backends.cuda.nvrtc import LoadedWhenUsed, nvrtc_version
+from vdev.process.switches import cache_dir
+
 logger = logging.getLogger("vdev.cuda")
 
 
@@ -19,9 +22,9 @@ def load_parts() -> Any:
     """CuPy, or what has the same names as far as they are used. ImportError if it is not installed."""
     try:
         from cupy_backends.cuda.api import driver, runtime
-        from cupy_backends.cuda.libs import nvrtc
 
-        nvrtc.getVersion()  # loads NVRTC
+        nvrtc = LoadedWhenUsed("cupy_backends.cuda.libs.nvrtc")
+        nvrtc_version(nvrtc, cache_dir())  # loads NVRTC, unless it is known to be there
         return parts_of(runtime, driver, nvrtc)
     except Exception as error:  # another version of CuPy's, or a library that is where only CuPy itself looks
         logger.info("CuPy is loaded as a whole: %r", error)

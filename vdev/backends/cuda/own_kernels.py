@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from vdev.backends.cuda import kernels
-from vdev.backends.cuda.boxes import PlacedBox, slices_of, whole_units
+from vdev.backends.cuda.boxes import PlacedBox, shared_regions, slices_of, whole_units
 from vdev.translators.ranges import byte_runs
 from vdev.translators.ranges.grain import MAX_CUTS, Grain
 from vdev.translators.ranges.region import Region
@@ -44,6 +44,10 @@ class OwnKernels:
 
     def start(self, name: str, parameters: bytes, work: int) -> None:
         """Start one of the kernels over `work` items."""
+        self.prepared(name, parameters, work)()
+
+    def prepared(self, name: str, parameters: bytes, work: int) -> Callable[[], None]:
+        """A call that starts one of the kernels over `work` items, any number of times."""
         if not self._functions:
             self._functions = self._load()
         function = self._functions[name]
@@ -51,10 +55,14 @@ class OwnKernels:
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-        result = self._launch(
-            function, groups, 1, 1, kernels.BLOCK, 1, 1, 0, self._stream, None, ctypes.addressof(extra)
-        )
-        self._check(result, name)
+        place, launch, stream, check = ctypes.addressof(extra), self._launch, self._stream, self._check
+
+        def start(held: object = (packed, size, extra)) -> None:
+            result = launch(function, groups, 1, 1, kernels.BLOCK, 1, 1, 0, stream, None, place)
+            if result:
+                check(result, name)
+
+        return start
 
     def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:
         """Copy boxes between addresses that this GPU reaches, with one launch."""
@@ -83,13 +91,36 @@ class OwnKernels:
 
         `addresses`: where offset 0 of the target, the stage and the twin is; 0 for none.
         """
+        if op != "diff":
+            for call in self.folds(addresses[0], [(addresses[1], region)], op, dtype):
+                call()
+            return
         for block in slices_of(region.blocks()):
-            if op == "diff":
-                self._merge_changes(addresses, block, grain)
-            else:
-                element = np.dtype(dtype)
-                name = f"merge_{op}_{element.kind}{element.itemsize}"
-                self._merge_rows(name, addresses, block, element.itemsize)
+            self._merge_changes(addresses, block, grain)
+
+    def folds(
+        self, target: int, parts: Sequence[tuple[int, Region]], op: str, dtype: str
+    ) -> list[Callable[[], None]]:
+        """Calls that fold what lies at other addresses into a target, one after the other (`Backend.folding`): one for each
+        block of bytes that the same parts have.
+
+        `target`, and the address of each part: where offset 0 of the buffer would be.
+        """
+        element = np.dtype(dtype)
+        name, unit = f"fold_{op}_{element.kind}{element.itemsize}", element.itemsize
+        calls = []
+        for region, addresses in shared_regions(parts):
+            for block in slices_of(region.blocks()):
+                width, total = block.nbytes // unit, block.nbytes // unit * block.count
+                for first in range(0, len(addresses), kernels.MOST_PARTS):
+                    some = [
+                        address + block.start for address in addresses[first : first + kernels.MOST_PARTS]
+                    ]
+                    places = (*some, *(0,) * (kernels.MOST_PARTS - len(some)))
+                    numbers = (target + block.start, width, block.stride // unit, total, len(some))
+                    parameters = struct.pack(f"<5Q{kernels.MOST_PARTS}Q", *numbers, *places)
+                    calls.append(self.prepared(name, parameters, total))
+        return calls
 
     def _merge_changes(self, addresses: tuple[int, int, int], block: byte_runs.Block, grain: Grain) -> None:
         """Merge the units of `block` that differ from the twin; as words if possible."""
