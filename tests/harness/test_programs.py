@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,22 @@ def test_a_program_that_is_deaf_to_interrupts_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "LAST_SECONDS", 1)
-    (tmp_path / "deaf.py").write_text("import time\ntime.sleep(3000)\n")
+    deaf, ends = tmp_path / "deaf", programs._ends
+    (tmp_path / "deaf.py").write_text(
+        "import pathlib, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        f"pathlib.Path({str(deaf)!r}).touch()\n"
+        "time.sleep(3000)\n"
+    )
+
+    def once_it_is_deaf(process: subprocess.Popen[bytes], seconds: float) -> bool:
+        while not deaf.exists() and process.poll() is None:
+            time.sleep(0.01)
+        return ends(process, seconds)
+
+    monkeypatch.setattr(programs, "_ends", once_it_is_deaf)
     case = Case("own", "deaf", ("deaf.py",), tmp_path, needs_end=False)
-    # Processes inherit it, so that this one is deaf from the start.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        found = run(case, 1)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    found = run(case, 1)
 
     assert found["ended"] == "not done after 1 s"
     assert not is_well(case, found)
