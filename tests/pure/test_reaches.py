@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -42,12 +42,13 @@ KNOW_PYOPENCL = ("vdev.facade", "vdev.icd", "vdev.backends.opencl")
 def reaches(source: str, module: str = "") -> Iterator[str]:
     """Every access to a name with one underscore of something else than the class that the code stands in."""
     tree = ast.parse(source)
+    here = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     pending: list[tuple[ast.AST, tuple[ast.ClassDef, ...]]] = [(tree, ())]
     while pending:
         node, classes = pending.pop()
         if isinstance(node, ast.ClassDef):
             classes = (*classes, node)
-        if isinstance(node, ast.Attribute) and is_private(node.attr) and not is_own(node, classes):
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and not is_own(node, classes, here):
             text = ast.unparse(node)
             known = module.startswith(KNOW_PYOPENCL) and (
                 node.attr in CONTRACT | CALLED_BACK or node.attr.startswith(OUR_OWN)
@@ -61,14 +62,24 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def is_own(node: ast.Attribute, classes: tuple[ast.ClassDef, ...]) -> bool:
-    """Whether it is the object's or the class's own, or the same attribute of another of its class."""
+def is_own(node: ast.Attribute, classes: tuple[ast.ClassDef, ...], here: Mapping[str, ast.ClassDef]) -> bool:
+    """Whether it is the object's or the class's own, or the same attribute of another of its class; inherited ones from a class
+    that stands `here`, in the same module, are as well.
+    """
     owner = node.value
     if isinstance(owner, ast.Name) and owner.id in {"self", "cls", *(each.name for each in classes)}:
         return True
     if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "super":
         return True
-    return bool(classes) and node.attr in own_names(classes[-1])
+    return bool(classes) and any(node.attr in own_names(each) for each in lineage(classes[-1], here))
+
+
+def lineage(definition: ast.ClassDef, here: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
+    """A class and those that stand in the same module from which it inherits."""
+    yield definition
+    for base in definition.bases:
+        if isinstance(base, ast.Name) and base.id in here and base.id != definition.name:
+            yield from lineage(here[base.id], here)
 
 
 def own_names(definition: ast.ClassDef) -> set[str]:
@@ -103,6 +114,8 @@ def test_no_module_reaches_into_anothers_objects(name: str) -> None:
         ("class B:\n    _name = 1\nclass A:\n    def f(self): return B._name", 1),
         ("class A:\n    def _f(self): return super()._f()", 0),
         ("class A:\n    def _f(self): pass\nA._f", 1),
+        ("class B:\n    _name = 1\nclass A(B):\n    def f(self, other): return other._name", 0),
+        ("class A(B):\n    def f(self, other): return other._name", 1),
         ("import sys\nsys._getframe()", 0),
     ],
 )
