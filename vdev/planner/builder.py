@@ -450,8 +450,12 @@ class PlanBuilder:
                 return start, stop
             if _few_gaps((kept.start, kept.stop), start, stop, needed + kept.nbytes):
                 return round_out(min(kept.start, start), max(kept.stop, stop), draft.nbytes)
-        alone = alone - Region.span(start, stop)
-        for other, replica in draft.replicas.items():
+        self._hand_on(slot, worker, alone - Region.span(start, stop))
+        return start, stop
+
+    def _hand_on(self, slot: int, worker: int, alone: Region) -> None:
+        """Copy what only this worker has to others whose replicas cover it, and the rest home."""
+        for other, replica in self.drafts[slot].replicas.items():
             if alone and other != worker and self.links.linked(worker, other):
                 held = alone.clip(*replica)
                 if held:
@@ -459,7 +463,6 @@ class PlanBuilder:
                     alone = alone - held
         if alone:
             self.copy(slot, worker, HOST, alone)
-        return start, stop
 
     # order --------------------------------------------------------------------------------------
 
