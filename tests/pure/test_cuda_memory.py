@@ -110,10 +110,11 @@ class _Driver:
         _at(address, count, "u4")[:] = value
         return 0
 
-    def launch(self, function: int, *rest: Any) -> int:
+    def launch_assembled(self, *args: Any) -> int:
         if self.refuses:
             return 3
-        extra = (ctypes.c_uint64 * 5).from_address(rest[-1])
+        function = args[0].value or 0
+        extra = (ctypes.c_uint64 * 5).from_address(args[-1].value)
         nbytes = ctypes.c_size_t.from_address(extra[3]).value
         parameters = ctypes.string_at(extra[1], nbytes)
         name = cuda_kernels.NAMES[function]
@@ -132,6 +133,8 @@ class _Driver:
             self._merge_units(np.frombuffer(parameters[80:], np.uint16).tolist(), *words[:10])
         elif name.startswith("copy_"):
             self._copy_box(int(name.removeprefix("copy_u")), *words)
+        elif name.startswith("fold_"):
+            self._fold(name, *words)
         else:
             self._merge(name, *words)
         return 0
@@ -167,17 +170,26 @@ class _Driver:
     def _merge(
         self, name: str, target: int, stage: int, twin: int, width: int, stride: int, total: int
     ) -> None:
-        _, op, element = name.split("_")
+        dtype = UNSIGNED[int(name.removeprefix("merge_diff_u"))]
         for row in range(total // width):
-            dtype = UNSIGNED[int(element[1:])] if op == "diff" else element
             at = row * stride * np.dtype(dtype).itemsize
-            into, new = _at(target + at, width, dtype), _at(stage + at, width, dtype)
-            if op == "diff":
-                old = _at(twin + at, width, dtype)
-                changed = new != old
-                into[changed] = new[changed]
-            else:
-                combine(into.view("u1"), new.view("u1"), op, dtype)
+            into, new, old = (_at(memory + at, width, dtype) for memory in (target, stage, twin))
+            changed = new != old
+            into[changed] = new[changed]
+
+    def _fold(
+        self, name: str, target: int, width: int, stride: int, total: int, count: int, *parts: int
+    ) -> None:
+        _, op, dtype = name.split("_")
+        for row in range(total // width):
+            at = row * stride * np.dtype(dtype).itemsize
+            for part in parts[:count]:
+                combine(
+                    _at(target + at, width, dtype).view("u1"),
+                    _at(part + at, width, dtype).view("u1"),
+                    op,
+                    dtype,
+                )
 
 
 class _Memory:
@@ -215,11 +227,13 @@ def backend() -> cuda.CudaBackend:
     made.number = 0
     made._reached = {0: True}
     made._fetches, made._lost = [], None
-    made._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
-    made._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
+    made._modules = SimpleNamespace()  # type: ignore[assignment]
+    made._sparse = SimpleNamespace()  # type: ignore[assignment]
     made._let_go_behind_markers = ()  # type: ignore[assignment]
     functions = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
-    made._own = OwnKernels(0, _Info.compute_units, lambda: functions, made.driver.launch, made._gpu.check)
+    made._own = OwnKernels(
+        0, _Info.compute_units, lambda: functions, made.driver.launch_assembled, made._gpu.check
+    )
     return made
 
 
@@ -331,6 +345,8 @@ def test_what_comes_from_peers_comes_together(
     """Boxes from several places, of which the later ones win, before anything else is done."""
     sources = [_allocation(seed) for seed in range(4)]
     (target, into), expected = _allocation(7), _allocation(7)[1].copy()
+    again, touched, nbytes_of_all = [], np.zeros(NBYTES, bool), 0
+    touched[NBYTES - 1] = True
     for number, start, to, nbytes, rows, gap in boxes:
         width = nbytes // unit * unit or unit
         pitch = width + gap * unit
@@ -343,10 +359,23 @@ def test_what_comes_from_peers_comes_together(
         )
         source, given_ = sources[number]
         copy_box(given_, expected, box)
+        for _, place, length in box.rows():
+            touched[place : place + length] = True
+        nbytes_of_all += box.nbytes
         backend.copy_from_peer(backend, source, target, box)
+        again.append(backend.copy_again(backend, source, target, [box]))
     backend.fill(target, NBYTES - 1, 1, b"\x09")
     expected[NBYTES - 1] = 9
     assert (into == expected).all()
+    into[:-1] = 0
+    counted = backend.pending(), backend.counters.from_peer
+    for copy in again:
+        assert copy is not None
+        copy()
+    backend.fill(target, NBYTES - 1, 1, b"\x09")
+    assert (into == np.where(touched, expected, 0)).all(), "the same again"
+    assert backend.pending() - counted[0] == len(boxes) + 1
+    assert backend.counters.from_peer - counted[1] == nbytes_of_all
 
 
 def test_one_launch_fetches_from_all_neighbours(backend: cuda.CudaBackend) -> None:

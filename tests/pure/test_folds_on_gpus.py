@@ -118,9 +118,8 @@ class _Launcher:
         self._library = ctypes.CDLL(str(fake_cuda.library_of(kernels.SOURCE, (), folder)))
         self.count = 0
 
-    def launch(self, function: int, *args: int | None) -> int:
-        *sizes, _, _, _, extra = args
-        assert extra is not None
+    def launch(self, *args: ctypes.c_void_p) -> int:
+        function, *sizes, _, _, _, extra = [arg.value or 0 for arg in args]
         places = (ctypes.c_void_p * 5).from_address(extra)
         run = self._library[f"run_{kernels.NAMES[function]}"]
         three = ctypes.c_uint * 3

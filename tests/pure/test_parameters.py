@@ -21,7 +21,8 @@ from vdev.executor.steps import CopyStep
 from vdev.planner.directory import BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session import filling

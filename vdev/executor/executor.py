@@ -594,5 +594,5 @@ def _follow(job: Job, after: Sequence[Completion], order: Completion | None) -> 
 def _single(number: int, step: Step) -> PreparedPlan:
     prepared = PreparedPlan(Plan((), (), (), ()), None)
     prepared.batches = ((number, Batch((step,), ((),), (True,))),)
-    prepared.inline = False
+    prepared.careful, prepared.inline = True, False
     return prepared

@@ -168,23 +168,26 @@ class FoldStep(Step):
     (`Holdings.did_read`), as does the release of the memory.
     """
 
-    __slots__ = ("_ready", "item")
+    __slots__ = ("_holders", "_ready", "item")
     brief = True
 
     def __init__(self, item: plan_of.Fold) -> None:
         self.item = item
+        self._holders = (item.worker, *(source for source, _ in item.parts))
         #: by the replicas that were folded, the worker's own one first: the call that does it
         self._ready: list[tuple[list[Replica], Callable[[], object]]] = []
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
         item = self.item
-        replicas = [holding(job, item.slot, worker.number, item.region)]
-        replicas += [holding(job, item.slot, source, part) for source, part in item.parts]
+        there = job.holdings[item.slot].replicas
+        found = [there[number] for number in self._holders]
         for known, fold in self._ready:
             # all are what they were: their memory and its place never change
-            if all(map(is_, known, replicas)):
+            if all(map(is_, known, found)):
                 fold()
                 return
+        replicas = [holding(job, item.slot, worker.number, item.region)]
+        replicas += [holding(job, item.slot, source, part) for source, part in item.parts]
         call = self._prepared(worker, replicas)
         if call is not None:
             call()

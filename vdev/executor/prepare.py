@@ -119,6 +119,7 @@ class PreparedPlan:
     __slots__ = (
         "alone",
         "batches",
+        "careful",
         "download",
         "hazards",
         "home_nbytes",
@@ -139,6 +140,8 @@ class PreparedPlan:
 
     def __init__(self, plan: Plan, recipe: LaunchRecipe | None) -> None:
         self.batches: tuple[tuple[int, Batch], ...] = _batches(plan, recipe)
+        #: whether steps wait for others of the same plan, on another worker
+        self.careful = any(batch.careful for _, batch in self.batches)
         hazards = _hazards(plan)
         #: a worker changing its own replica: (slot, worker, first, last). The only hazard of most launches.
         self.own_writes = tuple(
@@ -197,6 +200,7 @@ class PreparedPlan:
         found = PreparedPlan.__new__(PreparedPlan)
         found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
+        found.careful = self.careful
         found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
         found.download, found.upload, found.step = self.download, self.upload, None

@@ -116,7 +116,8 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
     """
     draft = builder.drafts[slot]
     whole = held is not None and held.is_span(0, draft.nbytes)
-    everything = Region.span(0, draft.nbytes) if whole else draft.initialised()
+    # Not what is pending, which no holder has.
+    everything = Region.span(0, draft.nbytes) if whole else Region.union(draft.valid.values())
     workers = tuple(worker for worker in builder.links.direct if worker in draft.replicas)
     blocks = (
         list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]

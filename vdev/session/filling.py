@@ -29,7 +29,7 @@ from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.planner.directory import BufferState
-    from vdev.planner.launches import LaunchOptions, LaunchRequest
+    from vdev.planner.launch_request import LaunchOptions, LaunchRequest
     from vdev.planner.parameters import View
 
 logger = logging.getLogger("vdev.session.filling")

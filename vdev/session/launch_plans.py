@@ -34,7 +34,8 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.habits import Habits
 from vdev.planner.in_place import plan_in_place
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import Evaluate, LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Unfolded
 from vdev.planner.regret import Stake, keepers, weighty

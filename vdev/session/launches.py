@@ -85,7 +85,7 @@ class Launches:
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
-        began = 0 if choosing is None else time.thread_time_ns()
+        waits, began = session.executor.waits, 0 if choosing is None else time.thread_time_ns()
         job = session.executor.submit(
             cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange),
             [buffer.holdings for buffer in buffers],
@@ -97,7 +97,8 @@ class Launches:
             order=order,
         )
         if choosing is not None:
-            if not cached.direct or session.executor.lines[0] is None:  # else most of these are not submitted
+            # Most launches without plans are not submitted. Who waits for a device takes no time of the host's.
+            if session.executor.waits == waits and (not cached.direct or session.executor.lines[0] is None):
                 choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
             if choosing.take_recut():
                 session.executor.standing = object()  # plans are made anew: none is repeated

@@ -58,13 +58,16 @@ def library_of(source: str, options: Sequence[str], folder: Path | None = None) 
         )
         text = text.replace("static __constant__", "__constant__").replace("static __shared__", "__shared__")
         text = re.sub(r"\bconst(?:\s+const\b)+", "const", text)
-    names = re.findall(r'^extern "C" __global__ void (\w+)\(', text, re.MULTILINE)
+    names = re.findall(
+        r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(', text, re.MULTILINE
+    )
     if not space:
         from vdev.backends.cuda.kernels import NAMES
 
         names = list(NAMES)
     kernels = "\n".join(f"KERNEL({space}, {name})" for name in names)
     defined = [option for option in options if option.startswith("-D")]
+    defined.append("-DSAME_STACKS")
     whole = f'#include "{header}"\n{text}\n#include "{HERE / "kernels.h"}"\n{kernels}\n'
     return _built(whole, folder or Path(os.environ["FAKE_CUDA_FOLDER"]), "module", defined)
 

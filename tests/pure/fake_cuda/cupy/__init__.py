@@ -72,6 +72,8 @@ def _function_of(module: int, name: str) -> int:
 _COUNT = int(os.environ.get("FAKE_CUDA_DEVICES", "2"))
 _PROPERTIES = {
     "name": b"a GPU that is none",
+    "major": 9,
+    "minor": 0,
     "totalGlobalMem": 16 << 30,
     "multiProcessorCount": 4,
     "maxThreadsPerBlock": 1024,
@@ -85,7 +87,6 @@ _PROPERTIES = {
 cuda = SimpleNamespace(
     Stream=Stream,
     PinnedMemory=PinnedMemory,
-    Device=lambda number: SimpleNamespace(compute_capability="90"),
     runtime=SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
         hostAllocPortable=1,
