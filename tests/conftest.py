@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import hypothesis
 import pytest
@@ -19,6 +20,8 @@ for _name in [name for name in os.environ if name.startswith("VDEV_") and name n
 os.environ["VDEV_PLANNING"] = "always"
 #: They say what is made now, and some of them with faults that are planted; those of what is kept set it anew.
 os.environ["VDEV_CACHE"] = "0"
+#: how many of the slowest files are listed after a run of more
+_FILES = 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,3 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """At the end of a run of many files: those that took longest."""
+    seconds = Counter[str]()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]
+    if len(seconds) > _FILES:
+        terminalreporter.section(f"the {_FILES} slowest of {len(seconds)} files")
+        for name, took in seconds.most_common(_FILES):
+            terminalreporter.write_line(f"{took:7.1f} s  {name}")

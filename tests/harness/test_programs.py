@@ -75,9 +75,8 @@ def test_a_program_that_is_deaf_to_interrupts_is_ended(
     monkeypatch.setattr(programs, "LAST_SECONDS", 1)
     (tmp_path / "deaf.py").write_text("import time\ntime.sleep(3000)\n")
     case = Case("own", "deaf", ("deaf.py",), tmp_path, needs_end=False)
-    before = signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # which processes inherit: it is deaf from the start
+    # Processes inherit it, so that this one is deaf from the start.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         found = run(case, 1)
     finally:

@@ -350,6 +350,38 @@ static void overtaken(void) { /* a command is enqueued that waits for the progra
     printf("overtaken: %u\n", at(a, 0));
     clReleaseEvent(opened_by);
 }
+static void reads(void) { /* of a few bytes behind each launch, and of others */
+    int32_t code; handle k = kernel("add"), m = kernel("mix"), a = buffer(0), b = buffer(9), hidden, beside = clCreateCommandQueue(context, device, 0, &code);
+    unsigned found[ROOM], sum = 0, refused = 0; handle event;
+    hidden = clCreateBuffer(context, 1 | 1 << 9, sizeof found, NULL, &code); must(code, "hidden");
+    set_mem(k, 0, a); set_mem(m, 0, b); set_mem(m, 1, a); set_uint(m, 2, 5);
+    for (int i = 0; i < 3 * MANY; i++) {
+        size_t at = 4 * (i % N), nbytes = i % 5 == 4 ? sizeof found - at : i % 5 == 3 ? 3 : 4;
+        set_uint(k, 1, i); launch(k);
+        if (i % 3 == 0) launch(m);
+        memset(found, 0, sizeof found);
+        must(clEnqueueReadBuffer(queue, i % 3 ? a : b, 1, at, nbytes, found, 0, NULL, NULL), "read");
+        for (int n = 0; n < ROOM; n++) sum = 31 * sum + found[n];
+        if (i < MANY) continue; /* from now on with something in between */
+        if (i % 7 == 6) must(clEnqueueWriteBuffer(queue, a, i % 2, at, 4, &sum, 0, NULL, NULL), "write"), must(clFinish(queue), "finish");
+        if (i % 11 == 10) must(clEnqueueFillBuffer(queue, b, &i, 4, 0, 64, 0, NULL, NULL), "fill");
+        if (i % 13 == 12) must(clFinish(queue), "finish"), must(clEnqueueReadBuffer(beside, a, 1, at, 4, found, 0, NULL, NULL), "beside"), sum += found[0];
+        if (i % 17 == 16) {
+            must(clEnqueueReadBuffer(queue, a, 0, at, 4, found, 0, NULL, &event), "with an event");
+            must(clWaitForEvents(1, &event), "wait"); sum += found[0]; clReleaseEvent(event);
+        }
+        if (i % 40 == 38) refused += clEnqueueReadBuffer(queue, a, 1, sizeof found - 2, 4, found, 0, NULL, NULL) == -30;
+        if (i % 40 == 39) refused += clEnqueueReadBuffer(queue, a, 1, 0, 4, NULL, 0, NULL, NULL) == -30;
+    }
+    printf("reads: %u, refused %u\n", sum, refused);
+    set_mem(k, 0, hidden);
+    for (int i = 0; i < 20; i++) launch(k);
+    printf("hidden: %d\n", clEnqueueReadBuffer(queue, hidden, 1, 0, 4, found, 0, NULL, NULL));
+    handle part = kernel("add"), c = buffer(70); size_t few = 64; /* what no launch has touched is read as well */
+    set_mem(part, 0, c); set_uint(part, 1, 1);
+    for (int i = 0; i < 20; i++) launch_in(queue, part, few), show("a part", c);
+    must(clFinish(queue), "finish"); must(clReleaseCommandQueue(beside), "release");
+}
 static void forked(void) {
     handle k = kernel("add"), a = buffer(0);
     set_mem(k, 0, a); set_uint(k, 1, 1);
@@ -373,7 +405,7 @@ int main(int count, char **words) {
         {"same", same}, {"scalars", scalars}, {"swapped", swapped}, {"spaces", spaces}, {"written", written},
         {"events", events}, {"queues", queues}, {"arguments", arguments}, {"parts", parts}, {"released", released},
         {"kernels", kernels}, {"threads", threads}, {"between", between}, {"put aside", put_aside},
-        {"twins", twins}, {"overtaken", overtaken}, {"forked", forked}, {"left", left}};
+        {"twins", twins}, {"reads", reads}, {"overtaken", overtaken}, {"forked", forked}, {"left", left}};
     int32_t code; handle platform;
     clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, 0xFFFFFFFFu, 1, &device, NULL);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);

@@ -406,7 +406,7 @@ def test_gpus_are_opened_while_cupy_is_loaded(
 
     def load() -> object:
         loading.set()
-        assert all(begun.acquire(timeout=60) for _ in opened)
+        assert all(begun.acquire(timeout=300) for _ in opened)
         return CudaMissing("nothing else is looked at")
 
     monkeypatch.setattr(cuda_driver, "_opening", [])

@@ -27,7 +27,8 @@ from vdev.planner import pending
 from vdev.planner.directory import HOST, BufferState, Draft, Pending, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Copy, Fill, Fold, Launch, Merge, Plan, Reserve
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Reducing, Unfolded, plan_fold, stands_against
 from vdev.planner.transfers import plan_fill
@@ -121,7 +122,7 @@ def what_may_be_overwritten_is_dropped() -> Iterator[None]:
     def hasty(state: BufferState, resolution: Any, reductions: Any) -> bool:
         return stands_against(state, EMPTY, Region.union(resolution.owns))
 
-    with mock.patch("vdev.planner.launches.launch_stands_against", hasty):
+    with mock.patch("vdev.planner.candidates.launch_stands_against", hasty):
         yield
 
 

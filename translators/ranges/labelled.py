@@ -196,7 +196,13 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
     for lo, hi, inner in bands:
         if isinstance(inner, int):
             for number in _numbers(inner):
-                _append(found.setdefault(number, []), lo, hi, None)
+                parts = found.get(number)
+                if parts is None:
+                    found[number] = [(lo, hi, None)]
+                elif parts[-1][1] == lo and parts[-1][2] is None:
+                    parts[-1] = (parts[-1][0], hi, None)
+                else:
+                    parts.append((lo, hi, None))
             continue
         size = units[level] // units[level + 1]
         for number, below in _by_number(inner, units, level + 1).items():
@@ -387,7 +393,8 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)
-    since, until, held = 0, 0, ()  # the last band, which may go on
+    since = 0
+    held: Inner = ()  # what the digits from `since` on have: pieces have no gaps between them
     for lo, hi, outer, middle, before, behind in pieces:
         while lo < hi:
             while end <= lo:
@@ -395,22 +402,19 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
             put, stop = (new, end) if start <= lo else ((), start)
             if stop > hi:
                 stop = hi
-            inner: Inner = outer
+            row = outer
             if put != middle:
-                inner = _spliced(
+                row = _spliced(
                     outer, before, behind, low, high, put if type(put) is tuple else ((0, size, put),)
                 )
-            if len(inner) == 1:
-                inner = _unless_whole(inner, size)
-            if until == lo and held == inner:
-                until = stop
-            else:
+            inner = row if len(row) != 1 else _unless_whole(row, size)
+            if held != inner:
                 if held:
-                    found.append((since, until, held))
-                since, until, held = lo, stop, inner
+                    found.append((since, lo, held))
+                since, held = lo, inner
             lo = stop
     if held:
-        found.append((since, until, held))
+        found.append((since, lo, held))
     return tuple(found)
 
 

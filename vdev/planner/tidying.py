@@ -116,7 +116,8 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
     """
     draft = builder.drafts[slot]
     whole = held is not None and held.is_span(0, draft.nbytes)
-    everything = Region.span(0, draft.nbytes) if whole else draft.initialised()
+    # Not what is pending, which no holder has.
+    everything = Region.span(0, draft.nbytes) if whole else Region.union(draft.valid.values())
     workers = tuple(worker for worker in builder.links.direct if worker in draft.replicas)
     blocks = (
         list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]
@@ -132,6 +133,8 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
     for holder, region in list(draft.valid.items()):
         part = parts.get(holder, EMPTY)
         beside = region - part
+        if not whole:  # some of it may be pending, which is valid nowhere
+            part = region & part
         # Where the launch was, all that a history of launches has left is forgotten: the next one finds what this one
         # has written and nothing else, as after any other. At home that goes for all rows from its first to its last:
         # a part of what lies beside it would be there at one time and gone at another.

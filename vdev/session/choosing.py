@@ -33,11 +33,13 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import kept_on
 from vdev.planner.instructions import Plan
 from vdev.planner.investment import Investment
-from vdev.planner.launches import LaunchOptions, runs_at_once
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.launch_search import runs_at_once
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
     SMALL_NBYTES,
+    UNDISTURBED,
     Mean,
     Median,
     Stake,
@@ -54,7 +56,7 @@ from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.host_times import Clocks
-from vdev.session.kernel_timing import FIRST_PLAN, UNTIL_LOOKED_AT, KernelTiming
+from vdev.session.kernel_timing import FIRST_PLAN, SETTLING, UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.looks import Looks
 from vdev.session.samples import Samples
@@ -128,7 +130,7 @@ class Choosing:
         self._devices = (
             0.0  #: seconds of the busiest device for all launches so far, as far as they were looked at
         )
-        self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
+        self._folds = Median(_FOLDS, _ENOUGH_FOLDS, UNDISTURBED)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
         self._investment = Investment()  #: in plans that are made once
@@ -763,6 +765,8 @@ class Choosing:
                 return False
             account.thrifty = thrifty
             self.alone.update(account.kernels)
+            for _, timing, _ in account.kernels.values():
+                timing.settling = SETTLING  # once they are split again, buffers are in other states
             self._remember(account, ONE)
             if thrifty:
                 self.without_plans.add(account)

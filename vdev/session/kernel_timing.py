@@ -27,6 +27,8 @@ FIRST_PLAN = 0.001
 _MOST_LONGER = 4.0
 #: different stakes of a kernel's launches that are told apart until they are weighed
 _MOST_STAKES = 256
+#: the weight of one launch in the mean time of planning: most take none, and one in a while takes much
+_LONG_RUN = 0.03
 #: plans of a kernel that are made until its buffers' states recur: of buffers that change places, and of halos that
 #: have arrived
 SETTLING = 6
@@ -67,7 +69,7 @@ class KernelTiming:
         self.times = KernelTimes(least)
         #: of split launches: seconds of continued planning, once the one-time plans have been made, and costs of what
         #: moved
-        self.thought, self.exchanged = Mean(0.125), Mean(0.125)
+        self.thought, self.exchanged = Mean(_LONG_RUN), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
         #: what handing over takes, by number of workers and whether these exchanged anything
@@ -155,7 +157,8 @@ class KernelTiming:
         if seconds > 0:
             self.plan.add(seconds)
             self.settling = max(self.settling - once, 0)
-        self.thought.add(0.0 if once else seconds / max(launches, 1))
+        count = max(launches, 1)
+        self.thought.add(0.0 if once else seconds / count, count)
 
     @property
     def settling_seconds(self) -> float:

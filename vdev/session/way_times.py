@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from vdev.observe.tallies import KernelTally
 from vdev.planner.links import LinkCosts
-from vdev.planner.regret import Median, Stake, mean_cost
+from vdev.planner.regret import UNDISTURBED, Median, Stake, mean_cost
 from vdev.planner.spans import UNTRIED, between, over
 from vdev.planner.timing import Least, MachineTimes, Way
 from vdev.session.buffers import VirtualBuffer
@@ -43,7 +43,7 @@ class WayTimes:
         self.unit: float | None = None
         self._least = Least()  #: over all kernels
         #: seconds of handing over launches without plans
-        self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
+        self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
         self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which lives on
 
     def known(self, tally: KernelTally) -> KernelTiming | None:
@@ -68,7 +68,7 @@ class WayTimes:
             key = _hands(cached.stake)
             handed = self.timing(tally).handed
             if key not in handed:
-                handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
+                handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
             handed[key].add(seconds)
 
     def handed_over_at_once(self, seconds: float) -> None:
@@ -87,7 +87,8 @@ class WayTimes:
 
     def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
-        return self.spread(buffers) * self.machine.per_byte + len(buffers) * self.machine.latency
+        unit = self.machine.per_byte if self.unit is None else self.unit
+        return self.spread(buffers) * unit + len(buffers) * self.machine.latency
 
     def spread(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same in the unit of costs."""

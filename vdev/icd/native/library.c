@@ -374,6 +374,7 @@ static int start_python(void) {
 
 static int come_in(void);
 static void tell_python(void);
+static uint64_t count_reads(void);
 static void leave(int state); /* Python, in the state that `enter` has given */
 static pthread_mutex_t telling;
 static __thread unsigned depth; /* calls that this thread is in: one may call the program, and that another one */
@@ -409,7 +410,8 @@ static void end(void) {
     int state;
     if (!enter(&state))
         return;
-    PyObject *result = PyObject_Vectorcall(end_function, NULL, 0, NULL);
+    PyObject *reads = PyLong_FromUnsignedLongLong(count_reads());
+    PyObject *result = reads == NULL ? NULL : PyObject_Vectorcall(end_function, &reads, 1, NULL);
     if (result == NULL)
         PyErr_Print();
     over = 1;
