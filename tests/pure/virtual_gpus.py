@@ -6,7 +6,7 @@ over a link, the work-items of a kernel times what one takes. Figures are those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -22,6 +22,7 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
+    FoldPart,
     KernelArgument,
     KernelResources,
     LaunchShape,
@@ -179,6 +180,17 @@ class VirtualGpu(Backend):
     def merge(self, target: Allocation, target_start: int, *args: Any) -> None:
         region = next(arg for arg in args if isinstance(arg, Region))
         self._take(self.machine.merging + 3 * region.nbytes / MEMORY_BYTES_PER_SECOND)
+
+    def folding(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Callable[[], object]:
+        nbytes = sum(part.region.nbytes for part in parts)
+
+        def fold() -> None:
+            self.counters.from_peer += nbytes
+            self._take(COPY_SECONDS + self.machine.merging + nbytes / self.machine.peer_rate)
+
+        return fold
 
     def build(self, program: BackendProgram) -> BuildResult:
         resources = KernelResources(1024, (0, 0, 0), 0, 0, 32)

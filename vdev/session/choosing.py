@@ -34,7 +34,8 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import kept_on
 from vdev.planner.instructions import Plan
 from vdev.planner.investment import Investment
-from vdev.planner.launches import LaunchOptions, runs_at_once
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.launch_search import runs_at_once
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdev.errors import DEPENDENCY_FAILED
 from vdev.planner.successors import LEAST_NBYTES, readings_of
@@ -280,20 +280,24 @@ class Launches:
         if self._session.choosing is not None and command.kernel.plans is not None and not room:
             options = self._session.choosing.over(command.kernel.plans.span_of(buffers), options)
         cached = make_plan(command, buffers, options, self._session.executor, room)
+        more: dict[str, Any] = {}  # replaced at once: each time takes some microseconds
         # Fine-grain buffers are at home after each launch, however many workers it runs on.
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
-            cached = replace(cached, stake=stake)
+            if stake is not None:
+                more["stake"] = stake
         if not room and (readings := tuple(readings_of(cached.plan))):
-            cached = replace(cached, readings=readings)
+            more["readings"] = readings
         kernel, recut = command.kernel, cached.plan.recut
         if kernel.plans is not None and recut is not None:
             workers, chunks = zip(*cached.plan.partition, strict=True)
             again = kernel.plans.balance.spend(command.ndrange.num_groups, chunks, workers, recut)
-            cached = replace(cached, once=not again)
+            if not again:
+                more["once"] = True
         if kernel.plans is not None:
             tally = kernel.plans.tally
-            cached = replace(cached, shape=self._session.shape(tally, cached.plan))
+            if (shape := self._session.shape(tally, cached.plan)) is not None:
+                more["shape"] = shape
             self._session.planned(tally, f"plan {kernel.name}", started)
             self._thought_ns += (
                 time.thread_time_ns() - busy
@@ -305,7 +309,7 @@ class Launches:
                 command.ndrange,
                 "; ".join(cached.plan.reasons) or "split",
             )
-        return cached
+        return replace(cached, **more) if more else cached
 
 
 def _exchange(

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from vdev.planner.directory import BufferState, kept_on
-from vdev.planner.launches import LaunchOptions, plan_launch
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.launches import plan_launch
 from vdev.planner.pending import folded
 from vdev.planner.regret import Stake, stake_of
 from vdev.session.accounts import Account
