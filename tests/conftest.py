@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import hypothesis
+import pytest
 
 # Runs on shared machines have no steady clock; how many examples are tried is the tests' own business.
 hypothesis.settings.register_profile("vdev", deadline=None)
@@ -18,3 +20,27 @@ for _name in [name for name in os.environ if name.startswith("VDEV_") and name n
 os.environ["VDEV_PLANNING"] = "always"
 #: They say what is made now, and some of them with faults that are planted; those of what is kept set it anew.
 os.environ["VDEV_CACHE"] = "0"
+#: how many of the slowest files are listed after a run of more
+_FILES = 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files run in the order of their names: those of `tests/conformance` and `tests/cpu`, of which some take minutes, begin early.
+
+    pytest-xdist would begin with the files that have most tests, and end with a long one, for which the other processes wait.
+    """
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """At the end of a run of many files: those that took longest."""
+    seconds = Counter[str]()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]
+    if len(seconds) > _FILES:
+        terminalreporter.section(f"the {_FILES} slowest of {len(seconds)} files")
+        for name, took in seconds.most_common(_FILES):
+            terminalreporter.write_line(f"{took:7.1f} s  {name}")

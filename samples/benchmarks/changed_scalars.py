@@ -33,7 +33,7 @@ from vdev.backends.base import BuildResult, KernelResources, WorkerInfo
 from vdev.executor.prepare import PreparedPlan
 from vdev.observe.tallies import Ledger
 from vdev.planner.directory import HOST, BufferState, buffer_state
-from vdev.planner.launches import LaunchOptions
+from vdev.planner.launch_request import LaunchOptions
 from vdev.planner.links import LinkCosts
 from vdev.session import launch_plans, requests
 from vdev.session.commands import BufferArg, Launch

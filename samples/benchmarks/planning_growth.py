@@ -30,7 +30,8 @@ from vdev.translators.ranges.region import Region
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.habits import Habits
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 
 SOURCE = """

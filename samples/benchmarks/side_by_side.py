@@ -8,6 +8,7 @@ the other version is this checkout with the interpreter that runs this. For each
 measures it, so that other load on the machine affects both; the best of all rounds counts. Shown are the times now divided by the
 times before, for kernels on resident data and for whole jobs from NumPy arrays. The native column is the same program twice, and
 shows how far to trust the rest. Target: no time more than 3 % longer, beyond what the native column of its row differs by.
+A sample that one of the versions cannot run stops no other: it is named at the end, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -28,10 +29,15 @@ NOW, BEFORE = "now", "before"
 MOST = 1.03
 #: by (sample, part or "whole job", column): seconds
 Times = dict[tuple[str, str, str], float]
+#: by (sample, version, column or "all"): the end of what was said where nothing was measured
+Missing = dict[tuple[str, str, str], str]
+ALL = "all"
 
 
-def measured(python: str, benchmarks: Path, sample: str, options: argparse.Namespace) -> Times:
-    """The least times of one sample in one version. RuntimeError with what `run_all.py` said where it measured nothing."""
+def measured(
+    python: str, benchmarks: Path, sample: str, options: argparse.Namespace
+) -> tuple[Times, dict[str, str]]:
+    """The least times of one sample in one version; by column, why there are none."""
     with tempfile.TemporaryDirectory() as folder:
         command = [python, "run_all.py", "--preset", options.preset, "--workers", options.workers]
         command += [
@@ -45,35 +51,49 @@ def measured(python: str, benchmarks: Path, sample: str, options: argparse.Names
         ]
         done = subprocess.run(command, cwd=benchmarks, capture_output=True, text=True, check=False)
         results = Path(folder) / "benchmarks.json"
-        if not results.exists():
-            raise RuntimeError(done.stdout + done.stderr)
+        records = json.loads(results.read_text())["measurements"] if results.exists() else []
         found: Times = {}
-        for each in json.loads(results.read_text())["measurements"]:
+        missing: dict[str, str] = {}
+        for each in records:
+            column = each["workers"]
+            if each.get("status", 0) != 0:
+                missing[column] = each.get("said", "")
+                continue
             for part, times in each.get("resident", {}).items():
-                found[sample, part, each["workers"]] = min(times["seconds"])
+                found[sample, part, column] = min(times["seconds"])
             if each.get("cold"):
-                found[sample, "whole job", each["workers"]] = min(each["cold"])
-        if not found:
-            raise RuntimeError(
-                f"{python} measured nothing of {sample}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-            )
-        return found
+                found[sample, "whole job", column] = min(each["cold"])
+        if not found and not missing:
+            missing[ALL] = done.stdout + done.stderr
+        return found, missing
 
 
-def compared(options: argparse.Namespace) -> dict[str, Times]:
-    """The least times of each version, over all rounds."""
+def compared(options: argparse.Namespace) -> tuple[dict[str, Times], Missing]:
+    """The least times of each version, over all rounds, and what was not measured in some round."""
     versions = {
         NOW: (sys.executable, HERE),
         BEFORE: (options.python, options.before / "samples" / "benchmarks"),
     }
     found: dict[str, Times] = {NOW: {}, BEFORE: {}}
+    missing: Missing = {}
     for _ in range(options.rounds):
         for sample in options.only:
             for version, (python, benchmarks) in versions.items():
-                for key, seconds in measured(python, benchmarks, sample, options).items():
+                times, failed = measured(python, benchmarks, sample, options)
+                for key, seconds in times.items():
                     found[version][key] = min(seconds, found[version].get(key, math.inf))
+                missing |= {(sample, version, column): said for column, said in failed.items()}
             print(sample, flush=True)
-    return found
+    return found, missing
+
+
+def not_measured(missing: Missing) -> str:
+    """What was not measured, each with the last line of what was said; nothing if all was."""
+    lines = []
+    for (sample, version, column), said in sorted(missing.items()):
+        why = (said.strip().splitlines() or ["it said nothing"])[-1]
+        lines.append(f"- {sample}, {version}{'' if column == ALL else f', {column}'}: {why}")
+    return "\n".join(["", "", f"Not measured: {len(lines)}", *lines]) if lines else ""
 
 
 def report(found: dict[str, Times], columns: list[str]) -> str:
@@ -88,7 +108,7 @@ def report(found: dict[str, Times], columns: list[str]) -> str:
         means = []
         for column in columns:
             values = [r for key, r in ratio.items() if key[2] == column and (key[1] == "whole job") is whole]
-            means.append(f"{math.exp(sum(map(math.log, values)) / max(len(values), 1)):.3f}")
+            means.append(f"{math.exp(sum(map(math.log, values)) / len(values)):.3f}" if values else "")
         name = "whole jobs" if whole else "resident data"
         lines.append(f"| geometric mean | {name} | " + " | ".join(means) + " |")
     longer = [
@@ -120,8 +140,8 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="where to write the table")
     parser.set_defaults(workers="1,2")
     options = parser.parse_args()
-    found = compared(options)
-    table = report(found, [machine.NATIVE, *options.workers.split(",")])
+    found, missing = compared(options)
+    table = report(found, [machine.NATIVE, *options.workers.split(",")]) + not_measured(missing)
     print(table)
     about = machine.one_line(machine.description())
     if options.json is not None:
@@ -130,7 +150,7 @@ def main() -> int:
     if options.write is not None:
         head = "Times now over times before, the best of all rounds; made by `samples/benchmarks/side_by_side.py`."
         options.write.write_text(f"# Side by side\n\n{head}\n\n{about}\n\n{table}\n")
-    return 0
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":

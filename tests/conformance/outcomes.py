@@ -74,15 +74,23 @@ def environment(workers: int | str | None, min_items: int | None = None) -> dict
 
 
 def run_tests(
-    folder: Path, workers: int | str | None, *, select: bool = False, min_items: int | None = None
+    folder: Path,
+    workers: int | str | None,
+    *,
+    select: bool = False,
+    min_items: int | None = None,
+    only: Iterable[str] = (),
 ) -> dict[str, Outcome]:
-    """PyOpenCL's tests in `folder`, by name."""
+    """PyOpenCL's tests in `folder`, by name. `only`: those of functions and modules called like these, if there are any."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         command += [f"--rootdir={folder}", "-c", os.devnull, "--continue-on-collection-errors"]
-        if select:
-            command += ["-k", " and ".join(f"not {name}" for name in SLOW)]
+        wanted = [f"not {name}" for name in SLOW if select]
+        if only:
+            wanted.append(f"({' or '.join(sorted(only))})")
+        if wanted:
+            command += ["-k", " and ".join(wanted)]
         environ = environment(workers, min_items) | {"XDG_CACHE_HOME": str(Path(scratch, "cache"))}
         with Path(scratch, "log").open("w+") as log:
             done = subprocess.run(
@@ -147,6 +155,14 @@ def _run_example(folder: Path, name: str, environ: Mapping[str, str], patience: 
         return Outcome("passed")
     last = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
     return Outcome("failed", last)
+
+
+def functions_behind(virtual: Mapping[str, Outcome]) -> set[str]:
+    """The functions with tests that did not pass on the virtual device, and modules that could not be collected: what passes
+    there owes nothing, however it ends natively.
+    """
+    behind = (name for name, outcome in virtual.items() if not outcome.passed)
+    return {name.rpartition("::")[2].partition("[")[0] for name in behind}
 
 
 def compare(native: Mapping[str, Outcome], virtual: Mapping[str, Outcome]) -> Comparison:

@@ -21,7 +21,7 @@ from vdev.translators.ranges.region import Region
 
 from vdev import boot
 from vdev.executor import merge_steps
-from vdev.planner import footprints, launches, merges
+from vdev.planner import candidates, footprints, launches, merges
 from vdev.start.current import get_session
 
 
@@ -144,7 +144,7 @@ def nothing_kept() -> None:
         found = kept(*arguments, **options)
         return dataclasses.replace(found, needs=tuple(f.reads for f in arguments[0]))
 
-    launches.resolve = wrong
+    candidates.resolve = wrong
 
 
 def all_is_changed() -> None:

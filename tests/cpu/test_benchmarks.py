@@ -27,6 +27,7 @@ import catalogue  # noqa: E402
 import columns  # noqa: E402
 import never_slower  # noqa: E402
 import report  # noqa: E402
+import side_by_side  # noqa: E402
 from measure import difference, digest_of  # noqa: E402
 
 #: One step's traffic, by an observer of the plans: the flow's first step and a later one.
@@ -48,7 +49,8 @@ box.advance(arrays, 3)
 queue.finish()
 print(json.dumps(moved))
 """
-#: The command with the catalogue's samples replaced by one that is, one that is not there, and one that hangs.
+#: The command with the catalogue's samples replaced by one that is, one that is not there, and one that hangs. Nobody waits
+#: for that one, and for the others as long as they take on a busy machine.
 PATCHED = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -63,6 +65,8 @@ catalogue.ENTRIES = (
 catalogue.NAMES = ("not_there", "hanging", "transpose")
 catalogue.EXTRAS = {}
 import run_all
+go = run_all.Measured.go
+run_all.Measured.go = lambda one, timeout: go(one, 0.1 if one.task.entry.sample == "hanging" else timeout)
 sys.exit(run_all.main())
 """
 
@@ -135,7 +139,7 @@ def test_failing_and_hanging_measurements_stop_no_other(tmp_path: Path) -> None:
     (tmp_path / "hanging.py").write_text("import time\ntime.sleep(1000)\n")
     options = ["--kind", "cpu", "--workers", "1", "--results", str(tmp_path), "--seconds", "0.02"]
     environment = {"PYTHONPATH": _path(tmp_path)}
-    failing = "--only", "not_there,hanging", "--timeout", "8"
+    failing = "--only", "not_there,hanging", "--timeout", "250"
     done = run("-c", PATCHED, str(BENCHMARKS), *options, *failing, folder=tmp_path, **environment)
     first = json.loads((tmp_path / "benchmarks.json").read_text())["measurements"]
     options += ["--resume", "--only", "transpose"]
@@ -193,11 +197,21 @@ def test_benchmark_of_one_thing_says_which_column_failed(tmp_path: Path) -> None
     assert [bar["found"] for bar in found["bars"]] == [None]
 
 
-#: The benchmark with a row that is, one that fails, one that hangs, one that ends the process, and one more.
+#: The benchmark with a row that is, one that fails, one that hangs, one that ends the process, and one more. Its patience ends
+#: with the row that hangs, at once, and with no other.
 ROWS_PATCHED = """
-import sys
+import queue, sys, types
 sys.path.insert(0, BENCHMARKS)
 import never_slower
+class Lines(queue.Queue):
+    hangs = False
+    def get(self, timeout):
+        if self.hangs:
+            raise queue.Empty
+        line = super().get()
+        self.hangs = line is not None and line.startswith(never_slower.NEXT + "hanging")
+        return line
+never_slower.queues = types.SimpleNamespace(Queue=Lines, Empty=queue.Empty)
 never_slower.ROWS = tuple(never_slower.Row(name, "--size 500", "--size 500") for name in
                           ("triangular", "not_there", "hanging", "ending", "mandelbrot"))
 sys.argv[0] = __file__
@@ -342,3 +356,52 @@ def test_the_best_of_several_processes_counts(monkeypatch: pytest.MonkeyPatch) -
     options = columns.parser("").parse_args(["--workers", "1", "--kind", "cpu"])
     measured = columns.measured(options, dict, turns=3, least="us")
     assert measured == {"native": {"us": 4.0}, "1": {"failed": "at once"}}
+
+
+#: A version's `run_all.py` that finds what a table says: by column, seconds or what was said of a failure.
+RUN_ALL = """
+import json, sys
+from pathlib import Path
+options = dict(zip(sys.argv[1:], sys.argv[2:]))
+table = TABLE[options["--only"]]
+if not isinstance(table, dict):
+    sys.exit(table)
+records = [
+    {"sample": options["--only"], "workers": column, "cold": [9.0], "status": 1, "said": told}
+    if isinstance(told, str) else
+    {"sample": options["--only"], "workers": column, "cold": [told], "status": 0}
+    for column, told in table.items()
+]
+Path(options["--results"], "benchmarks.json").write_text(json.dumps({"measurements": records}))
+"""
+
+
+def test_what_one_version_cannot_run_stops_no_other_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two, four = dict.fromkeys(("native", "1", "2"), 2.0), dict.fromkeys(("native", "1", "2"), 4.0)
+    found: dict[str, dict[str, Any]] = {
+        "now": {"fft": two, "histogram": two | {"2": "trace\nresults differ"}, "sgemm": two},
+        "before": {"fft": "trace\nNo module named 'mako'", "histogram": four, "sgemm": four},
+    }
+    for version, table in found.items():
+        folder = tmp_path / version / "samples" / "benchmarks"
+        folder.mkdir(parents=True)
+        (folder / "run_all.py").write_text(RUN_ALL.replace("TABLE", repr(table)))
+    monkeypatch.setattr(side_by_side, "HERE", tmp_path / "now" / "samples" / "benchmarks")
+    options = ["--before", str(tmp_path / "before"), "--python", sys.executable, "--kind", "cpu"]
+    monkeypatch.setattr(sys, "argv", ["", *options, "--only", "fft,histogram,sgemm"])
+
+    assert side_by_side.main() == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "| histogram | whole job | 0.50 | 0.50 |  |" in lines
+    assert "| sgemm | whole job | 0.50 | 0.50 | 0.50 |" in lines
+    assert lines[-3:] == [
+        "Not measured: 2",
+        "- fft, before: No module named 'mako'",
+        "- histogram, now, 2: results differ",
+    ]
+
+    monkeypatch.setattr(sys, "argv", ["", *options, "--only", "sgemm"])
+    assert side_by_side.main() == 0
+    assert "Not measured" not in capsys.readouterr().out

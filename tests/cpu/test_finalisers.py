@@ -78,12 +78,12 @@ def in_time(*works: Callable[[], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(100)
     assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
 
 
 def soon(condition: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.001)
     return bool(condition())

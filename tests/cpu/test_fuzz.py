@@ -1,7 +1,7 @@
 """Random programs give the same bytes natively and on 2, 3 and 5 workers: a slice with a fresh seed, and a planted defect.
 
-FUZZ_SECONDS sets how long the slice takes, all in (110); FUZZ_SEED repeats one. `python -m tests.fuzz` is
-the long run, `python -m tests.fuzz.strength` the table of planted defects.
+FUZZ_PROGRAMS sets how many there are in the slice (192); FUZZ_SEED repeats one. `python -m tests.fuzz` is
+the long run, `python -m tests.fuzz.strength` the table of planted defects: nine of ten are found by as many programs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.fuzz.run import Options, Run
 pytestmark = pytest.mark.skipif(os.environ.get("VDEV") == "1", reason="opens workers of its own")
 
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "110"))
+PROGRAMS = int(os.environ.get("FUZZ_PROGRAMS", "192"))
 SEED = int(os.environ.get("FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 
 
@@ -26,15 +26,15 @@ def test_a_slice_of_random_programs(tmp_path: Path, capsys: pytest.CaptureFixtur
         print(f"\nrandom programs of seed {SEED}")
     options = Options(SEED, ("cpu:2", "cpu:3", "cpu:5"), keep=str(tmp_path), shrink=0)
     found: list[str] = []
-    outcome = Run(options, 1 << 30, SECONDS, found.append).run()
+    outcome = Run(options, PROGRAMS, float("inf"), found.append).run()
     scripts = "\n".join(path.read_text() for path in sorted(tmp_path.glob("*.py"))[:1])
     assert not outcome.failures, f"seed {SEED}\n" + "\n".join(found) + scripts
-    assert outcome.programs > 0
+    assert outcome.programs >= 0.9 * PROGRAMS
     assert outcome.counts["launches cut"] > outcome.counts["launches"] / 2
     assert outcome.counts["launches with a twin"]
     assert outcome.counts["launches with merged atomics"]
-    assert outcome.counts["plans filled in"] or outcome.programs < 200
-    assert len(outcome.undetermined) * 200 <= outcome.programs
+    assert outcome.counts["plans filled in"] or outcome.programs < 150
+    assert len(outcome.undetermined) * 100 <= outcome.programs
 
 
 def test_a_planted_defect_is_found() -> None:

@@ -71,6 +71,6 @@ def test_a_program_with_less_memory_than_it_wants() -> None:
         cwd=ROOT / "tests",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr

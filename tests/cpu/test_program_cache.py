@@ -53,7 +53,7 @@ class Place:
             env=self.environ(**further),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             preexec_fn=limit,
             cwd=cwd,
         )

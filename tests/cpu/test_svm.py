@@ -291,7 +291,7 @@ def allocations() -> int:
 
 def settled(condition: Callable[[], bool]) -> bool:
     """Whether it holds in time: what ends with a command is given back by another thread."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     gc.collect()
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)

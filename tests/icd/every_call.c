@@ -141,6 +141,38 @@ static void buffers(void) {
     free(b);
 }
 
+/* The program out of its own binary, and what the binary is. */
+static cl_program reloaded(cl_program from) {
+    cl_program found;
+    size_t nbytes;
+    cl_int loaded = 1;
+    cl_program_binary_type kind = 0;
+    SHOW(clGetProgramInfo(from, CL_PROGRAM_BINARY_SIZES, sizeof nbytes, &nbytes, NULL));
+    unsigned char *binary = malloc(nbytes);
+    SHOW(clGetProgramInfo(from, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL));
+    MADE(found = clCreateProgramWithBinary(context, 1, &device, &nbytes, (const unsigned char **)&binary, &loaded, &error));
+    SHOW(clGetProgramBuildInfo(found, device, CL_PROGRAM_BINARY_TYPE, sizeof kind, &kind, NULL));
+    printf("loaded: %d, of type %u\n", loaded, kind);
+    free(binary);
+    return found;
+}
+
+/* Compiled programs and a library of one of them, linked from their binaries. */
+static void reloaded_parts(const cl_program *parts) {
+    cl_program first = reloaded(parts[0]), second = reloaded(parts[1]), library, linked;
+    MADE(library = clLinkProgram(context, 1, &device, "-create-library", 1, &second, NULL, NULL, &error));
+    cl_program both[2] = {first, reloaded(library)};
+    MADE(linked = clLinkProgram(context, 1, &device, "", 2, both, NULL, NULL, &error));
+    cl_kernel kernel;
+    MADE(kernel = clCreateKernel(linked, "linked", &error));
+    SHOW(clReleaseKernel(kernel));
+    SHOW(clReleaseProgram(linked));
+    SHOW(clReleaseProgram(library));
+    SHOW(clReleaseProgram(first));
+    SHOW(clReleaseProgram(second));
+    SHOW(clReleaseProgram(both[1]));
+}
+
 static void programs(void) {
     cl_program bad;
     cl_kernel kernel, copy;
@@ -233,6 +265,16 @@ static void programs(void) {
     printf("linked: %d\n", result[63]);
     SHOW(clReleaseMemObject(mem));
     SHOW(clReleaseKernel(kernel));
+    SHOW(clReleaseProgram(linked));
+    reloaded_parts(parts);
+    cl_build_status built;
+    size_t log_nbytes;
+    linked = clLinkProgram(context, 1, &device, "", 1, parts, NULL, NULL, &error); /* one function is missing */
+    printf("not linked: %d, %d\n", error, linked != NULL);
+    SHOW(clGetProgramBuildInfo(linked, device, CL_PROGRAM_BUILD_STATUS, sizeof built, &built, NULL));
+    SHOW(clGetProgramBuildInfo(linked, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &log_nbytes));
+    printf("status %d, a log: %d\n", built, log_nbytes > 1);
+    SHOW(clCreateKernel(linked, "linked", &error) == NULL);
     SHOW(clReleaseProgram(headers));
     SHOW(clReleaseProgram(parts[0]));
     SHOW(clReleaseProgram(parts[1]));

@@ -265,38 +265,122 @@ static void sizes(void) { /* of one kernel, each thread's own: all fit into what
     must(clEnqueueReadBuffer(queue, a, 1, 0, sizeof found, found, 0, NULL, NULL), "read");
     for (int i = 0; i < AT_ONCE; i++) printf("below %d: %u\n", 32 << i, found[(32 << i) - 1]);
 }
-static handle entered, put_in;
-static int has_put;
-static void *put(void *given) { set_mem(entered, 0, put_in); return NULL; }
+/* What another thread does while a launch is made ready, as soon as one is: `at_ready` says what, and natively, where nothing is made
+ * ready, `do_it` does it before the launch that comes next. */
+static handle entered, put_in, held_in, opened_by;
+static int has_come;
+static void (*coming)(void);
+static void *come(void *given) { coming(); return NULL; }
 static void intrude(void) {
     pthread_t other;
-    pthread_create(&other, NULL, put, NULL); pthread_join(other, NULL);
-    has_put = 1;
+    pthread_create(&other, NULL, come, NULL); pthread_join(other, NULL);
+    has_come = 1;
 }
-static unsigned first_of(handle m) {
-    unsigned found;
-    must(clEnqueueReadBuffer(queue, m, 1, 0, sizeof found, &found, 0, NULL, NULL), "read");
-    return found;
-}
-static void between(void) { /* another thread sets an argument while a launch is made ready, as soon as one is */
+static int at_ready(void (*function)(void)) {
     int (*run)(const char *), (*hold)(void); void (*let)(int); char words[1000];
-    handle k = kernel("add"), a = buffer(0), b = buffer(0);
-    set_mem(k, 0, a); set_uint(k, 1, 3); entered = k; put_in = b;
+    coming = function; has_come = 0;
     *(void **)&run = dlsym(RTLD_DEFAULT, "PyRun_SimpleString"); *(void **)&hold = dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
     *(void **)&let = dlsym(RTLD_DEFAULT, "PyGILState_Release");
-    if (run != NULL) { /* vdev's Python, which lets other threads run meanwhile */
-        snprintf(words, sizeof words,
-                 "import ctypes\nfrom vdev.session.immediate import AtOnce\nasked = AtOnce.ready\n"
-                 "def ready(*given):\n    found = asked(*given)\n    if found:\n        AtOnce.ready = asked\n"
-                 "        ctypes.CFUNCTYPE(None)(%llu)()\n    return found\n"
-                 "AtOnce.ready = ready\n", (unsigned long long)(uintptr_t)intrude);
-        int state = hold(); run(words); let(state);
-    }
+    if (run == NULL) return 0;
+    snprintf(words, sizeof words, /* vdev's Python, which lets other threads run meanwhile */
+             "import ctypes\nfrom vdev.session.immediate import AtOnce\nasked = AtOnce.ready\n"
+             "def ready(*given):\n    found = asked(*given)\n    if found:\n        AtOnce.ready = asked\n"
+             "        ctypes.CFUNCTYPE(None)(%llu)()\n    return found\n"
+             "AtOnce.ready = ready\n", (unsigned long long)(uintptr_t)intrude);
+    int state = hold(), failed = run(words); let(state);
+    return !failed;
+}
+static int launch_until_it_is_done(handle k) { /* how often */
     int count = 0;
-    for (; count < MANY && !has_put; count++) launch(k);
+    for (; count < MANY && !has_come; count++) launch(k);
+    if (!has_come) intrude();
+    return count;
+}
+static unsigned at(handle m, int index) {
+    unsigned found[N];
+    must(clEnqueueReadBuffer(queue, m, 1, 0, sizeof found, found, 0, NULL, NULL), "read");
+    return found[index];
+}
+static void put(void) { set_mem(entered, 0, put_in); }
+static void between(void) { /* an argument is set */
+    handle k = kernel("add"), a = buffer(0), b = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 3); entered = k; put_in = b;
+    at_ready(put);
+    int count = launch_until_it_is_done(k);
     set_mem(k, 0, b);
     for (int i = 0; i < 9; i++) launch(k);
-    printf("between: %u %u\n", first_of(a) - 3 * count, first_of(b));
+    printf("between: %u %u\n", at(a, 0) - 3 * count, at(b, 0));
+}
+static void put_aside(void) { /* … where another launch was ready before, with another buffer */
+    handle k = kernel("add"), a = buffer(0), b = buffer(0), c = buffer(0);
+    set_uint(k, 1, 3); set_mem(k, 0, b); launch(k); /* which brings it to the worker */
+    set_mem(k, 0, a);
+    for (int i = 0; i < 20; i++) launch(k);
+    entered = k; put_in = c; at_ready(put);
+    set_mem(k, 0, b);
+    int count = launch_until_it_is_done(k);
+    set_mem(k, 0, a);
+    for (int i = 0; i < 9; i++) launch(k);
+    printf("put aside: %u %u %u\n", at(a, 0), at(b, 0) - 3 * count, at(c, 0));
+}
+static void launch_a_part(void) { for (int i = 0; i < 9; i++) launch_in(queue, entered, 64); }
+static void twins(void) { /* the same kernel is launched over another size, and that is made ready as well */
+    handle k = kernel("add"), a = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 3); entered = k;
+    at_ready(launch_a_part);
+    int count = launch_until_it_is_done(k);
+    for (int i = 1; i < 9; i++) {
+        set_uint(k, 1, 100 * i); launch(k); launch_in(queue, k, 64);
+        set_uint(k, 1, 7 * i); launch_in(queue, k, 64); launch(k);
+    }
+    printf("twins: %u %u\n", at(a, 0) - 3 * count, at(a, N - 1) - 3 * count);
+}
+static void hold_back(void) {
+    static unsigned thousand[N] = {1000}; int32_t code;
+    opened_by = clCreateUserEvent(context, &code);
+    must(clEnqueueWriteBuffer(queue, held_in, 0, 0, sizeof thousand, thousand, 1, &opened_by, NULL), "write");
+}
+static void overtaken(void) { /* a command is enqueued that waits for the program: what follows it in the queue does so as well */
+    handle k = kernel("add"), a = buffer(0);
+    set_mem(k, 0, a); set_uint(k, 1, 3); held_in = a;
+    at_ready(hold_back);
+    launch_until_it_is_done(k);
+    for (int i = 0; i < 9; i++) launch(k);
+    must(clSetUserEventStatus(opened_by, 0), "set");
+    printf("overtaken: %u\n", at(a, 0));
+    clReleaseEvent(opened_by);
+}
+static void reads(void) { /* of a few bytes behind each launch, and of others */
+    int32_t code; handle k = kernel("add"), m = kernel("mix"), a = buffer(0), b = buffer(9), hidden, beside = clCreateCommandQueue(context, device, 0, &code);
+    unsigned found[ROOM], sum = 0, refused = 0; handle event;
+    hidden = clCreateBuffer(context, 1 | 1 << 9, sizeof found, NULL, &code); must(code, "hidden");
+    set_mem(k, 0, a); set_mem(m, 0, b); set_mem(m, 1, a); set_uint(m, 2, 5);
+    for (int i = 0; i < 3 * MANY; i++) {
+        size_t at = 4 * (i % N), nbytes = i % 5 == 4 ? sizeof found - at : i % 5 == 3 ? 3 : 4;
+        set_uint(k, 1, i); launch(k);
+        if (i % 3 == 0) launch(m);
+        memset(found, 0, sizeof found);
+        must(clEnqueueReadBuffer(queue, i % 3 ? a : b, 1, at, nbytes, found, 0, NULL, NULL), "read");
+        for (int n = 0; n < ROOM; n++) sum = 31 * sum + found[n];
+        if (i < MANY) continue; /* from now on with something in between */
+        if (i % 7 == 6) must(clEnqueueWriteBuffer(queue, a, i % 2, at, 4, &sum, 0, NULL, NULL), "write"), must(clFinish(queue), "finish");
+        if (i % 11 == 10) must(clEnqueueFillBuffer(queue, b, &i, 4, 0, 64, 0, NULL, NULL), "fill");
+        if (i % 13 == 12) must(clFinish(queue), "finish"), must(clEnqueueReadBuffer(beside, a, 1, at, 4, found, 0, NULL, NULL), "beside"), sum += found[0];
+        if (i % 17 == 16) {
+            must(clEnqueueReadBuffer(queue, a, 0, at, 4, found, 0, NULL, &event), "with an event");
+            must(clWaitForEvents(1, &event), "wait"); sum += found[0]; clReleaseEvent(event);
+        }
+        if (i % 40 == 38) refused += clEnqueueReadBuffer(queue, a, 1, sizeof found - 2, 4, found, 0, NULL, NULL) == -30;
+        if (i % 40 == 39) refused += clEnqueueReadBuffer(queue, a, 1, 0, 4, NULL, 0, NULL, NULL) == -30;
+    }
+    printf("reads: %u, refused %u\n", sum, refused);
+    set_mem(k, 0, hidden);
+    for (int i = 0; i < 20; i++) launch(k);
+    printf("hidden: %d\n", clEnqueueReadBuffer(queue, hidden, 1, 0, 4, found, 0, NULL, NULL));
+    handle part = kernel("add"), c = buffer(70); size_t few = 64; /* what no launch has touched is read as well */
+    set_mem(part, 0, c); set_uint(part, 1, 1);
+    for (int i = 0; i < 20; i++) launch_in(queue, part, few), show("a part", c);
+    must(clFinish(queue), "finish"); must(clReleaseCommandQueue(beside), "release");
 }
 static void forked(void) {
     handle k = kernel("add"), a = buffer(0);
@@ -320,7 +404,8 @@ int main(int count, char **words) {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"same", same}, {"scalars", scalars}, {"swapped", swapped}, {"spaces", spaces}, {"written", written},
         {"events", events}, {"queues", queues}, {"arguments", arguments}, {"parts", parts}, {"released", released},
-        {"kernels", kernels}, {"threads", threads}, {"between", between}, {"forked", forked}, {"left", left}};
+        {"kernels", kernels}, {"threads", threads}, {"between", between}, {"put aside", put_aside},
+        {"twins", twins}, {"reads", reads}, {"overtaken", overtaken}, {"forked", forked}, {"left", left}};
     int32_t code; handle platform;
     clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, 0xFFFFFFFFu, 1, &device, NULL);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);

@@ -89,6 +89,16 @@ def test_every_call(driver: None, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("workers", ["cpu:3", "cpu:1"])
+def test_a_program_of_many_threads(driver: None, tmp_path: Path, workers: str) -> None:
+    need_headers("CL/cl.h")
+    program = build("pipeline.c", tmp_path)
+    natively, done = run_natively(program), run_on_vdev(program, VDEV_WORKERS=workers)
+    assert natively.returncode == 0, natively.stdout
+    assert sorted(done.stdout.splitlines()) == sorted(natively.stdout.splitlines())
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_clinfo_says_what_vdev_info_says() -> None:
     clinfo = shutil.which("clinfo")
     if clinfo is None:

@@ -95,7 +95,12 @@ def test_parameters_cross_as_the_headers_say():
         ours: list[str] = []
         for word in function.takes:
             ours += ["uint", "pointer"] if word == "waits" else [word.removesuffix("?")]
-        more = {"command": ["pointer"], "map": ["pointer", "pointer"], "info": ["size", "pointer", "pointer"]}
+        more = {
+            "command": ["pointer"],
+            "outcome": ["pointer"],
+            "map": ["pointer", "pointer"],
+            "info": ["size", "pointer", "pointer"],
+        }
         if function.result != "count" and function.name != "clGetPlatformInfo":
             ours += more.get(function.result, ["pointer"] if function.result in KINDS else [])
         if function.name == "clGetPlatformInfo":

@@ -145,6 +145,9 @@ template <class... A> inline void launch(void (*kernel)(A...), void **args, cons
   body_data = &data;
   blockDim = {block[0], block[1], block[2]};
   gridDim = {grid[0], grid[1], grid[2]};
+#ifdef SAME_STACKS  // programs of many launches take them over from the launch before, with what is left there
+  if (fibres.size() != block[0] * block[1] * block[2])
+#endif
   fibres = std::vector<Fibre>(block[0] * block[1] * block[2]);
   for (unsigned n = 0; n < fibres.size(); ++n) {
     fibres[n].number = n;

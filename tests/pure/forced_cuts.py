@@ -17,7 +17,9 @@ _MOST = 12
 class CutsInTurn:
     """Each launch is cut in the next way that its work-groups allow. `taken`: how often blocks, uneven blocks and cycles were."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
+        """`first`: the number of the cut that each index space begins with."""
+        self._first = first
         self._turns: Counter[tuple[tuple[int, ...], int]] = Counter()
         self.taken: Counter[str] = Counter()
 
@@ -26,7 +28,7 @@ class CutsInTurn:
         if not cuts:
             return ()
         key = (tuple(num_groups), workers)
-        found = cuts[self._turns[key] % len(cuts)]
+        found = cuts[(self._first + self._turns[key]) % len(cuts)]
         self._turns[key] += 1
         self.taken["cycle" if found.cycle else "uneven" if found.edges else "even"] += 1
         return (found,)

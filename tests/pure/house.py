@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -47,13 +48,27 @@ def find_modules(root: Path = ROOT) -> dict[str, Path]:
 MODULES = find_modules()
 
 
+@cache
+def _statements(path: Path) -> tuple[ast.Import | ast.ImportFrom | ast.Call, ...]:
+    """The statements and calls of a module that import something."""
+    return tuple(
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.Call) and _imports(node))
+    )
+
+
+def _imports(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="importlib"), attr="import_module") | ast.Name(id="__import__"):
+            return isinstance(call.args[0], ast.Constant)
+    return False
+
+
 def imports(name: str, path: Path, modules: Mapping[str, Path] = MODULES) -> Iterator[tuple[int, str]]:
     """(line, module) of everything that a module imports at any time, also for type checkers alone."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    pending: list[ast.AST] = [ast.parse(path.read_text())]
-    while pending:
-        node = pending.pop()
-        pending += ast.iter_child_nodes(node)
+    for node in _statements(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -61,11 +76,7 @@ def imports(name: str, path: Path, modules: Mapping[str, Path] = MODULES) -> Ite
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 yield node.lineno, full if full in modules else base
-        elif (
-            isinstance(node, ast.Call)
-            and ast.unparse(node.func) in ("importlib.import_module", "__import__")
-            and isinstance(node.args[0], ast.Constant)
-        ):
+        elif isinstance(node.args[0], ast.Constant):
             yield node.lineno, str(node.args[0].value)
 
 

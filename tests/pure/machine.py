@@ -16,7 +16,8 @@ from vdev.backends.reference import Faults, Pointer, ReferenceBackend, Reference
 from vdev.executor import Completion, Executor, LaunchRecipe, repaired
 from vdev.planner.directory import BufferState, buffer_state
 from vdev.planner.footprints import PointerArg
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_map, plan_read, plan_write
 

@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
+from math import prod
 from time import perf_counter
 from typing import Any
 from unittest import mock
@@ -109,6 +110,9 @@ def check_small(rng: random.Random) -> int:
     cover, core = a.cover(most, (b,)), a.core(most)
     expect(cover.contains(a) and cover.nboxes <= most and cover.goes_with(b), "cover", a, b, most, cover)
     expect(a.contains(core) and core.nboxes <= most and bool(core) == bool(a), "core", a, most, core)
+    sizes = sorted((nbytes * prod(count for _, count in dims) for _, nbytes, dims in a.parts()), reverse=True)
+    expect(core.nbytes == sum(sizes[:most]), "the largest boxes", a, most, core)
+    expect(Region.from_runs(core.runs) == core, "core, equal", a, most, core)
     return 13
 
 

@@ -87,7 +87,7 @@ class Machine:
             self.bench.run(name, (items,), (64,), *args)
             return
         program = self.bench.program
-        program.machine.host += CALL
+        program.machine.work(CALL)
         given = tuple(BufferArg(arg, 0, arg.nbytes) for arg in args)
         ndrange = NDRange((items,), (64,), (0,))
         self.session.submit(Launch(program.kernels[name], given, ndrange), queue=self.queues[queue])

@@ -25,6 +25,7 @@ from vdev.planner.instructions import (
     Download,
     Fetch,
     Fill,
+    Fold,
     Gather,
     Instruction,
     Launch,
@@ -319,6 +320,11 @@ class Run:
             version = (item.slot, item.worker) if item.stage is None else (-1, item.stage)
             found = [Touch(*version, item.region, False), Touch(-1, item.target, item.region, True)]
             return found if item.twin is None else [*found, Touch(-1, item.twin, item.region, False)]
+        if isinstance(item, Fold):
+            assert Region.union(part for _, part in item.parts) == item.region
+            assert item.worker not in dict(item.parts)
+            reads = [Touch(item.slot, source, part, False) for source, part in item.parts]
+            return [*reads, Touch(item.slot, item.worker, item.region, True)]
         if isinstance(item, Restore):
             return [
                 Touch(item.slot, item.worker, item.region, True),
@@ -355,6 +361,12 @@ class Run:
             self.stages[item.stage][positions(item.region)] = values
         elif isinstance(item, Combine):
             self.combine(item)
+        elif isinstance(item, Fold):
+            buffer = self.buffers[item.slot]
+            for source, part in item.parts:
+                old = buffer.get(item.worker, part).view(item.dtype)
+                new = buffer.get(source, part).view(item.dtype)
+                buffer.put(item.worker, part, OPERATIONS[item.op](old, new).view(np.uint8))
         elif isinstance(item, Restore):
             where = positions(item.region)
             self.buffers[item.slot].put(item.worker, item.region, self.stages[item.stage][where])

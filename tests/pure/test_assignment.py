@@ -16,12 +16,13 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 
 from vdev.observe import tallies
-from vdev.planner import assignment, launches
+from vdev.planner import assignment, launch_search
 from vdev.planner.assignment import NEVER, choose_columns, interchangeable, order_of_data
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 
 BLOCK = 64 << 10
@@ -79,7 +80,9 @@ def incoming(plan: Plan) -> tuple[int, int]:
 
 
 def in_usual_order() -> mock._patch:  # type: ignore[type-arg]
-    return mock.patch.object(launches, "assign_chunks", lambda shares, usual, workers, links: tuple(usual))
+    return mock.patch.object(
+        launch_search, "assign_chunks", lambda shares, usual, workers, links: tuple(usual)
+    )
 
 
 # the choice of columns ----------------------------------------------------------------------------
@@ -187,7 +190,7 @@ def test_the_order_is_that_of_brute_force(case: tuple[int, Blocks, list[BufferSt
     with (
         mock.patch.object(assignment, "DISPLACED", 0),
         mock.patch.object(assignment, "CLEARLY", 0),
-        mock.patch.object(launches, "REORDER_NBYTES", 0),
+        mock.patch.object(launch_search, "REORDER_NBYTES", 0),
     ):
         plan = kernel.plan(states, options_for(workers))
     costs = [

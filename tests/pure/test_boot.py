@@ -45,7 +45,7 @@ def python(tmp_path):
             cwd=cwd,
             text=True,
             capture_output=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert (done.returncode != 0) == fails, done.stderr

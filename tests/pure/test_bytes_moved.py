@@ -15,7 +15,8 @@ from vdev.translators.ranges.region import Region
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import Evaluate, LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.transfers import plan_fill
 

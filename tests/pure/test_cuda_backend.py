@@ -406,7 +406,7 @@ def test_gpus_are_opened_while_cupy_is_loaded(
 
     def load() -> object:
         loading.set()
-        assert all(begun.acquire(timeout=60) for _ in opened)
+        assert all(begun.acquire(timeout=300) for _ in opened)
         return CudaMissing("nothing else is looked at")
 
     monkeypatch.setattr(cuda_driver, "_opening", [])
@@ -524,7 +524,7 @@ class _Driver:
     def context(self) -> int:
         return self.current
 
-    visitor = cuda_driver.Driver.visitor
+    asking, visitor = cuda_driver.Driver.asking, cuda_driver.Driver.visitor
 
     def _ask_context(self, place: Any) -> int:
         place._obj.value = self.current
@@ -558,9 +558,9 @@ def _cuda(number: int = 0) -> tuple[Any, _Driver]:
     gpu.at_loss, gpu.held_at_loss, gpu.clock = lambda: None, (), None  # type: ignore[assignment]
     backend._first = backend._count = 0
     backend._fetches, backend._lost = [], None
-    backend._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
+    backend._modules = SimpleNamespace()  # type: ignore[assignment]
     backend._modules.with_full_groups = lambda kernel: kernel.small  # type: ignore[method-assign]
-    backend._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
+    backend._sparse = SimpleNamespace(let_go=lambda marker: None)  # type: ignore[assignment]
     backend._let_go_behind_markers = ()  # type: ignore[assignment]
     return backend, driver
 
@@ -707,6 +707,7 @@ def test_modules_of_released_programs_are_unloaded_after_their_work(
     backend._cupy, backend._gpu.clock = (cupy := _Cupy(56)), SimpleNamespace(due=1 << 62)
     cubins = Cubins(tmp_path, _Compiler(), "1")
     modules = backend._modules = Modules(cupy, backend.driver, cubins, "sm_90", Multiprocessor(65536, 2048))
+    backend._let_go_behind_markers = modules.awaiting  # type: ignore[assignment]
     first, second = (BackendProgram("", (), parse_program(HALF_FULL, (), target=TARGET)) for _ in range(2))
     loaded = [backend._load(program) for program in (first, second)]
     assert backend._load(first) is loaded[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,9 @@ from vdev.translators.ranges.region import Region
 from vdev.backends.base import Box, Counters, copy_box
 from vdev.backends.cuda import (
     backend as cuda,
+)
+from vdev.backends.cuda import (
+    cupy_parts,
 )
 from vdev.backends.cuda import host_copies as cuda_host_copies
 from vdev.backends.cuda import (
@@ -106,10 +110,11 @@ class _Driver:
         _at(address, count, "u4")[:] = value
         return 0
 
-    def launch(self, function: int, *rest: Any) -> int:
+    def launch_assembled(self, *args: Any) -> int:
         if self.refuses:
             return 3
-        extra = (ctypes.c_uint64 * 5).from_address(rest[-1])
+        function = args[0].value or 0
+        extra = (ctypes.c_uint64 * 5).from_address(args[-1].value)
         nbytes = ctypes.c_size_t.from_address(extra[3]).value
         parameters = ctypes.string_at(extra[1], nbytes)
         name = cuda_kernels.NAMES[function]
@@ -128,6 +133,8 @@ class _Driver:
             self._merge_units(np.frombuffer(parameters[80:], np.uint16).tolist(), *words[:10])
         elif name.startswith("copy_"):
             self._copy_box(int(name.removeprefix("copy_u")), *words)
+        elif name.startswith("fold_"):
+            self._fold(name, *words)
         else:
             self._merge(name, *words)
         return 0
@@ -163,17 +170,26 @@ class _Driver:
     def _merge(
         self, name: str, target: int, stage: int, twin: int, width: int, stride: int, total: int
     ) -> None:
-        _, op, element = name.split("_")
+        dtype = UNSIGNED[int(name.removeprefix("merge_diff_u"))]
         for row in range(total // width):
-            dtype = UNSIGNED[int(element[1:])] if op == "diff" else element
             at = row * stride * np.dtype(dtype).itemsize
-            into, new = _at(target + at, width, dtype), _at(stage + at, width, dtype)
-            if op == "diff":
-                old = _at(twin + at, width, dtype)
-                changed = new != old
-                into[changed] = new[changed]
-            else:
-                combine(into.view("u1"), new.view("u1"), op, dtype)
+            into, new, old = (_at(memory + at, width, dtype) for memory in (target, stage, twin))
+            changed = new != old
+            into[changed] = new[changed]
+
+    def _fold(
+        self, name: str, target: int, width: int, stride: int, total: int, count: int, *parts: int
+    ) -> None:
+        _, op, dtype = name.split("_")
+        for row in range(total // width):
+            at = row * stride * np.dtype(dtype).itemsize
+            for part in parts[:count]:
+                combine(
+                    _at(target + at, width, dtype).view("u1"),
+                    _at(part + at, width, dtype).view("u1"),
+                    op,
+                    dtype,
+                )
 
 
 class _Memory:
@@ -211,11 +227,13 @@ def backend() -> cuda.CudaBackend:
     made.number = 0
     made._reached = {0: True}
     made._fetches, made._lost = [], None
-    made._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
-    made._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
+    made._modules = SimpleNamespace()  # type: ignore[assignment]
+    made._sparse = SimpleNamespace()  # type: ignore[assignment]
     made._let_go_behind_markers = ()  # type: ignore[assignment]
     functions = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
-    made._own = OwnKernels(0, _Info.compute_units, lambda: functions, made.driver.launch, made._gpu.check)
+    made._own = OwnKernels(
+        0, _Info.compute_units, lambda: functions, made.driver.launch_assembled, made._gpu.check
+    )
     return made
 
 
@@ -327,6 +345,8 @@ def test_what_comes_from_peers_comes_together(
     """Boxes from several places, of which the later ones win, before anything else is done."""
     sources = [_allocation(seed) for seed in range(4)]
     (target, into), expected = _allocation(7), _allocation(7)[1].copy()
+    again, touched, nbytes_of_all = [], np.zeros(NBYTES, bool), 0
+    touched[NBYTES - 1] = True
     for number, start, to, nbytes, rows, gap in boxes:
         width = nbytes // unit * unit or unit
         pitch = width + gap * unit
@@ -339,10 +359,23 @@ def test_what_comes_from_peers_comes_together(
         )
         source, given_ = sources[number]
         copy_box(given_, expected, box)
+        for _, place, length in box.rows():
+            touched[place : place + length] = True
+        nbytes_of_all += box.nbytes
         backend.copy_from_peer(backend, source, target, box)
+        again.append(backend.copy_again(backend, source, target, [box]))
     backend.fill(target, NBYTES - 1, 1, b"\x09")
     expected[NBYTES - 1] = 9
     assert (into == expected).all()
+    into[:-1] = 0
+    counted = backend.pending(), backend.counters.from_peer
+    for copy in again:
+        assert copy is not None
+        copy()
+    backend.fill(target, NBYTES - 1, 1, b"\x09")
+    assert (into == np.where(touched, expected, 0)).all(), "the same again"
+    assert backend.pending() - counted[0] == len(boxes) + 1
+    assert backend.counters.from_peer - counted[1] == nbytes_of_all
 
 
 def test_one_launch_fetches_from_all_neighbours(backend: cuda.CudaBackend) -> None:
@@ -593,6 +626,86 @@ def test_transfers_through_pinned_blocks(monkeypatch: pytest.MonkeyPatch, nbytes
     staging.close()
 
 
+def test_nobody_waits_for_what_is_pinned_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a transfer nor the end of the process, after which nothing more is pinned."""
+    monkeypatch.setattr(cuda_staging, "_LAST_BLOCK", 0.0)
+    begun, goes_on, ahead = threading.Event(), threading.Event(), list[int]()
+
+    class PinnedMemory(_PinnedMemory):
+        def __init__(self, nbytes: int, flags: int) -> None:
+            if threading.current_thread().name == "vdev-pin":
+                ahead.append(nbytes)
+                begun.set()
+                assert goes_on.wait(60)
+            super().__init__(nbytes, flags)
+
+    runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime))
+    staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
+    assert begun.wait(60)
+    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
+    pieces = cuda_staging.pieces_of(Box.contiguous(0, 0, 100))
+    staging.upload(host, pieces, memory.ctypes.data, 0, 0)
+    assert (memory == host).all()
+    staging.close()
+    goes_on.set()
+    staging._pinning.join(60)
+    assert len(ahead) == 1
+
+
+def test_what_is_pinned_ahead_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    made: list[str] = []
+
+    class PinnedMemory(_PinnedMemory):
+        def __init__(self, nbytes: int, flags: int) -> None:
+            made.append(threading.current_thread().name)
+            super().__init__(nbytes, flags)
+
+    runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime))
+    staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
+    staging._pinning.join(60)
+    assert made == ["vdev-pin"] * 8  # two for each of three threads, and for the calling one
+    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
+    staging.upload(host, cuda_staging.pieces_of(Box.contiguous(0, 0, 100)), memory.ctypes.data, 0, 0)
+    assert (memory == host).all()
+    assert len(made) == 8
+    staging.close()
+
+
+def test_the_parts_of_cupy_that_are_used() -> None:
+    """Streams and pinned memory are given back with their objects."""
+    calls: list[tuple[object, ...]] = []
+
+    def call(name: str, result: int = 0) -> Any:
+        return lambda *given: calls.append((name, *given)) or result
+
+    runtime = SimpleNamespace(
+        streamNonBlocking=1,
+        streamCreateWithFlags=call("create", 7),
+        streamSynchronize=call("synchronize"),
+        streamDestroy=call("destroy"),
+        hostAlloc=call("allocate", 8),
+        freeHost=call("free"),
+    )
+    parts = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda
+    assert (parts.runtime, parts.driver, parts.nvrtc) == (runtime, "driver", "nvrtc")
+    stream, memory = parts.Stream(non_blocking=True), parts.PinnedMemory(100, 2)
+    assert (stream.ptr, memory.ptr) == (7, 8)
+    stream.synchronize()
+    del stream, memory
+    given = [("create", 1), ("allocate", 100, 2), ("synchronize", 7), ("destroy", 7), ("free", 8)]
+    assert calls == given
+
+
+def test_cupy_has_the_parts_that_are_used() -> None:
+    names = ("api.runtime", "api.driver", "libs.nvrtc")
+    assert cupy_parts.parts_of(
+        *(pytest.importorskip(f"cupy_backends.cuda.{name}", reason="CuPy is not installed") for name in names)
+    )
+
+
 @pytest.mark.parametrize("memory_is_there", [True, False])
 @pytest.mark.parametrize(
     ("box", "at_once"),
@@ -701,7 +814,7 @@ def test_cupy_has_every_name_that_is_used_of_its_runtime() -> None:
     folder = Path(cuda.__file__).parent
     used = {
         name
-        for path in folder.glob("cuda*.py")
+        for path in folder.glob("*.py")
         for name in re.findall(r"\bruntime\.(\w+)", path.read_text(encoding="utf-8"))
     }
     assert used

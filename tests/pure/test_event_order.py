@@ -69,7 +69,7 @@ class Gated(Program):
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 100
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -127,7 +127,7 @@ def test_a_callback_for_the_beginning_is_called_then() -> None:
         program.handed_over()
         assert not began.wait(0.05)
         program.go_on(until)
-        assert began.wait(10)
+        assert began.wait(100)
         assert heard == [("first", COMPLETE), ("second", RUNNING)]
         assert second.status == RUNNING
 
@@ -151,7 +151,7 @@ def test_times_begin_with_the_end_of_what_was_waited_for() -> None:
 def test_commands_of_a_stretch_run_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReferenceBackend, "any_thread", True)
     going_on = threading.Event()
-    with Program(1, {0: Faults(delay=lambda _: 0 if going_on.wait(20) else 1)}) as program:
+    with Program(1, {0: Faults(delay=lambda _: 0 if going_on.wait(100) else 1)}) as program:
         going_on.set()
         (buffer,) = resident(program, 1)
         parts = in_one_stretch(program, lambda: [program.launch(buffer, buffer) for _ in range(3)], going_on)

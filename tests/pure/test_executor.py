@@ -244,7 +244,7 @@ def test_throttling_does_not_wait_for_steps_that_nobody_has_submitted(
         monkeypatch.setattr(executor.worker(0), "queue", DrainedWhenMeasured(machine, gate))
         throttled = threading.Thread(target=executor.throttle, name="throttled", daemon=True)
         throttled.start()
-        throttled.join(10)
+        throttled.join(100)
         assert not throttled.is_alive()
         holding.join()
 
@@ -283,7 +283,7 @@ def test_status_callbacks_and_times() -> None:
 
         completion.add_callback(callback)
         assert completion.status in (0, 1, 2)
-        assert heard.wait(5), "a callback comes without anybody waiting for the command"
+        assert heard.wait(100), "a callback comes without anybody waiting for the command"
         assert called == [(0, "vdev-callbacks")]
         assert completion.status == 0
         queued, submitted, start, end = completion.times or (0, 0, 0, 0)
@@ -309,7 +309,7 @@ def test_a_poll_sees_the_end() -> None:
     with Machine(1) as machine:
         twins = Twins(machine, 3)
         completion = machine.launch(AXPY, twins.buffers, WORDS)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 100
         while completion.status > 0:
             assert time.monotonic() < deadline
             time.sleep(0.0001)
@@ -317,13 +317,15 @@ def test_a_poll_sees_the_end() -> None:
 
 
 def test_a_marker_and_an_order_hold_back_completion() -> None:
-    with Machine(2, {1: Faults(delay=lambda _: 0.03)}) as machine:
+    going_on = threading.Event()
+    with Machine(2, {1: Faults(delay=lambda _: 0 if going_on.wait(60) else 1)}) as machine:
         twins = Twins(machine, 3)
         launched = machine.launch(AXPY, twins.buffers, WORDS)
         marker, follower = Completion(), Completion()
         machine.executor.submit_empty(marker, after=(launched,))
         machine.executor.submit_empty(follower, order=marker)
         assert follower.status > 0
+        going_on.set()
         assert follower.wait() == 0
         assert launched.settled
         assert marker.settled
@@ -339,7 +341,7 @@ def test_waiting_for_a_command_that_is_not_submitted_yet() -> None:
         with pytest.raises(ValueError, match="not submitted"):
             machine.executor.submit_empty(Completion(), after=(completion,))
         machine.executor.submit_empty(completion)
-        thread.join(5)
+        thread.join(100)
         assert statuses == [0]
 
 
@@ -348,7 +350,7 @@ def test_a_user_event_settles_by_hand() -> None:
     completion.add_callback(lambda status: heard.set())
     completion.settle(-5)
     completion.settle(0)
-    assert heard.wait(5)
+    assert heard.wait(100)
     assert completion.wait() == completion.status == -5
 
 
@@ -537,7 +539,7 @@ def test_the_interpreter_exits_while_a_worker_hangs() -> None:
         print("status", completion.status)
     """)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0] == "status"
@@ -575,7 +577,7 @@ def test_buffers_give_their_memory_back() -> None:
         for _ in range(3):
             Twins(machine, 3).launch(AXPY, (0, 1, 2))
         machine.executor.quiesce()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 100
         while any(backend.counters.allocated_nbytes for backend in machine.backends):
             assert time.monotonic() < deadline
             time.sleep(0.001)
@@ -781,7 +783,7 @@ def test_a_marker_that_cannot_be_made_fails_its_commands_alone(monkeypatch: pyte
 
 def test_workers_are_opened_side_by_side() -> None:
     """Each opener waits until all of them have begun: one after the other none would end."""
-    machine, all_begun = VirtualMachine({}), threading.Barrier(4, timeout=60)
+    machine, all_begun = VirtualMachine({}), threading.Barrier(4, timeout=300)
 
     def opener(number: int) -> Callable[[], Backend]:
         open_gpu = machine.opener(number)

@@ -47,12 +47,17 @@ def package_of(module: str) -> str:
     return module if module in PACKAGES else module.rpartition(".")[0]
 
 
+@cache
 def declared(module: str) -> list[str]:
     """What `__all__` of a module lists; empty where it has none."""
-    for node in ast.parse(MODULES[module].read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            names: list[str] = ast.literal_eval(node.value)
-            return names
+    text = MODULES[module].read_text()
+    if "__all__" not in text:
+        return []
+    for node in ast.parse(text).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")]):
+                names: list[str] = ast.literal_eval(node.value)
+                return names
     return []
 
 

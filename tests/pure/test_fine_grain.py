@@ -25,7 +25,8 @@ from vdev.planner.directory import HOST, BufferState, buffer_state, check, fine_
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Copy, Fetch, Merge, Plan
 from vdev.planner.instructions import Launch as LaunchInstruction
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.merges import identity_of
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_write

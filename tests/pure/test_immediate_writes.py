@@ -5,6 +5,7 @@ change its memory as soon as the call returns, and all else is as if each had be
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator
 
@@ -224,15 +225,21 @@ def test_transfers_to_the_host_under_way_are_waited_for() -> None:
             assert ended(write(other, numbers(step))) == 0
             program.session.executor.quiesce()
         assert write.at_once
-        slow.delay = lambda _: 0.03
+        going_on = threading.Event()
+        slow.delay = lambda _: 0 if going_on.wait(60) else 1
         host = np.zeros(WORDS, np.uint32)
         layout = Layout.contiguous(0, NBYTES)
         read = program.submit(Read(buffer, layout, host.view(np.uint8)))
-        time.sleep(0.01)  # the worker's thread has handed it over
+        worker = program.session.executor.worker(0)
+        until = time.monotonic() + 60
+        while worker.issued < worker.submitted and time.monotonic() < until:
+            time.sleep(0.001)  # until the worker's thread has handed it over
         assert (
             program.session.write_at_once(Write(other, layout, host.view(np.uint8)), (), program.queue)
             is None
         )
-        assert ended(program.submit(Write(other, layout, host.view(np.uint8)))) == ended(read) == 0
+        write_behind = program.submit(Write(other, layout, host.view(np.uint8)))
+        going_on.set()
+        assert ended(write_behind) == ended(read) == 0
         slow.delay = None
         assert program.content(other).tolist() == numbers(1).tolist()

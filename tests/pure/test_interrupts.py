@@ -23,7 +23,7 @@ from vdev.executor.completion import Completion
 from vdev.process import interrupts
 from vdev.process.inside import outermost
 
-SECONDS = 20
+SECONDS = 100
 
 
 class Interrupt(BaseException):
@@ -56,6 +56,10 @@ def _by_timer() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.02)
 
 
+def _timer_is_over() -> bool:
+    return signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
 def _by_thread() -> None:
     threading.Timer(0.02, _thread.interrupt_main).start()
 
@@ -67,16 +71,34 @@ def _by_exception() -> None:
 
 
 SOURCES = (_by_timer, _by_thread, _by_exception)
+
+
+def _wait() -> None:
+    """For an exception; one that a thread sets wakes nobody."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        time.sleep(0.001)
+
+
+#: a call that makes something come, and goes on for some time after that
 BUSY = """
 def part(done, n):
     done.append(n)
 
-def call(done):
-    end = time.monotonic() + 0.2
-    while time.monotonic() < end:
+def call(done, source, has_come):
+    source()
+    until = time.monotonic() + 100
+    while not has_come() and time.monotonic() < until:
+        part(done, 0)
+    for _ in range(1000):
         part(done, 0)
     part(done, 'whole')
 """
+
+
+def _is_kept() -> bool:
+    """What came for the main thread waits for the end of its call."""
+    return bool(interrupts._pending.kept)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -84,8 +106,7 @@ def test_a_call_is_whole_and_the_exception_comes_out_of_it(source: Callable[[], 
     done: list[object] = []
     call = _inside(BUSY)
     with pytest.raises(Interrupt):
-        source()
-        call(done)
+        call(done, source, _is_kept)
         pytest.fail("nothing came out of the call")
     assert done[-1] == "whole"
     assert sys.getprofile() is None
@@ -118,10 +139,17 @@ def test_waits_are_interrupted(source: Callable[[], None]) -> None:
 def test_a_wait_inside_what_must_be_whole_is_not(source: Callable[[], None]) -> None:
     gate = threading.Lock()
     gate.acquire()
-    call = _inside("def call(): block(gate.acquire)", block=interrupts.block, gate=gate)
-    threading.Timer(0.3, gate.release).start()
+    names = {"block": interrupts.block, "gate": gate, "begin": source}
+    call = _inside("def call():\n    begin()\n    block(gate.acquire)", **names)
+
+    def release() -> None:
+        until = time.monotonic() + SECONDS
+        while not _is_kept() and time.monotonic() < until:
+            time.sleep(0.001)
+        gate.release()
+
+    threading.Thread(target=release, daemon=True).start()
     with pytest.raises(Interrupt):
-        source()
         call()
     assert gate.locked()  # acquired before the exception came
 
@@ -167,20 +195,23 @@ def test_waiting_for_a_command_holds_no_lock() -> None:
 
 
 def test_a_call_that_fails_meanwhile() -> None:
-    call = _inside("def call():\n    time.sleep(0.1)\n    raise ValueError")
+    names = {"busy": _inside(BUSY), "source_of_it": _by_timer, "is_kept": _is_kept}
+    call = _inside("def call():\n    busy([], source_of_it, is_kept)\n    raise ValueError", **names)
     with pytest.raises(Interrupt):
-        _by_timer()
         call()
 
 
 def test_two_signals_in_one_call() -> None:
     call, came = _inside(BUSY), []
     signal.signal(signal.SIGALRM, lambda *_: came.append("alarm"))
-    _by_timer()
-    threading.Timer(0.05, _thread.interrupt_main).start()
+
+    def both() -> None:
+        _by_timer()
+        threading.Timer(0.05, _thread.interrupt_main).start()
+
     done: list[object] = []
     with pytest.raises(Interrupt):
-        call(done)
+        call(done, both, lambda: len(interrupts._pending.kept) == 2)
     assert (came, done[-1]) == (["alarm"], "whole")
 
 
@@ -215,7 +246,7 @@ def test_an_exception_in_a_callback_of_the_collector_arrives_after_it(source: Ca
     try:
         with pytest.raises(Interrupt):
             gc.collect()
-            time.sleep(SECONDS)
+            _wait()
     finally:
         gc.callbacks.remove(callback)
     assert ended
@@ -227,9 +258,8 @@ def test_beside_a_profiler() -> None:
     profiler.enable()
     try:
         with pytest.raises(Interrupt):
-            _by_timer()
-            call(done)
-            time.sleep(SECONDS)
+            call(done, _by_timer, _timer_is_over)  # beside this profiler it is not kept: it comes anew
+            _wait()
     finally:
         profiler.disable()
     assert done[-1] == "whole"
@@ -246,8 +276,7 @@ def test_a_program_that_traces_calls_goes_on_tracing() -> None:
     sys.setprofile(profiler)
     try:
         with pytest.raises(Interrupt):
-            _by_timer()
-            call(done)
+            call(done, _by_timer, _is_kept)
         deadline = time.monotonic() + SECONDS
         while sys.getprofile() is not profiler and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -278,8 +307,8 @@ def test_another_threads_call_is_whole_too() -> None:
 
     def run() -> None:
         try:
-            call(done)
-            time.sleep(SECONDS)
+            call(done, lambda: None, lambda: threading.get_ident() in interrupts._wanted)
+            _wait()
         except Interrupt:
             came.set()
 
@@ -310,6 +339,6 @@ import _signal
 print(type(interrupts._get_handler(signal.SIGINT)).__name__, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.split() == ["_Handler", "True"], done.stderr

@@ -88,6 +88,27 @@ def test_maps_have_the_labels_of_the_regions_that_they_are_made_of(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(6))
+def test_a_map_says_whether_it_has_all_of_a_run_and_nothing_else(seed: int) -> None:
+    rng = random.Random(seed)
+    seen = [0, 0]
+    for _ in range(200):
+        lo, hi = sorted(rng.sample(range(0, SIZE + 1, 24), 2))
+        parts = [(1 << rng.randrange(4), any_region(rng).clip(lo, hi)) for _ in range(rng.randrange(4))]
+        whole = rng.random() < 0.7
+        gap = Region.span(hole := rng.randrange(lo, hi), hole + (0 if whole else rng.randrange(1, 9)))
+        found = labelled([*parts, (1 << rng.randrange(4), Region.span(lo, hi) - gap)])
+        if found is None:
+            continue
+        start, stop = (lo, hi) if rng.random() < 0.8 else sorted(rng.sample(range(SIZE), 2))
+        true = set(contents(found)) == set(range(start, stop))
+        assert true or not found.is_span(start, stop)
+        if not found.pitches or not (start % found.pitches[0] or stop % found.pitches[0]):
+            assert found.is_span(start, stop) == true
+            seen[true] += 1
+    assert min(seen) > 20
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_the_content_of_a_window_can_be_taken_out_and_put_in(seed: int) -> None:
     rng = random.Random(seed)
     made = 0

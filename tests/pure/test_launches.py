@@ -10,12 +10,13 @@ from vdev.translators.ranges.grain import Grain, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 
-from vdev.planner import launches
+from vdev.planner import candidates
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg, covered_twice, whole_elements
 from vdev.planner.instructions import Copy, Fetch, Fill, Launch, Merge, Plan, Reserve, Stage
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.merges import identity_of
 
@@ -94,13 +95,13 @@ def test_what_one_chunk_touches_is_looked_at_once_whichever_worker_takes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolved: list[object] = []
-    resolve = launches.resolve
+    resolve = candidates.resolve
 
     def counted(footprints, **rest):  # type: ignore[no-untyped-def]
         resolved.append(footprints)
         return resolve(footprints, **rest)
 
-    monkeypatch.setattr(launches, "resolve", counted)
+    monkeypatch.setattr(candidates, "resolve", counted)
     half = SIZE // 2  # no worker has all of it, so that each is rated
     state = buffer_state(
         SIZE, [(HOST, span(0, half)), (2, span(half, SIZE))], [(worker, 0, SIZE) for worker in range(4)]

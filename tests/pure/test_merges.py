@@ -19,7 +19,8 @@ from vdev.errors import OUT_OF_RESOURCES
 from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Combine, Copy, Fetch, Gather, Merge, Plan, Restore
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram

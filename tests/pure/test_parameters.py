@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from vdev.executor.steps import CopyStep
 from vdev.planner.directory import BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session import filling
@@ -322,6 +324,43 @@ def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch
     forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]
     assert 0 < forms.traced <= filling.MOST_AT_FIRST
     assert program.filled == 0
+
+
+def test_launches_whose_plans_change_memory_are_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buffer that grows: workers' memory grows with each launch, and a plan that changes memory is never filled in."""
+    monkeypatch.setattr("vdev.planner.builder.MAX_SLACK", 0)
+    traced, trace = 0, filling.trace_plan
+
+    def counted(*args: Any) -> Form:
+        nonlocal traced
+        traced += 1
+        return trace(*args)
+
+    monkeypatch.setattr(filling, "trace_plan", counted)
+    program = Bench(3, near=True)
+    links = program.workers.options.links
+    program.workers.options = replace(program.workers.options, links=replace(links, gaps_nbytes=0))
+    grown = 0
+    for number in range(60):
+        step = Step("count", (4096 * (number + 4),), (64,), ("a", "b", 4096 * (number + 4) - 37))
+        grown += bool(program.launch(program.command(step)).plan.growth)
+    assert grown > 50
+    assert traced == 0
+
+
+def test_launches_for_which_all_cuts_are_looked_at_are_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now and then the usual cut is compared with others. Those launches have no cut in common that could be traced."""
+    traced = []
+
+    def counted(name: str, trace: Any, *args: Any) -> Any:
+        traced.append(name)
+        return trace(*args)
+
+    for name in ("trace_windows", "trace_plan"):
+        monkeypatch.setattr(filling, name, partial(counted, name, getattr(filling, name)))
+    program, _ = planned("window", 120)
+    assert traced == ["trace_windows", "trace_plan"]
+    assert program.filled > 90
 
 
 def test_small_launches_whose_data_is_elsewhere_are_not_traced(compared: Comparison) -> None:

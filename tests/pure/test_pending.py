@@ -26,8 +26,9 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.planner import pending
 from vdev.planner.directory import HOST, BufferState, Draft, Pending, buffer_state
 from vdev.planner.footprints import PointerArg
-from vdev.planner.instructions import Copy, Fill, Gather, Launch, Merge, Plan, Reserve
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.instructions import Copy, Fill, Fold, Launch, Merge, Plan, Reserve
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Reducing, Unfolded, plan_fold, stands_against
 from vdev.planner.transfers import plan_fill
@@ -121,7 +122,7 @@ def what_may_be_overwritten_is_dropped() -> Iterator[None]:
     def hasty(state: BufferState, resolution: Any, reductions: Any) -> bool:
         return stands_against(state, EMPTY, Region.union(resolution.owns))
 
-    with mock.patch("vdev.planner.launches.launch_stands_against", hasty):
+    with mock.patch("vdev.planner.candidates.launch_stands_against", hasty):
         yield
 
 
@@ -212,7 +213,10 @@ def test_the_content_comes_to_one_worker_or_stays_at_home() -> None:
 def test_a_fold_is_where_parts_can_be_merged() -> None:
     (pended,) = plan_of(WRITTEN, GPUS, counting()).states
     near, home = plan_fold(pended, GPUS), plan_fold(pended, GPUS, at_home=True)
-    assert [(item.source, item.worker) for item in of_kind(near, Gather)] == [(0, 0), (1, 0)]
+    (fold,) = near.instructions
+    assert isinstance(fold, Fold)
+    assert (fold.worker, fold.region, fold.parts) == (0, BINS, ((1, BINS),))
+    assert near.moved == ((1, 0, 1024),)
     assert near.states[0].valid == ((0, BINS),)
     assert len(of_kind(home, Merge)) == 1
     assert home.states[0].valid == ((HOST, BINS),)

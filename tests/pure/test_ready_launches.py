@@ -201,7 +201,7 @@ def test_threads_that_wait_for_each_other(first: str) -> None:
             time.sleep(0.001)
             if turn.locked():
                 break
-        got = other.acquire(timeout=30)  # type: ignore[call-arg]
+        got = other.acquire(timeout=300)  # type: ignore[call-arg]
         assert got, "they wait for each other"
         other.release()
         one.release()

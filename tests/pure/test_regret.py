@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdev.planner.regret import Mean, Median, TwoWays
+from vdev.planner.regret import UNDISTURBED, Mean, Median, TwoWays
 
 #: by launch: what it takes in the first way and in the second
 Costs = list[tuple[float, float]]
@@ -135,3 +135,20 @@ def test_a_median_ignores_what_is_far_off(waited: float) -> None:
     for value in (1.1, 0.9, 1.0, 1.2):
         median.add(value)
     assert 0.9 <= (median.value or 0) <= 1.2
+
+
+def test_a_low_quantile_is_what_was_least_disturbed() -> None:
+    low = Median(9, 3, UNDISTURBED)
+    for value in (9.0, 1.0, 1.1, 5.0, 1.2, 8.0, 7.0, 1.3, 6.0):
+        low.add(value)
+    assert low.value == 1.2
+
+
+def test_a_mean_of_many_values_at_once_counts_as_much_as_they_do() -> None:
+    one, many = Mean(0.125), Mean(0.125)
+    for mean in (one, many):
+        mean.add(0.0)
+    for _ in range(64):
+        one.add(0.5)
+    many.add(0.5, 64)
+    assert many.value == pytest.approx(one.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
@@ -77,13 +79,13 @@ def test_nobody_waits_for_a_sample() -> None:
     with Program() as program:
         out, source = program.buffer(), program.buffer(5)
         assert ended(program.launch(out, source)) == 0
-        slow = Faults(delay=lambda number: 0.2)
+        going_on = threading.Event()
+        slow = Faults(delay=lambda number: 0 if going_on.wait(60) else 1)
         for backend in program.backends:
             backend.faults = slow
         completion, sample = one_sample(program, out, source)
         assert sample.take() is None, "not complete yet"
-        for backend in program.backends:
-            backend.faults = Faults()
+        going_on.set()
         assert ended(completion) == 0
         assert sample.take() is not None
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.snapshots import of_session
-from vdev.planner.launches import FEWER
+from vdev.planner.launch_search import FEWER
 from vdev.planner.regret import Stake
 from vdev.planner.spans import ONE, Spans, between, halves, over
 from vdev.planner.timing import Way

@@ -11,11 +11,12 @@ from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 
-from vdev.planner import launches, successors
+from vdev.planner import launch_search, successors
 from vdev.planner.directory import BufferState, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.successors import Reading, Successors, readings_of
 
@@ -28,7 +29,7 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     ones once less than `REORDER_NBYTES` would have to move, and moves that.
     """
     monkeypatch.setattr(successors, "LEAST_NBYTES", 1)
-    monkeypatch.setattr(launches, "REORDER_NBYTES", 1)
+    monkeypatch.setattr(launch_search, "REORDER_NBYTES", 1)
 
 
 def writer(size: int, each: int) -> Callable[[Chunk], Sequence[AccessRange]]:

@@ -26,7 +26,7 @@ import pytest
 from vdev.process import interrupts
 from vdev.process.unraisable import Net
 
-SECONDS = 20
+SECONDS = 100
 Inside = Callable[[], None]
 
 

@@ -6,7 +6,7 @@ over a link, the work-items of a kernel times what one takes. Figures are those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -22,6 +22,7 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
+    FoldPart,
     KernelArgument,
     KernelResources,
     LaunchShape,
@@ -53,11 +54,24 @@ class Machine:
     latency: float = 0.0  #: seconds until the host, which waits for a GPU, learns that it is done
     merging: float = 0.0  #: seconds of a GPU for each merge, however small
     host: float = 0.0  #: the host's clock
-    waited: float = 0.0  #: of that, while its thread waited for GPUs
+    waited: float = 0.0  #: of that, while its thread slept
+    spins: bool = False  #: whether it spins where it waits for GPUs
     slower: dict[int, float] = field(default_factory=dict)  #: so many times as slow are kernels of these GPUs
+    #: a host with other things to do: by its clock, how many times as long its thread takes for anything, and how many seconds it does
+    #: not run at all
+    noise: Callable[[float], tuple[float, float]] | None = None
 
     def opener(self, number: int, memory_nbytes: int = 140 << 30) -> Callable[[], Backend]:
         return lambda: VirtualGpu(self, number, memory_nbytes)
+
+    def work(self, seconds: float) -> None:
+        """The host's thread does what takes so long where it has nothing else to do."""
+        if self.noise is not None:
+            factor, away = self.noise(self.host)
+            seconds *= factor
+            self.host += away
+            self.waited += away
+        self.host += seconds
 
     @property
     def seconds(self) -> float:
@@ -74,7 +88,7 @@ class _Marker(Marker):
     def wait(self) -> None:
         machine, until = self.machine, self.end + self.machine.latency
         if machine.host < self.end:
-            machine.waited += until - machine.host
+            machine.waited += 0.0 if machine.spins else until - machine.host
             machine.host = until
 
     def done(self) -> bool:
@@ -121,19 +135,21 @@ class VirtualGpu(Backend):
 
     def _take(self, seconds: float) -> None:
         self._fetching = False
+        before = max(self.now, self.machine.host)
         self._called()
         if self._first is None:
-            self._first = self.now
+            # The event before it is reached while the host is still at it.
+            self._first = self.now if self.machine.noise is None else before
         self._count += 1
         self.now += seconds
 
     def _called(self) -> None:
         """The host is at it so long, and what it asks for begins later."""
-        self.machine.host += self.machine.call
+        self.machine.work(self.machine.call)
         self.now = max(self.now, self.machine.host)
 
     def allocate(self, nbytes: int) -> Allocation:
-        self.machine.host += self.machine.allocation
+        self.machine.work(self.machine.allocation)
         self.counters.allocated_nbytes += nbytes
         return Allocation(None, nbytes)
 
@@ -165,6 +181,17 @@ class VirtualGpu(Backend):
         region = next(arg for arg in args if isinstance(arg, Region))
         self._take(self.machine.merging + 3 * region.nbytes / MEMORY_BYTES_PER_SECOND)
 
+    def folding(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Callable[[], object]:
+        nbytes = sum(part.region.nbytes for part in parts)
+
+        def fold() -> None:
+            self.counters.from_peer += nbytes
+            self._take(COPY_SECONDS + self.machine.merging + nbytes / self.machine.peer_rate)
+
+        return fold
+
     def build(self, program: BackendProgram) -> BuildResult:
         resources = KernelResources(1024, (0, 0, 0), 0, 0, 32)
         return BuildResult("", dict.fromkeys(self.machine.per_item, resources), b"virtual")
@@ -179,7 +206,7 @@ class VirtualGpu(Backend):
         took = self.machine.floor + took * self.machine.slower.get(self._number, 1.0)
         if kernel not in self._loaded:
             self._loaded.add(kernel)
-            self.machine.host += self.machine.first_launch
+            self.machine.work(self.machine.first_launch)
             took += self.machine.first_launch
         self._take(took)
         self.counters.launches += 1
@@ -193,7 +220,7 @@ class VirtualGpu(Backend):
         return self._count
 
     def record(self) -> Marker:
-        self.machine.host += self.machine.call
+        self.machine.work(self.machine.call)
         first, self._first = self._first, None
         self._count, self._fetching = 0, False
         return _Marker(self.machine, first, self.now)

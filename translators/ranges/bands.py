@@ -506,6 +506,26 @@ def count_boxes(bands: Bands) -> int:
     return total
 
 
+def boxes_among(bands: Bands, chosen: frozenset[int]) -> Bands:
+    """Of the boxes that `leaves` gives, those with these numbers, counted from 0 on."""
+    return _boxes_among(bands, chosen, 0)[0]
+
+
+def _boxes_among(bands: Bands, chosen: frozenset[int], number: int) -> tuple[Bands, int]:
+    """The same for boxes counted from `number` on, and the number of the next one."""
+    found: list[Band] = []
+    for lo, hi, inner in bands:
+        if inner is None:
+            if number in chosen:
+                _append(found, lo, hi, None)
+            number += 1
+        else:
+            below, number = _boxes_among(inner, chosen, number)
+            if below:
+                _append(found, lo, hi, below)
+    return tuple(found), number
+
+
 def leaves(
     bands: Bands, units: Units, level: int = 0, base: int = 0, dims: Dims = ()
 ) -> Iterator[tuple[int, int, Dims]]:

@@ -79,6 +79,12 @@ class Labelled:
             self._nboxes = _count(self.bands, len(self.pitches))
         return self._nboxes
 
+    def is_span(self, start: int, stop: int) -> bool:
+        """Whether it has these bytes and no others, whatever their labels. Never true by mistake; false where `start` or
+        `stop` lies inside of a row of proper parts.
+        """
+        return _is_span(self.bands, start, stop, (*self.pitches, 1), 0)
+
     def joint(self, region: Region) -> Pitches | None:
         """The pitches of this and of a region; None where they do not go together, or the region has no bands."""
         if region.pitches == self.pitches:
@@ -190,7 +196,13 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
     for lo, hi, inner in bands:
         if isinstance(inner, int):
             for number in _numbers(inner):
-                _append(found.setdefault(number, []), lo, hi, None)
+                parts = found.get(number)
+                if parts is None:
+                    found[number] = [(lo, hi, None)]
+                elif parts[-1][1] == lo and parts[-1][2] is None:
+                    parts[-1] = (parts[-1][0], hi, None)
+                else:
+                    parts.append((lo, hi, None))
             continue
         size = units[level] // units[level + 1]
         for number, below in _by_number(inner, units, level + 1).items():
@@ -220,12 +232,14 @@ def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[Lab
     return tuple(inside), tuple(rows)
 
 
-def _run_cut(
+def _run_cut(  # noqa: C901 (on the way of every launch: for each row a call would take a third longer)
     a: LabelledBands, digits: tuple[int, int], run: tuple[int, int], size: int, inside: list[LabelledBand]
 ) -> list[RunPiece]:
     """The pieces of a band of the window, which has a run of each of its digits. What lies in it is added to `inside`."""
     (at, last), (low, high) = digits, run
     pieces: list[RunPiece] = []
+    held: LabelledBands = ()  # what the digits from `since` on have
+    since = at
     for lo, hi, inner in _from(a, at):
         if lo >= last:
             break
@@ -233,31 +247,46 @@ def _run_cut(
             continue
         if lo > at:
             pieces.append((at, lo, (), (), 0, 0))
+            if held:
+                _append(inside, since, at, held)
+                held = ()
             at = lo
-        stop = hi if hi < last else last
         bands = inner if type(inner) is tuple else ((0, size, inner),)
-        middle, before, behind = _between(bands, low, high)
+        before = 0
+        middle: LabelledBands = ()
+        for start, end, label in bands:
+            if end <= low:
+                before += 1
+                continue
+            behind = before
+            if end < high:
+                middle, behind = _between(bands, before, low, high)
+            elif start < high:
+                middle = ((start if start > low else low, high, label),)
+                if end == high:
+                    behind += 1
+            break
+        else:
+            behind = before
+        stop = hi if hi < last else last
         pieces.append((at, stop, bands, middle, before, behind))
-        if middle:
-            _append(inside, at, stop, middle)
+        if middle != held:
+            if held:
+                _append(inside, since, at, held)
+            held, since = middle, at
         at = stop
+    if held:
+        _append(inside, since, at, held)
     if at < last:
         pieces.append((at, last, (), (), 0, 0))
     return pieces
 
 
-def _between(bands: LabelledBands, low: int, high: int) -> tuple[LabelledBands, int, int]:
-    """What of the bands lies from one digit up to another, how many end before the first, and the number of the one that
-    goes on behind the last.
+def _between(bands: LabelledBands, before: int, low: int, high: int) -> tuple[LabelledBands, int]:
+    """What of the bands lies from one digit up to another, and the number of the one that goes on behind the last; the
+    one of number `before` goes on behind the first.
     """
-    before, count = 0, len(bands)
-    while before < count and bands[before][1] <= low:
-        before += 1
-    if before == count:
-        return (), before, before
     start, end, label = bands[before]
-    if end > high:
-        return ((start if start > low else low, high, label),) if start < high else (), before, before
     found = [(start if start > low else low, end, label)]
     behind = before + 1
     for start, end, label in bands[behind:]:
@@ -267,7 +296,7 @@ def _between(bands: LabelledBands, low: int, high: int) -> tuple[LabelledBands, 
             break
         found.append((start, end, label))
         behind += 1
-    return tuple(found), before, behind
+    return tuple(found), behind
 
 
 def _row_cut(
@@ -360,9 +389,12 @@ def _put(
 def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands, size: int) -> LabelledBands:
     """The digits of one band of the window, which has a run of each, with `inside`, which lies in it."""
     # The walk stands in `_row_put` as well: as one generator for both it takes a tenth longer, on the way of every launch.
+    low, high = run
     found: list[LabelledBand] = []
     rest = iter(inside)
     start, end, new = next(rest, END)
+    since = 0
+    held: Inner = ()  # what the digits from `since` on have: pieces have no gaps between them
     for lo, hi, outer, middle, before, behind in pieces:
         while lo < hi:
             while end <= lo:
@@ -370,22 +402,26 @@ def _run_put(pieces: list[RunPiece], run: tuple[int, int], inside: LabelledBands
             put, stop = (new, end) if start <= lo else ((), start)
             if stop > hi:
                 stop = hi
-            inner = outer
+            row = outer
             if put != middle:
-                inner = _spliced(
-                    outer, (before, behind), run, put if type(put) is tuple else ((0, size, put),)
+                row = _spliced(
+                    outer, before, behind, low, high, put if type(put) is tuple else ((0, size, put),)
                 )
-            if inner:
-                _append(found, lo, stop, inner if len(inner) > 1 else _unless_whole(inner, size))
+            inner = row if len(row) != 1 else _unless_whole(row, size)
+            if held != inner:
+                if held:
+                    found.append((since, lo, held))
+                since, held = lo, inner
             lo = stop
+    if held:
+        found.append((since, lo, held))
     return tuple(found)
 
 
 def _spliced(
-    bands: LabelledBands, around: tuple[int, int], run: tuple[int, int], put: LabelledBands
+    bands: LabelledBands, before: int, behind: int, low: int, high: int, put: LabelledBands
 ) -> LabelledBands:
-    """The bands but for the digits of a run, and there `put`. `around`: as of `RunPiece`."""
-    (before, behind), (low, high) = around, run
+    """The bands but for the digits from `low` up to `high`, and there `put`. `before`, `behind`: as of `RunPiece`."""
     left, right = bands[:before], bands[behind:]
     if before < len(bands):
         start, _, label = bands[before]
@@ -395,7 +431,19 @@ def _spliced(
         start, stop, label = right[0]
         if start < high:
             right = ((high, stop, label), *right[1:])
-    return _joined(_joined(left, put), right)
+    if not put:
+        return left + right
+    if left:
+        start, stop, label = left[-1]
+        first = put[0]
+        if stop == first[0] and label == first[2]:
+            left, put = left[:-1], ((start, first[1], label), *put[1:])
+    if right:
+        start, stop, label = right[0]
+        last = put[-1]
+        if start == last[1] and label == last[2]:
+            return (*left, *put[:-1], (last[0], stop, label), *right[1:])
+    return left + put + right
 
 
 def _row_put(
@@ -556,6 +604,19 @@ def _flat_at(bands: LabelledBands, depth: int, ratio: int) -> LabelledBands:
             for low, high, below in inner:
                 _append(found, row * ratio + low, row * ratio + high, below)
     return tuple(found)
+
+
+def _is_span(bands: LabelledBands, start: int, stop: int, units: Units, level: int) -> bool:
+    """Whether bands in which no digit is missing go from one number to another, in units of the last level."""
+    unit = units[level]
+    end, rest = divmod(start, unit)
+    if rest or stop % unit:
+        return False
+    for lo, hi, inner in bands:
+        if lo != end or (type(inner) is tuple and not _is_span(inner, 0, unit, units, level + 1)):
+            return False
+        end = hi
+    return end * unit == stop
 
 
 def _count(bands: LabelledBands, depth: int) -> int:

@@ -26,6 +26,14 @@ class NDRange:
     offset: tuple[int, ...]
     regroups: bool = False
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Each launch's plan is looked up by its index space more than once."""
+        return hash((self.global_size, self.local_size, self.offset, self.regroups))
+
     @property
     def work_dim(self) -> int:
         return len(self.global_size)

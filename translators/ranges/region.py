@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from heapq import nlargest
 from itertools import pairwise
-from math import prod
 from operator import index
 
 import numpy as np
@@ -372,8 +372,9 @@ class Region:
         if self.bands is None:
             runs = self.runs
             return Region.from_runs(runs[np.argsort(runs[:, 0] - runs[:, 1], kind="stable")[:most]])
-        largest = sorted(self.parts(), key=lambda box: -box[1] * prod(count for _, count in box[2]))[:most]
-        return Region.union(Region.boxes(*box) for box in largest)
+        sizes = [_size_of_box(box) for box in self.parts()]
+        largest = nlargest(most, range(len(sizes)), key=sizes.__getitem__)
+        return region_in(nested.boxes_among(self.bands, frozenset(largest)), self.pitches)
 
     def corners(self, pitches: tuple[int, ...], most: int) -> list[nested.Corner]:
         """At most `most` boxes around it in the digits that `pitches` give: the least of each and one more than the
@@ -534,6 +535,13 @@ def region_in(bands: Bands, pitches: tuple[int, ...]) -> Region:
         )
     units = (*pitches, 1)
     return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
+
+
+def _size_of_box(box: tuple[int, int, nested.Dims]) -> int:
+    _, size, dims = box
+    for _, count in dims:
+        size *= count
+    return size
 
 
 def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:

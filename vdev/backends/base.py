@@ -267,6 +267,16 @@ class DriverLaunch:
     hidden: bytes | None  #: the value of an argument behind the program's, if the kernel has one
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldPart:
+    """What a peer holds of a sum: the bytes `region` of a buffer, byte b at index b - `start` of `source`."""
+
+    peer: Backend
+    source: Allocation
+    start: int
+    region: Region
+
+
 #: (queued, submit, start, end) in nanoseconds of the host's time.perf_counter_ns
 Times = tuple[int, int, int, int]
 
@@ -496,6 +506,19 @@ class Backend(ABC):
         Called only if `WorkerInfo.merges` is set.
         """
         raise TypeError("this back end does not merge")
+
+    def folding(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Callable[[], object] | None:
+        """A call that combines what peers hold into `target`, in place and in the order of `parts`: on the bytes of each part,
+        target = target op the peer's. None if this worker cannot read one of the peers' memory where it is.
+
+        `op`, `dtype`, starts and runs are as in `merge`. The call may be made wherever `merge` may be, as long as all the
+        allocations exist. `order_after` was called for the peers' work, and they change nothing before this is done.
+
+        Called only if `WorkerInfo.merges` is set.
+        """
+        return None
 
     @abstractmethod
     def build(self, program: BackendProgram) -> BuildResult:

@@ -23,6 +23,7 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
+    FoldPart,
     KernelArgument,
     KernelResources,
     LaunchShape,
@@ -301,6 +302,26 @@ class ReferenceBackend(Backend):
 
         self._submit("merge", work)
         self.counters.merged += region.nbytes
+
+    def folding(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Callable[[], object] | None:
+        into = _memory(target)
+        others = [(_memory(part.source), part.start, part.region.runs.tolist()) for part in parts]
+
+        def work() -> None:
+            for memory, first, runs in others:
+                for start, stop in runs:
+                    found = memory[start - first : stop - first]
+                    combine(into[start - target_start : stop - target_start], found, op, dtype)
+
+        def fold() -> None:
+            self._submit("fold", work)
+            for part in parts:
+                self.counters.merged += part.region.nbytes
+                self.counters.from_peer += part.region.nbytes
+
+        return fold
 
     # programs -----------------------------------------------------------------------------------
 

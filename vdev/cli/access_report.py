@@ -21,7 +21,8 @@ from vdev.cli.access_picture import Row, draw
 from vdev.cli.access_text import as_json, as_text, times
 from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.footprints import PointerArg
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import choose_local_size
 from vdev.translators.dialects.image_lowering import lower_images

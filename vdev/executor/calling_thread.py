@@ -54,16 +54,23 @@ def idle_workers(
     if workers is None:
         numbers = sorted(number for number, _ in prepared.batches)
         workers = prepared.workers = tuple(all_workers[number] for number in numbers)
-    if waits and any(all_workers[other] not in workers for found in waits.values() for _, other, _ in found):
-        numbers = sorted(
-            {worker.number for worker in workers}
-            | {other for found in waits.values() for _, other, _ in found}
-        )
-        workers = tuple(all_workers[number] for number in numbers)
+    if waits and (others := _others(all_workers, workers, waits)):
+        numbers = sorted({worker.number for worker in workers} | others)
+        workers = tuple([all_workers[number] for number in numbers])
     for worker in workers:
         if worker.queue or worker.busy or not worker.backend.any_thread:
             return None
     return workers if may_wait() else None
+
+
+def _others(all_workers: Sequence[Worker], workers: tuple[Worker, ...], waits: dict[int, Waits]) -> set[int]:
+    """The numbers of those that are waited for and are not among `workers`."""
+    found = set()
+    for each in waits.values():
+        for _, other, _ in each:
+            if all_workers[other] not in workers:
+                found.add(other)
+    return found
 
 
 def perform_here(
@@ -112,15 +119,22 @@ def _is_next(workers: Sequence[Worker], job: Job, waits: dict[int, Waits] | None
         queue = workers[number].queue
         if not queue or queue[0][0] is not job:
             return False
-    return not waits or all(
-        workers[other].issued >= step for found in waits.values() for _, other, step in found
-    )
+    for found in waits.values() if waits else ():
+        for _, other, step in found:
+            if workers[other].issued < step:
+                return False
+    return True
 
 
 def _perform_steps(workers: Sequence[Worker], job: Job, waits: dict[int, Waits] | None) -> None:
     prepared = job.prepared
     batches = prepared.batches
-    if not waits and not any(batch.careful for _, batch in batches):
+    if not prepared.careful:
+        if waits and len(batches) > 1:
+            # Every worker puts a marker behind what it has before any of them gets more: what they wait for are earlier commands
+            # (`Hazards.find`), and with the marker in between they wait for nothing of this one. So each can be given all at once.
+            for number, _ in batches:
+                workers[number].mark_here()
         for number, _ in batches:
             worker = workers[number]
             worker.perform_entry(worker.queue.popleft())

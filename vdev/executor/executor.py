@@ -469,9 +469,7 @@ class Executor:
 
     def undone(self, number: int, step: Step) -> None:
         """Worker `number` did not perform a step, or not completely, because its command failed."""
-        route = step.moves(number)
-        if route is not None:
-            source, target, nbytes = route
+        for source, target, nbytes in step.moves(number):
             with self.lock:
                 found = self.undone_nbytes.get((source, target), 0)
                 self.undone_nbytes[source, target] = found + nbytes
@@ -596,5 +594,5 @@ def _follow(job: Job, after: Sequence[Completion], order: Completion | None) -> 
 def _single(number: int, step: Step) -> PreparedPlan:
     prepared = PreparedPlan(Plan((), (), (), ()), None)
     prepared.batches = ((number, Batch((step,), ((),), (True,))),)
-    prepared.inline = False
+    prepared.careful, prepared.inline = True, False
     return prepared

@@ -279,5 +279,8 @@ def is_complete(command: Completion) -> bool:
     progress = command.progress
     if not isinstance(progress, Job):
         return command.settled
-    workers = progress.executor.all_workers
-    return all(worker.completed >= step for worker, step in zip(workers, progress.clock, strict=True))
+    # every small read asks: without a generator
+    for worker, step in zip(progress.executor.all_workers, progress.clock, strict=True):  # noqa: SIM110
+        if worker.completed < step:
+            return False
+    return True

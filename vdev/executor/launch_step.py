@@ -78,7 +78,7 @@ class LaunchStep(Step):
 
     def _performs(self, item: plan_of.Launch, recipe: LaunchRecipe) -> bool:
         mine = self.recipe
-        return self.item == item and (mine is recipe or mine.ndrange == recipe.ndrange)
+        return (self.item is item or self.item == item) and (mine is recipe or mine.ndrange == recipe.ndrange)
 
     def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
         """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""

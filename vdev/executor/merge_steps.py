@@ -5,16 +5,20 @@ Merging takes place on the host, in stages there, or on one of the workers, in s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import is_
 
-from vdev.backends.base import Bytes
+from vdev.backends.base import Allocation, Bytes, FoldPart
 from vdev.backends.merging import combine, combine_changes, copy_changes
 from vdev.executor.boxes import boxes_of_region
+from vdev.executor.holdings import Replica
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step, holding
 from vdev.planner import instructions as plan_of
-from vdev.planner.instructions import HOST
+from vdev.planner.instructions import FOLD_NBYTES, HOST, STAGE_ALIGNMENT
 from vdev.planner.merges import identity_of
+from vdev.translators.ranges.grain import BYTES
+from vdev.translators.ranges.region import Region
 
 
 class FetchStep(Step):
@@ -29,8 +33,8 @@ class FetchStep(Step):
         for box in boxes_of_region(self.region, replica.start, start):
             worker.backend.read(replica.allocation, stage, box)
 
-    def moves(self, worker: int) -> tuple[int, int, int] | None:
-        return worker, HOST, self.region.nbytes
+    def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
+        return ((worker, HOST, self.region.nbytes),)
 
 
 class MergeStep(Step):
@@ -100,8 +104,8 @@ class GatherStep(Step):
             else:
                 backend.copy_from_peer(worker.peer(self.source), source.allocation, stage, box)
 
-    def moves(self, worker: int) -> tuple[int, int, int] | None:
-        return None if worker == self.source else (self.source, worker, self.region.nbytes)
+    def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
+        return () if worker == self.source else ((self.source, worker, self.region.nbytes),)
 
 
 class CombineStep(Step):
@@ -150,3 +154,80 @@ class RestoreStep(Step):
         for number in (item.stage, item.twin):
             if number is not None:
                 worker.memory.free(job.scratch.pop(number))
+
+
+#: groups of replicas for which a fold is kept ready: programs that use a few buffers in turn share a plan
+_MOST_READY = 4
+
+
+class FoldStep(Step):
+    """Into the worker's replica, in place, what its peers hold; in one call of the back end where it reaches their memory.
+
+    Order. The worker reads its peers' replicas while they have other work. What they wrote before is done: the step's touches
+    make it wait for their last writes (`Holdings.before_read`). What they write next comes after: it waits for this step
+    (`Holdings.did_read`), as does the release of the memory.
+    """
+
+    __slots__ = ("_holders", "_ready", "item")
+    brief = True
+
+    def __init__(self, item: plan_of.Fold) -> None:
+        self.item = item
+        self._holders = (item.worker, *(source for source, _ in item.parts))
+        #: by the replicas that were folded, the worker's own one first: the call that does it
+        self._ready: list[tuple[list[Replica], Callable[[], object]]] = []
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        item = self.item
+        there = job.holdings[item.slot].replicas
+        found = [there[number] for number in self._holders]
+        for known, fold in self._ready:
+            # all are what they were: their memory and its place never change
+            if all(map(is_, known, found)):
+                fold()
+                return
+        replicas = [holding(job, item.slot, worker.number, item.region)]
+        replicas += [holding(job, item.slot, source, part) for source, part in item.parts]
+        call = self._prepared(worker, replicas)
+        if call is not None:
+            call()
+            self._ready = [*self._ready[1 - _MOST_READY :], (replicas, call)]
+            return
+        for (source, part), replica in zip(item.parts, replicas[1:], strict=True):
+            for piece in _pieces(part):
+                self._fold_copy(worker, source, piece, replica, replicas[0])
+
+    def _prepared(self, worker: StepWorker, replicas: Sequence[Replica]) -> Callable[[], object] | None:
+        """The back end's call for these replicas; None if the worker cannot read its peers' memory in place."""
+        item, own = self.item, replicas[0]
+        parts = [
+            FoldPart(worker.peer(source), replica.allocation, replica.start, part)
+            for (source, part), replica in zip(item.parts, replicas[1:], strict=True)
+        ]
+        return worker.backend.folding(own.allocation, own.start, parts, item.op, item.dtype)
+
+    def _fold_copy(
+        self, worker: StepWorker, source: int, piece: Region, replica: Replica, own: Replica
+    ) -> None:
+        """Fold one piece of what a peer holds by way of a copy."""
+        backend, start = worker.backend, piece.start - piece.start % STAGE_ALIGNMENT
+        copied: Allocation = worker.memory.allocate(piece.stop - start)
+        try:
+            for box in boxes_of_region(piece, replica.start, start):
+                backend.copy_from_peer(worker.peer(source), replica.allocation, copied, box)
+            backend.merge(
+                own.allocation, own.start, copied, start, None, 0, piece, self.item.op, self.item.dtype, BYTES
+            )
+        finally:
+            worker.memory.free(copied)
+
+    def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
+        return plan_of.moves_of(self.item)
+
+
+def _pieces(region: Region) -> list[Region]:
+    """`region` in pieces of a size that a fold may copy. Elements, which begin at multiples of their size, stay whole."""
+    most = FOLD_NBYTES - STAGE_ALIGNMENT
+    first = region.start - region.start % STAGE_ALIGNMENT
+    spans = (Region.span(start, start + most) for start in range(first, region.stop, most))
+    return [piece for span in spans if (piece := region & span)]

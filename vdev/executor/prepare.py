@@ -21,6 +21,7 @@ from vdev.planner.instructions import (
     Download,
     Fetch,
     Fill,
+    Fold,
     Gather,
     Instruction,
     Launch,
@@ -39,18 +40,24 @@ INLINE_NBYTES = 1 << 17
 
 
 #: instructions that make one content of several chunks' versions: they pass on only what a launch wrote
-_MERGES = (Merge, Fetch, Gather, Combine, Restore)
+_MERGES = (Merge, Fetch, Gather, Combine, Restore, Fold)
 
 
 class Batch:
     """The steps of one plan that one worker performs, in order."""
 
-    __slots__ = ("brief", "careful", "marks", "plain", "rows", "steps", "waits")
+    __slots__ = ("brief", "careful", "marks", "places", "plain", "rows", "steps", "waits")
 
     def __init__(
-        self, steps: tuple[Step, ...], waits: tuple[tuple[tuple[int, int], ...], ...], marks: tuple[bool, ...]
+        self,
+        steps: tuple[Step, ...],
+        waits: tuple[tuple[tuple[int, int], ...], ...],
+        marks: tuple[bool, ...],
+        places: tuple[int, ...] = (),
     ):
+        """`places`: of the steps' instructions in their plan, where other plans differ from it in their numbers alone."""
         self.steps = steps
+        self.places = places
         #: by step: (worker, index in that worker's batch) of steps of the same plan that must be done before
         self.waits = waits
         #: by step: whether others wait for it, so that a marker is wanted right after it
@@ -67,21 +74,17 @@ class Batch:
     def with_numbers(
         self, items: Sequence[Instruction], stages: Sequence[Stage], recipe: LaunchRecipe
     ) -> Batch:
-        """The batch for instructions that differ from this one's only in their numbers; this one if they do not differ."""
-        steps = tuple(
-            [
-                CopyStep(item)  # type: ignore[arg-type]
-                if type(step) is CopyStep
-                else step.followed_by(item, recipe)  # type: ignore[arg-type]
-                if type(step) is LaunchStep
-                else _step(item, stages, recipe)
-                for step, item in zip(self.steps, items, strict=True)
-            ]
-        )
-        if steps == self.steps:
+        """The batch for a plan's instructions that differ from its own only in their numbers; this one if they do not differ."""
+        steps = []
+        same = True
+        for step, place in zip(self.steps, self.places, strict=True):
+            made = _step_like(step, items[place], stages, recipe)
+            same = same and made is step
+            steps.append(made)
+        if same:
             return self
         found = Batch.__new__(Batch)
-        found.steps = steps
+        found.steps, found.places = tuple(steps), self.places
         found.waits, found.marks, found.rows = self.waits, self.marks, self.rows
         found.careful, found.plain, found.brief = self.careful, self.plain, self.brief
         return found
@@ -116,6 +119,7 @@ class PreparedPlan:
     __slots__ = (
         "alone",
         "batches",
+        "careful",
         "download",
         "hazards",
         "home_nbytes",
@@ -136,6 +140,8 @@ class PreparedPlan:
 
     def __init__(self, plan: Plan, recipe: LaunchRecipe | None) -> None:
         self.batches: tuple[tuple[int, Batch], ...] = _batches(plan, recipe)
+        #: whether steps wait for others of the same plan, on another worker
+        self.careful = any(batch.careful for _, batch in self.batches)
         hazards = _hazards(plan)
         #: a worker changing its own replica: (slot, worker, first, last). The only hazard of most launches.
         self.own_writes = tuple(
@@ -190,27 +196,19 @@ class PreparedPlan:
 
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
         """The prepared form of a plan that differs from this one's only in its numbers."""
-        items: dict[int, list[Instruction]] = {}
-        for item in plan.instructions:
-            worker = item.worker
-            if worker in items:
-                items[worker].append(item)
-            else:
-                items[worker] = [item]
+        items, stages = plan.instructions, plan.stages
         found = PreparedPlan.__new__(PreparedPlan)
         found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
+        found.careful = self.careful
         found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
         found.download, found.upload, found.step = self.download, self.upload, None
         found.home_nbytes = self.home_nbytes
         found.batches = tuple(
-            [
-                (worker, batch.with_numbers(items[worker], plan.stages, recipe))
-                for worker, batch in self.batches
-            ]
+            [(worker, batch.with_numbers(items, stages, recipe)) for worker, batch in self.batches]
         )
-        found.stages = plan.stages
+        found.stages = stages
         return found
 
 
@@ -234,7 +232,8 @@ def _batches(plan: Plan, recipe: LaunchRecipe | None) -> tuple[tuple[int, Batch]
             tuple(where[earlier] for earlier in plan.dependencies[number] if where[earlier][0] != worker)
             for number in mine
         )
-        batches.append((worker, Batch(steps, waits, tuple(number in waited_for for number in mine))))
+        marks = tuple(number in waited_for for number in mine)
+        batches.append((worker, Batch(steps, waits, marks, tuple(mine))))
     return tuple(batches)
 
 
@@ -242,6 +241,15 @@ def _step(item: Instruction, stages: Sequence[Stage], recipe: LaunchRecipe | Non
     if isinstance(item, Launch) and recipe is not None and recipe.ndrange is None:
         return WholeLaunchStep(recipe, frozenset(slot for _, slot, _ in item.homes))
     return make_step(item, stages, recipe)
+
+
+def _step_like(step: Step, item: Instruction, stages: Sequence[Stage], recipe: LaunchRecipe) -> Step:
+    """The step of an instruction that differs in its numbers from that of another step; the same step where it does not."""
+    if type(step) is CopyStep:
+        return CopyStep(item)  # type: ignore[arg-type]
+    if type(step) is LaunchStep:
+        return step.followed_by(item, recipe)  # type: ignore[arg-type]
+    return _step(item, stages, recipe)
 
 
 def _hazards(plan: Plan) -> list[Hazard]:

@@ -8,6 +8,7 @@ in its job. It decides nothing about order.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.holdings import Holdings, Replica
@@ -31,9 +32,9 @@ class Step(ABC):
         """(slot, holder, bytes) that a coherent step left invalid when it failed, `late` on the device."""
         return None
 
-    def moves(self, worker: int) -> tuple[int, int, int] | None:
-        """(source, target, bytes) that travel between holders when `worker` performs it."""
-        return None
+    def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
+        """(source, target, bytes) of what travels between holders when `worker` performs it."""
+        return ()
 
     def origin(self) -> int | None:
         """The worker whose replica has the bytes of `effect` as before, when the step failed at once."""

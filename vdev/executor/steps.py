@@ -12,7 +12,14 @@ from vdev.errors import BackendError
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
 from vdev.executor.holdings import Holdings, Replica
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
-from vdev.executor.merge_steps import CombineStep, FetchStep, GatherStep, MergeStep, RestoreStep
+from vdev.executor.merge_steps import (
+    CombineStep,
+    FetchStep,
+    FoldStep,
+    GatherStep,
+    MergeStep,
+    RestoreStep,
+)
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step, covering, holding, replica_of
 from vdev.planner import instructions as plan_of
@@ -127,8 +134,8 @@ class CopyStep(Step):
             self._boxes, self._starts = tuple(boxes_of_region(self.region, *starts)), starts
         return self._boxes
 
-    def moves(self, worker: int) -> tuple[int, int, int] | None:
-        return self.source, self.target, self.region.nbytes
+    def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
+        return ((self.source, self.target, self.region.nbytes),)
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
         return self.slot, self.target, self.region
@@ -235,8 +242,8 @@ class UploadStep(Step):
                 moved = box.moved(0, -replica.start) if replica.start else box
                 write(replica.allocation, host, moved)
 
-    def moves(self, worker: int) -> tuple[int, int, int] | None:
-        return None if worker == HOST else (HOST, worker, self.region.nbytes)
+    def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
+        return () if worker == HOST else ((HOST, worker, self.region.nbytes),)
 
 
 class DownloadStep(Step):
@@ -291,8 +298,8 @@ class DownloadStep(Step):
             self._last = (layout, boxes, nbytes)
         return boxes, nbytes
 
-    def moves(self, worker: int) -> tuple[int, int, int] | None:
-        return None if worker == HOST else (worker, HOST, self.region.nbytes)
+    def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
+        return () if worker == HOST else ((worker, HOST, self.region.nbytes),)
 
 
 class CallStep(Step):
@@ -338,6 +345,7 @@ _MAKERS: dict[type, Callable[[Any], Step]] = {
     plan_of.Copy: CopyStep,
     plan_of.Fetch: FetchStep,
     plan_of.Fill: FillStep,
+    plan_of.Fold: FoldStep,
     plan_of.CopyBetween: CopyBetweenStep,
     plan_of.Upload: UploadStep,
     plan_of.Download: DownloadStep,

@@ -316,17 +316,15 @@ class Line:
 
     def hand_over(
         self,
-        entry: Entry | None,
+        entry: Entry,
         standing: object,
         host: tuple[Bytes, Layout] | None = None,
-        streak: Streak | None = None,
     ) -> Part | None:
         """Hand a command over; None if it has to be submitted instead: then nothing has happened.
 
         Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
         that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
-        what it writes to the worker, which nothing else uses; read when this returns. `streak`: the command is the next launch of
-        that, and no entry is given. Under the session's lock.
+        what it writes to the worker, which nothing else uses; read when this returns. Under the session's lock.
         """
         worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
         if worker.queue or not worker.turn.acquire(False):
@@ -340,32 +338,80 @@ class Line:
                     and not (worker.queue or executor.closed)
                     and home.completed >= home.submitted
                     and (host is None or not executor.uses_host())
-                    and (streak is None or (executor.last_number == streak.number and streak.stretch.is_open))
                 ):
-                    if streak is not None:  # which makes the thread ready
-                        part = self._perform(streak.stretch.entries[-1], None, streak.start)
-                        if part is not None:
-                            streak.stretch, streak.number = part.stretch, part.stretch.last
-                    else:
-                        assert entry is not None
-                        outside = None if visit is None else visit()
-                        try:
-                            part = self._perform(entry, host)
-                        finally:
-                            if outside is not None:
-                                self._leave(outside)
+                    outside = None if visit is None else visit()
+                    try:
+                        part = self._perform(entry, host)
+                    finally:
+                        if outside is not None:
+                            self._leave(outside)
         finally:
-            due = worker.wanted <= worker.issued or (
-                part is not None
-                and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.memory.fresh_nbytes > MARK_NBYTES)
-            )
-            if due and may_wait():
-                self._mark()
-            worker.holder = 0
-            worker.turn.release()
-            if worker.queue or not worker.watching:
-                worker.wake()
+            self._give_turn(part)
         return part
+
+    def again(self, streak: Streak, standing: object) -> Part | None:
+        """Hand over the next launch of a streak; None if it has to be handed over like any other: then nothing has happened.
+        `standing`: the executor's, when it began. Under the session's lock.
+
+        It does what `hand_over` does, with as few calls as there can be.
+        """
+        worker, executor, home, part = self.worker, self._executor, self._home, None
+        if worker.queue or not worker.turn.acquire(False):
+            return None
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                stretch, before = streak.stretch, streak.number
+                if (
+                    executor.standing is not standing
+                    or worker.queue
+                    or executor.closed
+                    or home.completed < home.submitted
+                    or executor.last_number != before
+                    or not stretch.is_open
+                ):
+                    return None
+                entry = stretch.entries[-1]
+                number = executor.last_number = before + 1
+                step = worker.submitted = worker.submitted + 1
+                try:
+                    streak.start()  # which makes the thread ready
+                except Exception as error:
+                    self._refused(error, number, step)
+                    return None
+                except BaseException:  # as in `_perform`
+                    self._enter(entry, number, step)
+                    raise
+                part = self._enter(entry, number, step)
+                streak.stretch, streak.number = part.stretch, number
+        finally:
+            self._give_turn(part)
+        return part
+
+    def _give_turn(self, part: Part | None) -> None:
+        """End the turn in which `part` was handed over, or nothing, with a mark if one is due."""
+        worker = self.worker
+        due = worker.wanted <= worker.issued or (
+            part is not None
+            and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.memory.fresh_nbytes > MARK_NBYTES)
+        )
+        if due and may_wait():
+            self._mark()
+        worker.holder = 0
+        worker.turn.release()
+        if worker.queue or not worker.watching:
+            worker.wake()
+
+    def _refused(self, error: Exception, number: int, step: int) -> None:
+        """The back end has refused a command, which is submitted like any other then, and so gets its error."""
+        executor, worker = self._executor, self.worker
+        if not isinstance(error, (BackendError, MemoryError, RecursionError)):
+            logger.error("an internal error in a stretch", exc_info=error)
+        executor.standing = object()  # a kernel may have some of its arguments: none is repeated
+        if executor.last_number == number:
+            executor.last_number = number - 1
+        if worker.submitted == step:
+            worker.submitted = step - 1
 
     def streak(self, part: Part) -> Streak | None:
         """What repeats the launch of `part`; None if another command has been submitted since, or the back end repeats nothing.
@@ -509,32 +555,20 @@ class Line:
         if outside is not None:
             backend.leave(outside)
 
-    def _perform(
-        self, entry: Entry, host: tuple[Bytes, Layout] | None, start: Callable[[], object] | None = None
-    ) -> Part | None:
-        """`start`: what does it, in the place of its step."""
+    def _perform(self, entry: Entry, host: tuple[Bytes, Layout] | None) -> Part | None:
         executor, worker, job = self._executor, self.worker, self._job
         # A finaliser may submit something while the step runs: that comes after it.
         number = executor.last_number = executor.last_number + 1
         step = worker.submitted = worker.submitted + 1
-        if start is None:
-            job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
+        job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
         try:
-            if start is not None:
-                start()
-            elif host is None:
+            if host is None:
                 entry[0].step.run(worker, job)  # type: ignore[union-attr]
             else:
                 job.host, job.layout = host
                 entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
-        except Exception as error:  # refused: submitted like any other, it gets its error
-            if not isinstance(error, (BackendError, MemoryError, RecursionError)):
-                logger.error("an internal error in a stretch", exc_info=error)
-            executor.standing = object()  # a kernel may have some of its arguments: none is repeated
-            if executor.last_number == number:
-                executor.last_number = number - 1
-            if worker.submitted == step:
-                worker.submitted = step - 1
+        except Exception as error:
+            self._refused(error, number, step)
             return None
         except (
             BaseException

@@ -212,6 +212,11 @@ class Worker:
             self.executor.waits += 1
             self.retire_oldest()
 
+    def mark_here(self) -> None:
+        """On a thread that has the turn: put a marker behind all that the device has been given."""
+        self.backend.enter()
+        self.mark(anew=True)
+
     def perform_entry(self, entry: Entry) -> None:
         """On a thread that has the turn: perform an entry that waits for nothing."""
         self.backend.enter()
@@ -462,7 +467,8 @@ class Worker:
                 self.marked = step
             self.next_mark = Mark()
             self.memory.fresh_nbytes = 0
-        self.serve()
+        if self.wanted <= self.issued:
+            self.serve()
         return marker
 
     def serve(self) -> None:
@@ -514,12 +520,20 @@ class Worker:
         job, batch, first, waits = entry
         completion = self._begin(job)
         recorded = self.records is not None and (self._plain_apart or not batch.plain)
-        if batch.careful or waits or completion.profiled or recorded:
+        if batch.careful or completion.profiled or recorded:
             for _ in self._carefully(job, batch, first, waits or []):
                 pass
         else:
-            for step in batch.steps:
+            if waits and (
+                self.marked < self.issued or self.backend.pending()
+            ):  # who waits for what came before must not wait for this as well, as in `_carefully`
+                self.mark(anew=True)
+            at = 0
+            for index, step in enumerate(batch.steps):
                 try:
+                    while waits and at < len(waits) and waits[at][0] <= batch.rows[index]:
+                        self._await(waits[at][1], waits[at][2])
+                        at += 1
                     if step.coherent:
                         self._moving = (job, step, self.backend.pending())
                         self._move(job, step)
@@ -530,7 +544,7 @@ class Worker:
                 except Exception as error:  # it is the command's failure, and the thread must go on
                     self.executor.undone(self.number, step)
                     self.executor.step_failed(job, step, error)
-            self.issued = first + len(batch.steps)
+                self.issued = first + index + 1
         self._finish(job)
 
     def _finish(self, job: Job) -> None:
@@ -642,7 +656,7 @@ class Worker:
         """Order what follows after a step of another worker, on the device if the back end can."""
         if self._ordered.get(number, 0) >= step:
             return  # everything handed over since then waits for that step or a later one
-        other = self.executor.worker(number)
+        other = self.executor.all_workers[number]
         if other.completed >= step:
             return
         marker = other.marker_at(step, self)

@@ -179,7 +179,11 @@ class NannyEvent(Event):
     def _vdev_of_read(queue: CommandQueue, context: Context, command_type: int, hostbuf: Any) -> NannyEvent:
         """The event of a read into `hostbuf` that is done."""
         event: NannyEvent = _new_event(NannyEvent)
-        Event.__init__(event, queue, context, command_type, DONE)
+        event._handle = 0
+        event._queue = queue
+        event._context = context
+        event._command_type = command_type
+        event._vdev_state = DONE
         ward = event._ward = _new_ward(Ward)
         ward.kept, ward.in_use = hostbuf, False
         return event

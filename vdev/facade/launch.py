@@ -86,14 +86,28 @@ def launch_captured(
     """`enqueue_nd_range_kernel` where the kernel's arguments have been captured already."""
     state = state_of(kernel)
     try:
-        context = state_of(queue).context
-        ndrange = state.ndranges[global_size, local_size, None, False]
+        line = state_of(queue)
+        context, ndrange = line.context, state.ndranges[global_size, local_size, None, False]
     except (KeyError, TypeError, AttributeError):
         ndrange = None
     if ndrange is None or state.context is not context:
         return enqueue_nd_range_kernel(queue, kernel, global_size, local_size, None, wait_for)
     after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
-    return _launched(queue, state, args, ndrange, after)
+    repetition = state.repetition
+    if (
+        repetition is None
+        or repetition is ONCE
+        or after
+        or state.has_local
+        or state.kernel.addresses is not None
+        or line.is_finalized
+    ):
+        return _launched(queue, state, args, ndrange, after)
+    # the same as there, with fewer calls
+    completion = repetition.again(line.order, ndrange, args)
+    if completion is None:
+        return _launched(queue, state, args, ndrange, after)
+    return Event._vdev_of_command(queue, context, _COMMAND, completion)
 
 
 def ready_launch(

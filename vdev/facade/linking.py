@@ -3,11 +3,13 @@
 A compiled object is the preprocessed source of a program. Linking joins such texts into one translation unit,
 in which a declaration that several of them have from a common header stands once. Names that C keeps within a
 source (static functions and variables, types, enumerators) are replaced if they mean different things in
-two of the sources (C99 6.2.2). It never decides whether the joined text is valid: that is for the compiler.
+two of the sources (C99 6.2.2). It never decides whether the joined text is valid: that is for the compiler. The binary of an object is
+the object itself.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -72,6 +74,33 @@ class CompiledObject:
     @property
     def source(self) -> str:
         return "\n".join(declaration.text for declaration in self.declarations)
+
+
+_TAG = b"vdev object 1\n"
+
+
+def pack_object(compiled: CompiledObject, binary_type: int) -> bytes:
+    """The object in a form that `load_object` takes back; `binary_type`: CL_PROGRAM_BINARY_TYPE."""
+    declarations = [
+        (each.text, sorted(each.private), sorted(each.public), each.uses) for each in compiled.declarations
+    ]
+    content = {"type": binary_type, "options": compiled.options, "declarations": declarations}
+    return _TAG + json.dumps(content).encode()
+
+
+def load_object(binary: bytes) -> tuple[CompiledObject, int] | None:
+    """The object and its binary type; None for a binary of another kind. ValueError if it is damaged."""
+    if not binary.startswith(_TAG):
+        return None
+    try:
+        content = json.loads(binary[len(_TAG) :])
+        declarations = tuple(
+            Declaration(text, frozenset(private), frozenset(public), tuple((at, name) for at, name in uses))
+            for text, private, public, uses in content["declarations"]
+        )
+        return CompiledObject(declarations, tuple(content["options"]), ""), int(content["type"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a damaged binary of a compiled program: {error!r}") from error
 
 
 def compile_object(

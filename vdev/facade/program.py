@@ -70,32 +70,41 @@ class ProgramState:
 
     def load(self, binary: bytes) -> None:
         """Take the program out of a binary."""
+        from vdev.facade.linking import load_object
         from vdev.session.programs import load_binary
 
+        self.status, self.binary_type = _SUCCESS, _TYPE_EXECUTABLE
         try:
-            self.loaded = load_binary(binary)
+            found = load_object(binary)
+            if found is None:
+                self.loaded = load_binary(binary)
+            else:
+                self.compiled, self.binary_type = found
         except ValueError:
             fail("clCreateProgramWithBinary", status.INVALID_BINARY)
         self.kind = native.program_kind.BINARY
-        self.status, self.binary_type = _SUCCESS, _TYPE_EXECUTABLE
         self.binary = binary
 
     def set_built(self, built: SessionProgram) -> None:
         """The build succeeded."""
-        self.built = built
+        self.built, self.compiled = built, None
         self.log = built.log
         self.status, self.binary_type = _SUCCESS, _TYPE_EXECUTABLE
 
     def set_compiled(self, compiled: CompiledObject, binary_type: int) -> None:
         """The compilation, or the link of a library, succeeded."""
-        self.compiled = compiled
+        self.built, self.compiled = None, compiled
         self.status, self.binary_type = _SUCCESS, binary_type
 
-    def fail_build(self, routine: str, code: int, log: str) -> NoReturn:
-        """The build failed, with this log."""
+    def set_failed(self, log: str) -> None:
+        """The build, the compilation or the link failed, with this log."""
         self.built, self.compiled = None, None
         self.log = log
         self.status, self.binary_type = _ERROR, _TYPE_NONE
+
+    def fail_build(self, routine: str, code: int, log: str) -> NoReturn:
+        """The build failed, with this log."""
+        self.set_failed(log)
         fail(routine, code)
 
     def executable(self, routine: str, code: int = status.INVALID_PROGRAM_EXECUTABLE) -> SessionProgram:
@@ -110,6 +119,10 @@ class ProgramState:
 
     def binaries(self) -> list[bytes]:
         """One for the only device; empty if there is none."""
+        if self.compiled is not None:
+            from vdev.facade.linking import pack_object  # few programs need it
+
+            return [pack_object(self.compiled, self.binary_type)]
         return [self.binary if self.built is None else self.built.binary]
 
 
@@ -218,6 +231,20 @@ class _Program(Handle):
         devices: Sequence[Device] | None = None,
     ) -> _Program:
         """clLinkProgram: an executable, or a library with `-create-library`, of compiled programs."""
+        linked = _Program._vdev_linked(context, programs, options, devices)
+        state = linked._vdev_state
+        if state.status != _SUCCESS:
+            raise make_error("clLinkProgram", status.LINK_PROGRAM_FAILURE, state.log)
+        return linked
+
+    @staticmethod
+    def _vdev_linked(
+        context: Context,
+        programs: Iterable[_Program],
+        options: bytes = b"",
+        devices: Sequence[Device] | None = None,
+    ) -> _Program:
+        """The same; a program with the linker's messages as its log if the link fails."""
         from vdev.errors import BuildError
         from vdev.facade.linking import link_objects  # few programs need it
 
@@ -245,7 +272,7 @@ class _Program(Handle):
         try:
             state.set_built(state_of(context).session.build(joined.source, [*joined.options, *words]))
         except BuildError as error:
-            raise make_error(routine, status.LINK_PROGRAM_FAILURE, error.log) from None
+            state.set_failed(error.log)
         return linked
 
     def set_specialization_constant(self, spec_id: int, buffer: Any) -> None:

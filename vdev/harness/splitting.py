@@ -10,7 +10,8 @@ from dataclasses import replace
 from math import prod
 
 from vdev.planner.directory import HOST, buffer_state
-from vdev.planner.launches import LaunchOptions, plan_launch
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch

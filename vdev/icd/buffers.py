@@ -94,7 +94,10 @@ def clEnqueueReadBuffer(
 ) -> Event:
     _check_span(mem, offset, nbytes, "clEnqueueReadBuffer")
     memory = content("clEnqueueReadBuffer", address, nbytes)
-    return done(transfers._enqueue_read_buffer(queue, view(mem), memory, offset, waits, bool(blocking)))
+    event = done(transfers._enqueue_read_buffer(queue, view(mem), memory, offset, waits, bool(blocking)))
+    if blocking and mem.buffer.resident is not None:  # it is over, and the buffer is where it was
+        host.keep_ready()
+    return event
 
 
 def clEnqueueWriteBuffer(

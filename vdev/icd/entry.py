@@ -147,12 +147,12 @@ def drop(memory: Any) -> None:
     memory.release()
 
 
-def end() -> None:
-    """The process is ending, and Python with it."""
+def end(reads: int) -> None:
+    """The process is ending, and Python with it. `reads`: how many the library has made without Python."""
     from vdev.icd import ready
     from vdev.process import ending
 
-    ready.report()
+    ready.report(reads)
     ending.end()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

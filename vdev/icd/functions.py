@@ -10,6 +10,7 @@ headers. It imports nothing: the library is built where vdev's own requirements 
 | `command` | a status code, and the command's event behind a last parameter |
 | `info` | a status code, and bytes behind three last parameters: size, value, size of the value |
 | a kind of object | an object, and a status code behind a last parameter |
+| `outcome` | a program, also one whose link has failed, and a status code behind a last parameter |
 | `map` | an address, and behind two last parameters an event and a status code |
 | `address`, `nothing` | an address; nothing |
 | `count` | a status code: it retains or releases; written by hand in C, as is `by_hand` |
@@ -157,7 +158,7 @@ clReleaseDevice: count <- device
 clCreateImage: mem <- context bits pointer pointer pointer
 clCreateProgramWithBuiltInKernels: program <- context uint pointer pointer
 clCompileProgram: status <- program uint pointer pointer uint pointer pointer pointer pointer
-clLinkProgram: program <- context uint pointer pointer uint pointer pointer pointer
+clLinkProgram: outcome <- context uint pointer pointer uint pointer pointer pointer
 clUnloadPlatformCompiler: by_hand <- platform
 clGetKernelArgInfo: info <- kernel uint uint
 clEnqueueFillBuffer: command <- queue mem pointer size size size waits

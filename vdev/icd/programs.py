@@ -123,16 +123,18 @@ def clCompileProgram(
 def clLinkProgram(
     context: Context, count: int, devices: int, options: int, part_count: int, parts: int, notify: int,
     user_data: int,
-) -> _Program:  # fmt: skip
+) -> tuple[_Program, int]:  # fmt: skip
+    """The program, which has the linker's messages if the link has failed, and the status code."""
     routine = "clLinkProgram"
     host.check_devices(routine, count, devices)
     host.check_callback(routine, notify, user_data)
     if not part_count or not parts:
         fail(routine, status.INVALID_VALUE)
     found = host.items(host.PROGRAM, parts, part_count, status.INVALID_PROGRAM, routine)
-    linked = _Program.link(context, found, host.text(options))
+    linked = _Program._vdev_linked(context, found, host.text(options))
     _notify(linked, notify, user_data)
-    return linked
+    has_failed = state_of(linked).status < 0
+    return linked, status.LINK_PROGRAM_FAILURE if has_failed and not notify else status.SUCCESS
 
 
 def clSetProgramSpecializationConstant(program: _Program, number: int, size: int, value: int) -> None:

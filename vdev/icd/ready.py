@@ -9,24 +9,42 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from vdev.facade.errors import native
+from vdev.facade.handles import state_of
 from vdev.facade.launch import ready_launch
+from vdev.facade.memory import USE_HOST_PTR, Memory
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm_memory import is_in_use
 from vdev.session.immediate import ReadyLaunch
 
 logger = logging.getLogger("vdev.icd")
 _made = 0  #: launches without Python
+#: memory that the host must not read, or that is the program's own
+_LOOKED_AT = USE_HOST_PTR | native.mem_flags.HOST_WRITE_ONLY | native.mem_flags.HOST_NO_ACCESS
 
 
 def make(queue: CommandQueue, kernel: Any, size: Any, local: Any, offset: Any) -> tuple[Any, ...] | None:
     """What the library makes the launch with that was made last of a kernel: its record here, and the driver's queue and
-    kernel, memory by argument, first work-item, global and local size, and the value of a last argument. None where that is not possible.
+    kernel, memory by argument, first work-item, global and local size, the value of a last argument, and by argument how many
+    bytes of it the library may read. None where that is not possible.
     """
     found = ready_launch(queue, kernel, size, local, offset, kernel._vdev_own)
-    if found is None:
+    # The library knows one kernel of the driver's for each of the program's: that of the thread that came first.
+    if found is None or vars(kernel).setdefault("_vdev_own", found.own) is not found.own:
         return None
-    kernel._vdev_own, driver = found.own, found.driver
+    driver = found.driver
     sizes = driver.first, driver.global_size, driver.local_size
-    return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden
+    rooms = tuple([_room(arg) for arg in state_of(kernel).args])
+    return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden, rooms
+
+
+def _room(arg: Any) -> int:
+    """How many bytes of an argument's memory may be read from the only worker without a look at anything else."""
+    if type(arg) is not Memory or arg.offset or arg.flags & _LOOKED_AT or is_in_use():
+        return 0
+    replica = arg.buffer.holdings.replicas[0]
+    is_whole = replica is not None and replica.start == 0 and replica.stop >= arg.nbytes
+    return arg.nbytes if is_whole and arg.buffer.resident == 0 else 0
 
 
 def launched(runs: tuple[tuple[ReadyLaunch, int], ...], handles: tuple[int, ...]) -> int | None:
@@ -38,7 +56,7 @@ def launched(runs: tuple[tuple[ReadyLaunch, int], ...], handles: tuple[int, ...]
     return 1 if runs[0][0].maker.launched(runs, handles) else None
 
 
-def report() -> None:
+def report(reads: int) -> None:
     """At the end of the process."""
-    if _made:
-        logger.info("%d launches were made without Python", _made)
+    if _made or reads:
+        logger.info("%d launches were made without Python, and %d reads", _made, reads)

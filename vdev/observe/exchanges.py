@@ -20,12 +20,13 @@ from vdev.planner.instructions import (
     Combine,
     CopyBetween,
     Fill,
+    Fold,
     Launch,
     Merge,
     Plan,
     Restore,
     Upload,
-    route_of,
+    moves_of,
 )
 from vdev.translators.values import dataclass
 
@@ -41,7 +42,7 @@ _SHOWN = 6
 #: how many pairs of commands and routes are counted separately
 _MOST_ROUTES = 4096
 CELLS = 32  #: parts of a buffer that a picture shows separately
-_WRITERS = (Launch, Merge, Combine, Restore, Fill, CopyBetween, Upload)
+_WRITERS = (Launch, Merge, Combine, Restore, Fold, Fill, CopyBetween, Upload)
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,7 @@ class Exchanges:
     def note(self, user: str, plan: Plan, holdings: Sequence[Holdings], *, writes: bool = True) -> None:
         """A plan is carried out for `user`. `holdings`: of its buffers, by slot."""
         for item in plan.instructions:
-            route = route_of(item)
-            if route is not None:
+            for route in moves_of(item):
                 slot: int = getattr(item, "slot", -1)
                 writer = self._writers.get(holdings[slot], NOBODY) if slot >= 0 else NOBODY
                 self._add(writer, user, *route)

@@ -17,6 +17,7 @@ from vdev.planner.instructions import (
     HOST,
     Combine,
     CopyBetween,
+    Fold,
     Instruction,
     Launch,
     Merge,
@@ -75,7 +76,7 @@ CommandRecord = tuple[int, int, int, int, int, Shape]
 def _step_shape(item: Instruction, name: str) -> StepShape:
     if isinstance(item, Launch):
         return StepShape(item.worker, "kernel", name, 0)
-    if isinstance(item, (Merge, Combine)):
+    if isinstance(item, (Merge, Combine, Fold)):
         return StepShape(item.worker, "merge", f"merge {item.op}", item.region.nbytes)
     if isinstance(item, Restore):
         return StepShape(item.worker, "merge", "merged bytes into place", item.region.nbytes)

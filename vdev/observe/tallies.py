@@ -18,6 +18,7 @@ from vdev.planner.instructions import (
     HOST,
     Copy,
     Download,
+    Fold,
     Instruction,
     Launch,
     Merge,
@@ -25,7 +26,7 @@ from vdev.planner.instructions import (
     Reserve,
     Restore,
     Upload,
-    route_of,
+    moves_of,
 )
 from vdev.translators.frontend.kernels import Line
 from vdev.translators.ranges.ndrange import Chunk, NDRange
@@ -374,15 +375,11 @@ def _by_slot(plan: Plan) -> tuple[dict[int, Moved], dict[int, int]]:
         kind = type(item)
         if kind is Launch or kind is Reserve:
             continue
-        route: tuple[int, int, int] | None
-        if isinstance(item, Copy):  # nearly all plans
-            slot, route = item.slot, (item.source, item.target, item.region.nbytes)
-        else:
-            # on the host or on a worker: every merged byte counts once
-            if isinstance(item, (Merge, Restore)):
-                merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
-            slot, route = getattr(item, "slot", -1), route_of(item)
-        if route is not None:
+        # on the host or on a worker: every merged byte counts once
+        if isinstance(item, (Merge, Restore, Fold)):
+            merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
+        slot = getattr(item, "slot", -1)
+        for route in moves_of(item):
             of_slot = moved.get(slot)
             if of_slot is None:
                 of_slot = moved[slot] = Moved()

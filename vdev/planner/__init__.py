@@ -13,6 +13,8 @@ __all__ = [
     "in_place",
     "instructions",
     "investment",
+    "launch_request",
+    "launch_search",
     "launches",
     "links",
     "merges",

@@ -12,7 +12,7 @@ given up, and tried again later.
 The best of them are plain data, for the program's next run to begin with (`Balance.plain`, `Balance.take`).
 
 Decides where cuts are wanted and what they gain; whether a launch is cut so, with what that moves, is the planner's
-(`vdev.planner.launches`). Knows no clock, and never measures. The even partitions are those of PPoPP'11, section 3.2.
+(`vdev.planner.launch_search`). Knows no clock, and never measures. The even partitions are those of PPoPP'11, section 3.2.
 """
 
 from __future__ import annotations
@@ -149,6 +149,22 @@ class _Case:
     under_way: int = 0  #: samples that have not arrived
     next: int = 0  #: launches before it is looked at again
     patience: int = _PATIENCE
+
+    def look(self, edges: tuple[int, ...], seconds: Sequence[float], moving: float, launches: int) -> bool:
+        """One more measurement, of a launch that was cut at `edges`: whether enough of them agree, as `took` says then."""
+        if edges != self.edges:
+            self.edges, self.moving = edges, inf
+            self.seen.clear()
+        self.seen = [*self.seen[1 - _MOST_LOOKS :], tuple(seconds)]
+        self.moving = min(self.moving, moving)
+        agreed = agreement(self.seen)
+        if agreed is not None:
+            self.took = agreed
+            return True
+        if len(self.seen) >= _MOST_LOOKS:
+            self.next = max(launches * self.patience, launches + _MORE)
+            self.seen.clear()
+        return False
 
     def judge(self, launches: int, thought: float, each: float) -> bool:
         """After a measurement: stay, look once more, or cut elsewhere (True)."""
@@ -348,18 +364,8 @@ class Balance:
         in_hand = number == case.since + 1 and case.recut is not None and edges != case.recut.edges
         if number <= case.since or in_hand:  # its plan is one of those before
             return False
-        if edges != case.edges:
-            case.edges, case.moving = edges, inf
-            case.seen.clear()
-        case.seen = [*case.seen[1 - _MOST_LOOKS :], tuple(seconds)]
-        case.moving = min(case.moving, moving)
-        agreed = agreement(case.seen)
-        if agreed is None:
-            if len(case.seen) >= _MOST_LOOKS:
-                case.next = max(launches * case.patience, launches + _MORE)
-                case.seen.clear()
+        if not case.look(edges, seconds, moving, launches):
             return False
-        case.took = agreed
         changed = case.judge(launches, thought, each)
         if changed:
             case.since = launches

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from vdev.planner.directory import HOST, BufferState, Draft
 from vdev.planner.instructions import (
+    FOLD_NBYTES,
+    STAGE_ALIGNMENT,
     Combine,
     Copy,
     CopyBetween,
     Download,
     Fetch,
     Fill,
+    Fold,
     Gather,
     Instruction,
     Launch,
@@ -40,6 +43,9 @@ GRANULE = 4096
 #: a replica that grows gets up to this much more than needed in the direction of growth; one that moves on and keeps
 #: what it had gets as much again as it then has, so that a walk over a buffer moves it only a few times
 MAX_SLACK = 1 << 20
+
+#: a replica that grows gets as much again up to this size, a quarter above it
+DOUBLED = 1 << 18
 
 #: below this size a replica's hull may contain gaps whatever they cost
 SMALL_REPLICA = 1 << 20
@@ -270,6 +276,24 @@ class PlanBuilder:
         self._give_back(twin)
         self.drafts[slot].own(worker, region)
 
+    def fold(
+        self, slot: int, worker: int, region: Region, parts: Sequence[tuple[int, Region]], op: str, dtype: str
+    ) -> None:
+        """What others hold of `parts` into the worker's replica, which holds all of `region` alone afterwards."""
+        if parts:
+            reached = Region.union([part for _, part in parts])
+            stage = min(reached.stop - reached.start + STAGE_ALIGNMENT, FOLD_NBYTES)
+            self._take(worker, stage)
+            self._take(worker, -stage)
+            self._append(
+                Fold(worker, slot, reached, tuple(parts), op, dtype),
+                (
+                    *[Touch(slot, source, part, False) for source, part in parts],
+                    Touch(slot, worker, reached, True),
+                ),
+            )
+        self.drafts[slot].own(worker, region)
+
     def _give_back(self, stage: int | None) -> None:
         if stage is not None:
             self._take(self._stages[stage].worker, -self._stages[stage].nbytes)
@@ -400,8 +424,9 @@ class PlanBuilder:
         The hull of both, where that holds few gaps; otherwise as much as is valid there; otherwise as much as
         nobody else holds. Where even that would be mostly gaps, what nobody else holds goes first, to workers
         whose replicas cover it or home. Slack in the direction of growth keeps a replica that grows launch by
-        launch from being moved each time: a part of what it has where the ranges wanted grow; where they move on
-        and all is kept, as much as it then has, if that is allowed to lie idle (`LinkCosts.gaps_nbytes`).
+        launch from being moved each time: a part of what it has, or as much as that if it is small, where the ranges
+        wanted grow; where they move on and all is kept, as much as it then has, if that is allowed to lie idle
+        (`LinkCosts.gaps_nbytes`).
         """
         draft = self.drafts[slot]
         if part := draft.part_of(worker):  # which must stay where it is
@@ -410,7 +435,8 @@ class PlanBuilder:
         low, high = min(old[0], start), max(old[1], stop)
         roomy = worker in self.links.direct and high - low <= self.links.gaps_nbytes
         if roomy or _few_gaps(old, start, stop, needed + (old[1] - old[0])):
-            more = min((old[1] - old[0]) // 4, MAX_SLACK) if slack else 0
+            small = old[1] - old[0] <= DOUBLED  # memory is not what a small one costs, but being moved
+            more = min((old[1] - old[0]) // (1 if small else 4), MAX_SLACK) if slack else 0
             overlap = max(min(old[1], stop) - max(old[0], start), 0)
             if slack and roomy and needed > 2 * overlap:
                 more = max(more, min(high - low, self.links.gaps_nbytes - (high - low)))
@@ -424,8 +450,12 @@ class PlanBuilder:
                 return start, stop
             if _few_gaps((kept.start, kept.stop), start, stop, needed + kept.nbytes):
                 return round_out(min(kept.start, start), max(kept.stop, stop), draft.nbytes)
-        alone = alone - Region.span(start, stop)
-        for other, replica in draft.replicas.items():
+        self._hand_on(slot, worker, alone - Region.span(start, stop))
+        return start, stop
+
+    def _hand_on(self, slot: int, worker: int, alone: Region) -> None:
+        """Copy what only this worker has to others whose replicas cover it, and the rest home."""
+        for other, replica in self.drafts[slot].replicas.items():
             if alone and other != worker and self.links.linked(worker, other):
                 held = alone.clip(*replica)
                 if held:
@@ -433,7 +463,6 @@ class PlanBuilder:
                     alone = alone - held
         if alone:
             self.copy(slot, worker, HOST, alone)
-        return start, stop
 
     # order --------------------------------------------------------------------------------------
 

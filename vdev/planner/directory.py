@@ -458,6 +458,13 @@ class Draft:
             self.valid[holder] = held - region
             self._changed = True
 
+    def narrow(self, holder: int, region: Region) -> None:
+        """Of what `holder` has, only `region` is valid there from now on. The caller has made sure that the rest is valid
+        elsewhere.
+        """
+        self.valid[holder] = region
+        self._changed = True
+
     def reserve(self, worker: int, start: int, stop: int) -> Region:
         """The worker's replica is [start, stop) from now on (nothing where they are equal).
 

@@ -36,6 +36,7 @@ __all__ = [
     "Download",
     "Fetch",
     "Fill",
+    "Fold",
     "Gather",
     "Instruction",
     "Launch",
@@ -53,6 +54,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 #: bytes to multiples of which stages on workers are aligned in the buffer: the largest word that merges compare
 STAGE_ALIGNMENT = 16
+
+#: the most bytes at a time that a fold copies to its worker, where that cannot read its peers' memory in place
+FOLD_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,22 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """Combine what other workers hold into `worker`'s replica of `slot`, in place: for each (source, bytes) of `parts` in
+    order, there, replica = replica op `source`'s replica. `region` is the union of these bytes.
+
+    `op` and `dtype` are as in `Merge`, and `op` is not 'diff'; the bytes of each part are whole elements.
+    """
+
+    worker: int
+    slot: int
+    region: Region
+    parts: tuple[tuple[int, Region], ...]
+    op: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fill:
     """Fill `region` of `slot` at holder `worker` (HOST: the home) with `pattern`.
 
@@ -266,6 +286,7 @@ Instruction = (
     | Gather
     | Combine
     | Restore
+    | Fold
     | Fill
     | CopyBetween
     | Launch
@@ -384,27 +405,27 @@ class Plan:
         return sum(nbytes for _, _, nbytes in self.moved)
 
 
-def route_of(item: Instruction) -> tuple[int, int, int] | None:
-    """(source, target, bytes) of an instruction that moves bytes between holders, as `Plan.moved` counts them: copies,
-    fetches, gathers from peers, and exchange of workers with the host. Reserving and copies within a holder move nothing.
+def moves_of(item: Instruction) -> tuple[tuple[int, int, int], ...]:
+    """(source, target, bytes) of what an instruction moves between holders, as `Plan.moved` counts it: copies, fetches, gathers
+    and folds from peers, and exchange of workers with the host. Reserving and copies within a holder move nothing.
     """
     if isinstance(item, Copy):
-        return item.source, item.target, item.region.nbytes
+        return ((item.source, item.target, item.region.nbytes),)
     if isinstance(item, (Fetch, Download)) and item.worker != HOST:
-        return item.worker, HOST, item.region.nbytes
+        return ((item.worker, HOST, item.region.nbytes),)
     if isinstance(item, Gather) and item.source != item.worker:
-        return item.source, item.worker, item.region.nbytes
+        return ((item.source, item.worker, item.region.nbytes),)
+    if isinstance(item, Fold):
+        return tuple([(source, item.worker, part.nbytes) for source, part in item.parts])
     if isinstance(item, Upload) and item.worker != HOST:
-        return HOST, item.worker, item.region.nbytes
-    return None
+        return ((HOST, item.worker, item.region.nbytes),)
+    return ()
 
 
 def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, int], ...]:
     """What `Plan.moved` says."""
     routes: dict[tuple[int, int], int] = {}
     for item in instructions:
-        found = route_of(item)
-        if found is not None:
-            source, target, nbytes = found
+        for source, target, nbytes in moves_of(item):
             routes[source, target] = routes.get((source, target), 0) + nbytes
     return tuple((source, target, nbytes) for (source, target), nbytes in sorted(routes.items()))

@@ -30,7 +30,8 @@ from vdev.planner.directory import BufferState, Replicas, label_of, mapped_state
 from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Copy, Deferred, Launch, Plan, Reserve, Touch
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
 from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
@@ -259,7 +260,7 @@ class Form:
             return None
         builder = PlanBuilder.resumed(plan, states, self._links)
         for slot in scattered:
-            bring_together(builder, slot)
+            bring_together(builder, slot, plan.states[slot].labelled)
         return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites), True
 
 

@@ -171,12 +171,6 @@ def _fold_on_workers(builder: PlanBuilder, item: Pending) -> None:
 
 
 def _fold_on(builder: PlanBuilder, item: Pending, worker: int, share: Region) -> None:
-    if not share:
-        return
-    result = builder.gather(0, worker, worker, share)
-    for other, part in item.parts:
-        piece = part & share
-        if piece and other != worker:
-            version = builder.gather(0, worker, other, piece)
-            builder.combine(0, worker, piece, version, result, None, item.op, item.dtype)
-    builder.restore(0, worker, share, result, None)
+    if share:
+        others = [(other, piece) for other, part in item.parts if other != worker and (piece := part & share)]
+        builder.fold(0, worker, share, others, item.op, item.dtype)

@@ -258,27 +258,33 @@ class Mean:
         self._weight = weight
         self.value: float | None = None
 
-    def add(self, value: float) -> None:
-        self.value = value if self.value is None else self.value + self._weight * (value - self.value)
+    def add(self, value: float, count: int = 1) -> None:
+        """So many values, which are the same or of which this is the mean."""
+        weight = 1 - (1 - self._weight) ** count
+        self.value = value if self.value is None else self.value + weight * (value - self.value)
 
 
 class Median:
-    """The median of the last values: some of what is measured has waited for something else."""
+    """The median of the last values, or another quantile: some of what is measured has waited for something else."""
 
-    __slots__ = ("_enough", "_values", "value")
+    __slots__ = ("_enough", "_part", "_values", "value")
 
-    def __init__(self, count: int, enough: int) -> None:
-        """`count`: values that are kept. `enough`: values before it is believed."""
+    def __init__(self, count: int, enough: int, part: float = 0.5) -> None:
+        """`count`: values that are kept. `enough`: values before it is believed. `part`: of the values, those below it."""
         self._values: deque[float] = deque(maxlen=count)
-        self._enough = enough
+        self._enough, self._part = enough, part
         self.value: float | None = None
 
     def add(self, value: float) -> None:
         self._values.append(value)
         if len(self._values) >= self._enough:
-            self.value = sorted(self._values)[len(self._values) // 2]
+            self.value = sorted(self._values)[int(len(self._values) * self._part)]
 
     def clear(self) -> None:
         """Forget them."""
         self._values.clear()
         self.value = None
+
+
+#: of seconds of the host: a busy host makes them longer, and nothing makes them shorter
+UNDISTURBED = 0.25

@@ -4,7 +4,7 @@ A launch that overwrites a buffer moves nothing, however it is cut; the next tha
 Programs repeat, so it is known from the last time which bytes each worker then read. A reader in strides of its grid reads stripes;
 a writer that is cut into blocks that repeat like these leaves each of them where it is read.
 
-Decides which such cuts there are and what their readers bring after any cut. Which one is taken is `vdev.planner.launches`'s to
+Decides which such cuts there are and what their readers bring after any cut. Which one is taken is `vdev.planner.launch_search`'s to
 say, by the sum of what moves before and after.
 """
 

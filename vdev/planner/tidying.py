@@ -96,12 +96,11 @@ def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`)."""
     draft = builder.drafts[slot]
     most = most_boxes(len(draft.replicas) + 1, sum(region.nboxes for region in fresh))
-    if (
-        not draft.before.fine
-        and _boxes_held(draft) > most
-        and is_scattered(map_of(draft.valid.items()), most)
-    ):
-        bring_together(builder, slot)
+    if draft.before.fine or _boxes_held(draft) <= most:
+        return
+    held = map_of(draft.valid.items())
+    if is_scattered(held, most):
+        bring_together(builder, slot, held)
 
 
 def is_scattered(held: Labelled | None, most: int) -> bool:
@@ -111,32 +110,37 @@ def is_scattered(held: Labelled | None, most: int) -> bool:
     return held is None or held.nboxes > (most * CUT_EACH if held.pitches else most)
 
 
-def bring_together(builder: PlanBuilder, slot: int) -> None:
+def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
     """On workers with memory of their own, into equal blocks; otherwise at home, where everything else is kept as far as
-    it is few boxes. What was scattered moves once for that.
+    it is few boxes. What was scattered moves once for that. `held`: the buffer as one map, if there is one.
     """
     draft = builder.drafts[slot]
-    everything = draft.initialised()
+    whole = held is not None and held.is_span(0, draft.nbytes)
+    # Not what is pending, which no holder has.
+    everything = Region.span(0, draft.nbytes) if whole else Region.union(draft.valid.values())
     workers = tuple(worker for worker in builder.links.direct if worker in draft.replicas)
     blocks = (
         list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]
     )
-    for holder, block in blocks:
-        part = everything & block
+    parts = {holder: everything & block for holder, block in blocks}
+    for holder, part in parts.items():
         if part and holder != HOST:
             builder.reserve(slot, holder, part.start, part.stop)
-    for holder, block in blocks:
-        builder.make_valid(slot, holder, everything & block)
-    homes, written = dict(blocks), builder.written(slot)
+    for holder, part in parts.items():
+        builder.make_valid(slot, holder, part)
+    written = builder.written(slot)
     reach = Region.union(written.values()).cover(KEPT_BOXES)
-    for holder, held in list(draft.valid.items()):
-        beside = held - homes[holder] if holder in homes else held
+    for holder, region in list(draft.valid.items()):
+        part = parts.get(holder, EMPTY)
+        beside = region - part
+        if not whole:  # some of it may be pending, which is valid nowhere
+            part = region & part
         # Where the launch was, all that a history of launches has left is forgotten: the next one finds what this one
         # has written and nothing else, as after any other. At home that goes for all rows from its first to its last:
         # a part of what lies beside it would be there at one time and gone at another.
         there = reach.hull() if holder == HOST else reach
         kept = (beside & written.get(holder, EMPTY)).core(KEPT_BOXES) | (beside - there).core(KEPT_BOXES)
-        draft.drop(holder, beside - kept)
+        draft.narrow(holder, part | kept)
 
 
 def settle(builder: PlanBuilder, slot: int, fresh: Region, before: BufferState) -> None:

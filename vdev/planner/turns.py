@@ -19,7 +19,7 @@ from vdev.planner.builder import GRANULE, PlanBuilder, round_out
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Footprint, Unmergeable, gather, resolve
 from vdev.planner.instructions import Launch, Plan, Touch
-from vdev.planner.launches import LaunchOptions, LaunchRequest
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.partitioner import make_partition, widest_partitions
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region

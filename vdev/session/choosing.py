@@ -33,11 +33,13 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import kept_on
 from vdev.planner.instructions import Plan
 from vdev.planner.investment import Investment
-from vdev.planner.launches import LaunchOptions, runs_at_once
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.launch_search import runs_at_once
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
     SMALL_NBYTES,
+    UNDISTURBED,
     Mean,
     Median,
     Stake,
@@ -54,7 +56,7 @@ from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.host_times import Clocks
-from vdev.session.kernel_timing import UNTIL_LOOKED_AT, KernelTiming
+from vdev.session.kernel_timing import FIRST_PLAN, SETTLING, UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.looks import Looks
 from vdev.session.samples import Samples
@@ -79,6 +81,10 @@ _LONG_UNKNOWN = 64
 _SOON = 16
 #: seconds of a launch that is short
 _SHORT = 20e-6
+#: of what it takes to run whole, the time of a launch that is worth being split
+_WORTH = 0.9
+#: of the time of launches without plans, what plans may take that tell what they would exchange
+_SEEING = 0.02
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
 #: what planning and the program itself took of the host is forgotten by so much with each launch that is made without a plan; by
@@ -124,7 +130,7 @@ class Choosing:
         self._devices = (
             0.0  #: seconds of the busiest device for all launches so far, as far as they were looked at
         )
-        self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
+        self._folds = Median(_FOLDS, _ENOUGH_FOLDS, UNDISTURBED)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
         self._investment = Investment()  #: in plans that are made once
@@ -635,15 +641,38 @@ class Choosing:
         one = self.times.one_way(timing, nitems) + beside
         self._devices += (one.device - beside.device) * count
         all_split = split.times(count) + account.periods.take_toll(split=False)
-        timing.looked_at(all_split.seconds >= one.seconds * count)
-        if account.periods.on_trial or not account.thrift.weigh(one.times(count), all_split, change):
+        timing.looked_at(all_split.seconds >= one.seconds * count, one.seconds)
+        if account.periods.on_trial:
             return False
+        if not account.thrift.weigh(one.times(count), all_split, change):
+            return self._see_again(account, timing, stake, one, count)
         logger.debug(
             "%s gains by being split: %.3g s instead of %.3g s, %.3g s of it on the host",
             tally.name, split.seconds, one.seconds, split.host,
         )  # fmt: skip
         self._set_span(account, best)
         return self._change(account)
+
+    def _see_again(self, account: Account, timing: KernelTiming, stake: Stake, one: Way, count: int) -> bool:
+        """So many more launches without plans took `one` each, and nothing but what their kernel has exchanged before may keep
+        them there. The program may do something else by now: from time to time, plans tell. True where they do from this launch on.
+        """
+        now, alone = self._span_of(account), replace(stake, moved=0.0, messages=0, busiest=0)
+        ways = [self.times.way_over(timing, each, 0, now, now).seconds for each in (alone, stake)]
+        if not ways[0] < _WORTH * one.seconds <= ways[1]:
+            return False
+        timing.unseen += one.seconds * count
+        if timing.unseen * _SEEING < _FLOOR / 2:
+            return False
+        timing.unseen = 0.0
+        logger.debug(
+            "launches on %d buffers have plans again, to see what they exchange", len(account.buffers)
+        )
+        account.thrifty, account.thought = False, 0.0
+        self.without_plans.discard(account)
+        account.split_states.clear()
+        account.ways.changed()
+        return True
 
     def _even_stake(self, ndrange: NDRange) -> Stake:
         """Of launches that were never split: even shares, and an exchange between neighbours."""
@@ -698,7 +727,9 @@ class Choosing:
                 timing.gathered.clear()
             gathered = timing.gathered[launch.ndrange] = Mean(0.125)
         gathered.add(moved)
+        made = self._split_plans.made
         split = self._split_plans.stake(account, self._span_of(account), launch, cached, buffers)
+        account.thought += (self._split_plans.made - made) * (timing.plan.value or FIRST_PLAN)
         unit, times = timing.unit.value or self.times.unit, timing.times
         if unit is None or self.times.unit is None or not times.known or split is None:
             return False
@@ -734,6 +765,8 @@ class Choosing:
                 return False
             account.thrifty = thrifty
             self.alone.update(account.kernels)
+            for _, timing, _ in account.kernels.values():
+                timing.settling = SETTLING  # once they are split again, buffers are in other states
             self._remember(account, ONE)
             if thrifty:
                 self.without_plans.add(account)

@@ -20,7 +20,7 @@ from vdev.executor.holdings import Holdings
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
+from vdev.planner.launch_request import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
 from vdev.session import calibration
 from vdev.session.buffers import VirtualBuffer

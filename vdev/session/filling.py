@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vdev.planner.habits import Habit, Habits
@@ -28,7 +29,7 @@ from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.planner.directory import BufferState
-    from vdev.planner.launches import LaunchOptions, LaunchRequest
+    from vdev.planner.launch_request import LaunchOptions, LaunchRequest
     from vdev.planner.parameters import View
 
 logger = logging.getLogger("vdev.session.filling")
@@ -102,7 +103,7 @@ class _Kind:
 class _Case(NamedTuple):
     """One launch."""
 
-    scalars: Sequence[Any]
+    scalars: tuple[Any, ...]
     varying: tuple[int, ...]  #: places among the scalars of those that are traced
     states: Sequence[BufferState]
     habit: Habit | None
@@ -120,7 +121,19 @@ class _Case(NamedTuple):
 class Forms:
     """The plans with parameters of one kernel."""
 
-    __slots__ = ("_constant", "_kinds", "_last", "_options", "_varying", "filled", "traced")
+    __slots__ = (
+        "_asked",
+        "_constant",
+        "_kinds",
+        "_last",
+        "_options",
+        "_others",
+        "_unusual",
+        "_varying",
+        "_varying_of",
+        "filled",
+        "traced",
+    )
 
     def __init__(self) -> None:
         self._kinds: dict[Any, _Kind] = {}
@@ -129,6 +142,10 @@ class Forms:
         #: places among the scalars whose numbers were not always the same
         self._varying: tuple[int, ...] = ()
         self._constant: tuple[int, ...] = ()  #: the other places
+        self._varying_of = self._others = _picker(())  #: give the numbers at these places
+        #: where the last launch was counted, if the planner has to plan it; and whether it has no usual cut
+        self._asked: _Pattern | _Kind | None = None
+        self._unusual = False
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
 
@@ -147,19 +164,20 @@ class Forms:
         `where`: everything else that the plan depends on besides the scalars, the states, the options and the habits;
         told apart by its hash. `request`: the launch with other scalars, which may be traced.
         """
-        last, self._last = self._last, scalars
+        last, self._last, self._asked = self._last, scalars, None
         if last is None or len(last) != len(scalars) or options is not self._options:
             self._kinds.clear()
-            self._options, self._varying = options, ()  # another number of dimensions has other places
-            self._constant = tuple(range(len(scalars)))
+            self._options = options
+            self._part((), len(scalars))  # another number of dimensions has other places
             return None
-        self._note_changes(last, scalars)
-        varying = self._varying
+        constant = self._others(scalars)
+        if constant != self._others(last):
+            self._note_changes(last, scalars)
+            constant = self._others(scalars)
         habit = habits.find(work_dim, options.workers)
         cut = None if habit is None else (habit.cuts, habit.workers)
-        constant = tuple([scalars[index] for index in self._constant])
         kind = _entry(self._kinds, (where, constant, cut), _Kind)
-        case = _Case(scalars, varying, states, habit, request, options)
+        case = _Case(scalars, self._varying, states, habit, request, options)
         try:
             found = self._fill(kind, case)
         except Exception:
@@ -176,7 +194,7 @@ class Forms:
         return found
 
     def _fill(self, kind: _Kind, case: _Case) -> Found | None:
-        values: list[Any] = [case.scalars[index] for index in case.varying]
+        values, self._unusual = self._varying_of(case.scalars), case.habit is None
         states = case.states
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
@@ -194,10 +212,12 @@ class Forms:
             found = pattern.fill([*values, *apart[1], cost], states, views)
             if found is not None:
                 return found
+            self._asked = pattern
             pattern.planned += 1
             kind.since_trace += 1
             if self._is_due(kind, pattern):
                 pattern.planned = kind.since_trace = 0
+                self._asked = None
                 self.traced += 1
                 form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options))
                 if form is None:
@@ -205,12 +225,20 @@ class Forms:
                 else:
                     pattern.shapes.append(Shape(form))
             return None
+        self._asked = kind
         kind.planned += 1
         if kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS:
             kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
+            self._asked = None
             made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
         return None
+
+    def planned(self, plan: Plan) -> None:
+        """The planner has made this plan for the last launch, which was not filled in."""
+        # To trace one like it would be of no use if memory changes, or if all cuts were looked at.
+        if self._asked is not None and (plan.growth or (self._unusual and len(plan.partition) > 1)):
+            self._asked.planned -= 1
 
     def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
@@ -227,9 +255,21 @@ class Forms:
             index for index in self._constant if last[index] != scalars[index] and type(scalars[index]) is int
         ]
         if changed:
-            self._varying = tuple(sorted({*changed, *self._varying}))
-            self._constant = tuple([index for index in self._constant if index not in changed])
+            self._part(tuple(sorted({*changed, *self._varying})), len(scalars))
             self._kinds.clear()
+
+    def _part(self, varying: tuple[int, ...], count: int) -> None:
+        """Take these places of `count` for those of numbers that vary."""
+        self._varying = varying
+        self._constant = tuple([index for index in range(count) if index not in varying])
+        self._varying_of, self._others = _picker(varying), _picker(self._constant)
+
+
+def _picker(places: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What gives the members of a tuple at these places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[place] for place in places])
 
 
 def _traced(trace: Callable[[], T]) -> T | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.executor import Completion
 from vdev.planner.pending import plan_fold, stands_against
@@ -17,12 +17,17 @@ from vdev.session.launch_plans import ReadyPlan, TransferPlans
 if TYPE_CHECKING:
     from vdev.executor import Executor
     from vdev.executor.holdings import Holdings
+    from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan
     from vdev.planner.links import LinkCosts
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.choosing import Choosing
     from vdev.session.room import RoomMaker
     from vdev.session.transfers import Transfer
+
+
+#: transfers of which it is kept what they need
+_MOST_NEEDS = 1024
 
 
 class Folder(Protocol):
@@ -43,14 +48,33 @@ class Folding:
     def __init__(self, session: Folder) -> None:
         self._session = session
         self._plans = TransferPlans()
+        #: by what a transfer depends on and the identities of its buffers' states: these states, and which buffers it needs to
+        #: have folded. Programs that look at their sums do so again and again.
+        self._needs: dict[tuple[Any, ...], tuple[list[BufferState], tuple[bool, ...]]] = {}
 
-    def before(self, transfer: Transfer) -> None:
-        """Fold what a transfer needs to have folded."""
+    def before(self, kind: type, transfer: Transfer) -> None:
+        """Fold what a transfer for a command of that kind needs to have folded."""
         if transfer.reaches is None:
             self.fold(transfer.buffers)
             return
-        for buffer, (used, replaced) in zip(transfer.buffers, transfer.reaches(), strict=True):
-            if stands_against(buffer.state, used, replaced):
+        buffers = transfer.buffers
+        states = [buffer.state for buffer in buffers]
+        key = (kind, transfer.what, *map(id, states))
+        found = self._needs.get(key)
+        if found is None:
+            reaches = zip(states, transfer.reaches(), strict=True)
+            needs = tuple([stands_against(state, *reach) for state, reach in reaches])
+            if transfer.what is None:
+                found = states, needs
+            else:
+                if len(self._needs) >= _MOST_NEEDS:
+                    self._needs.clear()
+                found = self._needs[key] = (
+                    states,
+                    needs,
+                )  # while they are kept, nothing else has their identities
+        for buffer, needed in zip(buffers, found[1], strict=True):
+            if needed:
                 self.fold((buffer,))
 
     def fold(self, buffers: Sequence[VirtualBuffer], *, at_home: bool = False) -> None:
@@ -73,10 +97,13 @@ class Folding:
             session.choosing.folded(buffer, found.plan, took)
 
     def _ready(self, buffer: VirtualBuffer, at_home: bool) -> ReadyPlan:
-        key = (buffer.state, at_home)
-        found = self._plans.find(key)
+        what, state = (at_home,), buffer.state
+        found = self._plans.find_same(what, (state,))
         if found is None:
-            plan = plan_fold(buffer.state, self._session.links, at_home=at_home)
-            found = ReadyPlan(plan, self._session.executor.prepare(plan))
-            self._plans.remember(key, found)
+            found = self._plans.find((at_home, state))
+            if found is None:
+                plan = plan_fold(state, self._session.links, at_home=at_home)
+                found = ReadyPlan(plan, self._session.executor.prepare(plan))
+                self._plans.remember((at_home, state), found)
+            self._plans.remember_same(what, (state,), found)
         return found

@@ -501,7 +501,7 @@ class InARow:
             left = at_once.until_looked_at - self._weight
             if left < 0 or session.observers or session.recorder is not None:
                 return None
-            part = line.hand_over(None, self._standing, None, self._streak)
+            part = line.again(self._streak, self._standing)
             if part is None:
                 return None
             at_once.until_looked_at = left

@@ -18,6 +18,8 @@ _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
 UNTIL_LOOKED_AT = 64
 #: the most launches, of a kernel that gains, between two that are looked at
 _MOST_PAUSE = 256
+#: and the most seconds between two, where no plan says what launches exchange
+_PAUSE = 0.02
 #: the most seconds that the first plan of a kernel counts for: one-time work comes with it
 FIRST_PLAN = 0.001
 #: a plan that takes longer counts for this many times what the kernel's plans have taken: a translation may come with
@@ -25,6 +27,8 @@ FIRST_PLAN = 0.001
 _MOST_LONGER = 4.0
 #: different stakes of a kernel's launches that are told apart until they are weighed
 _MOST_STAKES = 256
+#: the weight of one launch in the mean time of planning: most take none, and one in a while takes much
+_LONG_RUN = 0.03
 #: plans of a kernel that are made until its buffers' states recur: of buffers that change places, and of halos that
 #: have arrived
 SETTLING = 6
@@ -54,6 +58,7 @@ class KernelTiming:
         "thought",
         "times",
         "unit",
+        "unseen",
     )
 
     def __init__(self, least: Least) -> None:
@@ -64,7 +69,7 @@ class KernelTiming:
         self.times = KernelTimes(least)
         #: of split launches: seconds of continued planning, once the one-time plans have been made, and costs of what
         #: moved
-        self.thought, self.exchanged = Mean(0.125), Mean(0.125)
+        self.thought, self.exchanged = Mean(_LONG_RUN), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
         #: what handing over takes, by number of workers and whether these exchanged anything
@@ -82,6 +87,8 @@ class KernelTiming:
         self.pause = self.skipped = 0
         self.counts_for = UNTIL_LOOKED_AT  #: of a short kernel: for how many launches one counts
         self.due_at = 0  #: launches of the kernel at the last question whether one without a plan is due
+        #: seconds of launches without plans since it was seen what they would exchange
+        self.unseen = 0.0
         #: by index space, in the unit of costs: what was brought to one worker beyond the change of ways
         self.gathered: dict[object, Mean] = {}
 
@@ -150,14 +157,16 @@ class KernelTiming:
         if seconds > 0:
             self.plan.add(seconds)
             self.settling = max(self.settling - once, 0)
-        self.thought.add(0.0 if once else seconds / max(launches, 1))
+        count = max(launches, 1)
+        self.thought.add(0.0 if once else seconds / count, count)
 
     @property
     def settling_seconds(self) -> float:
         """What the one-time plans take that have still to be made."""
         return self.settling * (self.plan.value or 0.0)
 
-    def looked_at(self, gains: bool) -> None:
-        """The launch was looked at: if it gains, the next one comes later."""
+    def looked_at(self, gains: bool, each: float = 0.0) -> None:
+        """The launch, which took `each` seconds, was looked at: if it gains, the next one comes later."""
         self.skipped = 0
-        self.pause = min(2 * self.pause + 1, _MOST_PAUSE) if gains else 0
+        most = min(_MOST_PAUSE, int(_PAUSE / each)) if each else _MOST_PAUSE
+        self.pause = min(2 * self.pause + 1, most) if gains else 0

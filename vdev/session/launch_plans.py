@@ -34,7 +34,8 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.habits import Habits
 from vdev.planner.in_place import plan_in_place
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import Evaluate, LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Unfolded
 from vdev.planner.regret import Stake, keepers, weighty
@@ -442,7 +443,7 @@ def make_plan(  # noqa: C901 (on the way of every launch)
 
     `room`: by worker, what it may take at a time; then it is taken in turns, or NoTurns is raised.
     """
-    kernel = launch.kernel
+    kernel, forms = launch.kernel, None
     states = [buffer.state for buffer in buffers]
     if (
         kernel.plans is not None
@@ -453,6 +454,7 @@ def make_plan(  # noqa: C901 (on the way of every launch)
         filled = _filled_in(launch, buffers, states, options, executor)
         if filled is not None:
             return filled
+        forms = kernel.plans.forms
     request = request_of(launch, buffers)
     if kernel.plans is not None and kernel.plans.successors:
         request = replace(request, readings=kernel.plans.readings(launch, request.args))
@@ -469,6 +471,8 @@ def make_plan(  # noqa: C901 (on the way of every launch)
     except Unfolded as refusal:
         plan = Plan((), (), (), tuple(states))
         return CachedPlan(plan, executor.prepare(plan), plan.states, unfolded=refusal.slots)
+    if forms is not None:
+        forms.planned(plan)
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     if kept is not None:

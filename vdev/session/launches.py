@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdev.errors import DEPENDENCY_FAILED
 from vdev.planner.successors import LEAST_NBYTES, readings_of
@@ -85,7 +85,7 @@ class Launches:
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
-        began = 0 if choosing is None else time.thread_time_ns()
+        waits, began = session.executor.waits, 0 if choosing is None else time.thread_time_ns()
         job = session.executor.submit(
             cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange),
             [buffer.holdings for buffer in buffers],
@@ -97,7 +97,8 @@ class Launches:
             order=order,
         )
         if choosing is not None:
-            if not cached.direct or session.executor.lines[0] is None:  # else most of these are not submitted
+            # Most launches without plans are not submitted. Who waits for a device takes no time of the host's.
+            if session.executor.waits == waits and (not cached.direct or session.executor.lines[0] is None):
                 choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
             if choosing.take_recut():
                 session.executor.standing = object()  # plans are made anew: none is repeated
@@ -279,20 +280,24 @@ class Launches:
         if self._session.choosing is not None and command.kernel.plans is not None and not room:
             options = self._session.choosing.over(command.kernel.plans.span_of(buffers), options)
         cached = make_plan(command, buffers, options, self._session.executor, room)
+        more: dict[str, Any] = {}  # replaced at once: each time takes some microseconds
         # Fine-grain buffers are at home after each launch, however many workers it runs on.
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
-            cached = replace(cached, stake=stake)
+            if stake is not None:
+                more["stake"] = stake
         if not room and (readings := tuple(readings_of(cached.plan))):
-            cached = replace(cached, readings=readings)
+            more["readings"] = readings
         kernel, recut = command.kernel, cached.plan.recut
         if kernel.plans is not None and recut is not None:
             workers, chunks = zip(*cached.plan.partition, strict=True)
             again = kernel.plans.balance.spend(command.ndrange.num_groups, chunks, workers, recut)
-            cached = replace(cached, once=not again)
+            if not again:
+                more["once"] = True
         if kernel.plans is not None:
             tally = kernel.plans.tally
-            cached = replace(cached, shape=self._session.shape(tally, cached.plan))
+            if (shape := self._session.shape(tally, cached.plan)) is not None:
+                more["shape"] = shape
             self._session.planned(tally, f"plan {kernel.name}", started)
             self._thought_ns += (
                 time.thread_time_ns() - busy
@@ -304,7 +309,7 @@ class Launches:
                 command.ndrange,
                 "; ".join(cached.plan.reasons) or "split",
             )
-        return cached
+        return replace(cached, **more) if more else cached
 
 
 def _exchange(

@@ -94,7 +94,7 @@ class Moves:
         """The plan of a command that is not a launch; after making room for it, if it takes any."""
         session, buffers, make = self._session, transfer.buffers, transfer.make
         if any(buffer.state.pending for buffer in buffers):
-            session.folding.before(transfer)
+            session.folding.before(type(command), transfer)
         if transfer.what is None:
             return self._ready(make(session.links))
         key = (type(command), transfer.what, *(buffer.state for buffer in buffers))
@@ -198,7 +198,7 @@ class Moves:
             ):
                 return 0  # all that was ever submitted is complete
         status = 0 if arrived is True else arrived.wait()
-        if order is not None and not self._is_idle() and not order.settled and not is_complete(order):
+        if order is not None and not order.settled and not is_complete(order) and not self._is_idle():
             order.wait()
         return status
 
@@ -228,7 +228,7 @@ class Moves:
             return None
         buffer = command.buffer
         if buffer.state.pending:
-            session.folding.before(transfer_of(command))
+            session.folding.before(Read, transfer_of(command))
         found = self.plans.find_move(Read, command.layout, buffer.state)
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:

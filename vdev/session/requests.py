@@ -15,7 +15,7 @@ from vdev.executor.executor import Executor
 from vdev.executor.launch_step import LaunchRecipe
 from vdev.planner.balance import WorkProfile
 from vdev.planner.footprints import PointerArg
-from vdev.planner.launches import LaunchRequest
+from vdev.planner.launch_request import LaunchRequest
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionKernel

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from vdev.planner.directory import BufferState, kept_on
-from vdev.planner.launches import LaunchOptions, plan_launch
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.launches import plan_launch
 from vdev.planner.pending import folded
 from vdev.planner.regret import Stake, stake_of
 from vdev.session.accounts import Account
@@ -28,6 +29,7 @@ class SplitPlans:
 
     def __init__(self, options: LaunchOptions) -> None:
         self._options = options
+        self.made = 0  #: plans so far
         #: by everything that they depend on: the states that a launch leaves if it is split, and its stake
         self._found: dict[Any, tuple[tuple[BufferState, ...], Stake | None]] = {}
 
@@ -50,6 +52,7 @@ class SplitPlans:
         key = (cached, *states)
         found = self._found.get(key)
         if found is None:
+            self.made += 1
             try:
                 # What is folded later counts as exchanged, too.
                 options = replace(self._options, workers=self._options.workers[:span], pending=False)

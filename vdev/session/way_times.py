@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from vdev.observe.tallies import KernelTally
 from vdev.planner.links import LinkCosts
-from vdev.planner.regret import Median, Stake, mean_cost
+from vdev.planner.regret import UNDISTURBED, Median, Stake, mean_cost
 from vdev.planner.spans import UNTRIED, between, over
 from vdev.planner.timing import Least, MachineTimes, Way
 from vdev.session.buffers import VirtualBuffer
@@ -20,6 +20,8 @@ from vdev.session.launch_plans import CachedPlan
 #: the cost of gathering, and the times of launches over another number of workers, fade by this much with each
 #: launch, so that the other way is tried again some time
 FORGET = 0.98
+#: so many times what a launch without a plan takes of the host: to find the plan of one and to weigh it
+_WEIGHED = 10
 #: how many measured hand-overs count, and how many there must be
 _HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
 
@@ -41,7 +43,7 @@ class WayTimes:
         self.unit: float | None = None
         self._least = Least()  #: over all kernels
         #: seconds of handing over launches without plans
-        self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
+        self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
         self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which lives on
 
     def known(self, tally: KernelTally) -> KernelTiming | None:
@@ -66,7 +68,7 @@ class WayTimes:
             key = _hands(cached.stake)
             handed = self.timing(tally).handed
             if key not in handed:
-                handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
+                handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
             handed[key].add(seconds)
 
     def handed_over_at_once(self, seconds: float) -> None:
@@ -75,16 +77,18 @@ class WayTimes:
 
     def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
         """Seconds by which a launch on buffers that are kept on one worker takes longer because it has a plan, which
-        is handed over like any other.
+        is weighed, and handed over like any other.
         """
         handed = timing.handed.get(_hands(stake))
         if handed is None or handed.value is None or not timing.times.known:
             return 0.0
-        return max(handed.value - self.one_way(timing, stake.nitems).seconds, 0.0)
+        host = handed.value + _WEIGHED * self.machine.launch
+        return max(host - self.one_way(timing, stake.nitems).seconds, 0.0)
 
     def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
-        return self.spread(buffers) * self.machine.per_byte + len(buffers) * self.machine.latency
+        unit = self.machine.per_byte if self.unit is None else self.unit
+        return self.spread(buffers) * unit + len(buffers) * self.machine.latency
 
     def spread(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same in the unit of costs."""

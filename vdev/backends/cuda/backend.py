@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
 from vdev.backends.base import (
@@ -25,6 +25,7 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
+    FoldPart,
     KernelArgument,
     KernelResources,
     LaunchShape,
@@ -46,6 +47,7 @@ from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
+from vdev.backends.cuda.nvrtc import nvrtc_version
 from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.cuda.pool import Block, Pool
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
@@ -100,16 +102,14 @@ class CudaBackend(Backend):
             self._give,
             lambda: self._gpu.guarded(self._native_stream.synchronize),
         )
-        self._staging = staging(cupy, driver)
-        self._staging.prepare()
+        self._staging = staging(cupy, driver, self.context)
         self._gpu.at_loss = self._staging.keep
         self._landing = Landing(cupy)
         self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging, self._landing)
-        self._cubins = Cubins(
-            cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
-        )
-        self._architecture = "sm_" + cupy.cuda.Device(number).compute_capability
+        compiler = nvrtc_compiler(cupy)
+        self._cubins = Cubins(cache_dir(), compiler, nvrtc_version(cupy.cuda.nvrtc, cache_dir()))
         properties = runtime.getDeviceProperties(number)
+        self._architecture = f"sm_{properties['major']}{properties['minor']}"
         multiprocessor = Multiprocessor(
             int(properties["regsPerMultiprocessor"]), int(properties["maxThreadsPerMultiProcessor"])
         )
@@ -132,7 +132,7 @@ class CudaBackend(Backend):
             self._copy_box,
         )
         self._own = OwnKernels(
-            self.stream, self.info.compute_units, self._load_own, driver.launch, self._gpu.check
+            self.stream, self.info.compute_units, self._load_own, driver.launch_assembled, self._gpu.check
         )
 
     def enter(self) -> None:
@@ -296,7 +296,8 @@ class CudaBackend(Backend):
         if not box.nbytes:
             return
         assert isinstance(peer, CudaBackend)
-        peer._gpu.check_live()  # its memory goes with it
+        if peer._gpu.lost is not None:
+            peer._gpu.check_live()  # its memory goes with it
         if not self._reaches(peer):
             self._begin()
             self._copy_by_driver(peer.number, address_of(source), address_of(target), box)
@@ -304,16 +305,43 @@ class CudaBackend(Backend):
             self._begin()
             self._copy_box(address_of(source), address_of(target), box)
         else:
-            # Copies from several peers, or of several boxes, are made by one launch: it takes some 10 us however
-            # little it copies, and several one after the other take that each.
-            wanted = placed(address_of(source), address_of(target), box)
-            if any(wanted.may_overlap(other) for other in self._fetches):
-                self._fetch()  # the later one must be the last
-            self._count_one()
-            self._fetches.append(wanted)
-            if len(self._fetches) == cuda_kernels.MOST_BOXES:
-                self._fetch()
+            self._want(placed(address_of(source), address_of(target), box))
         self.counters.from_peer += box.nbytes
+
+    def copy_again(
+        self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]
+    ) -> Callable[[], object] | None:
+        assert isinstance(peer, CudaBackend)
+        nbytes = sum(box.nbytes for box in boxes)
+        if not self._reaches(peer) or nbytes >= _FETCHED_NBYTES:
+            return None
+        wanted = [placed(address_of(source), address_of(target), box) for box in boxes if box.nbytes]
+        gpu, want, counters = peer._gpu, self._want, self.counters
+
+        def copy() -> None:
+            if gpu.lost is not None:
+                gpu.check_live()
+            for box in wanted:
+                want(box)
+            counters.from_peer += nbytes
+
+        return copy
+
+    def _want(self, wanted: PlacedBox) -> None:
+        """Request a copy from a peer. Copies from several peers, or of several boxes, are made by one launch: it takes some 10 us
+        however little it copies, and several one after the other take that each.
+        """
+        fetches = self._fetches
+        if fetches and any(wanted.may_overlap(other) for other in fetches):
+            self._fetch()  # the later one must be the last
+            fetches = self._fetches
+        if self._first and self._gpu.lost is None:
+            self._count += 1
+        else:
+            self._count_one()
+        fetches.append(wanted)
+        if len(fetches) == cuda_kernels.MOST_BOXES:
+            self._fetch()
 
     def _fetch(self) -> None:
         """Start the copies requested from peers. If that fails, the next marker tells: the calls have returned."""
@@ -402,6 +430,27 @@ class CudaBackend(Backend):
         self._own.merge(addresses, region, op, dtype, grain)
         self.counters.merged += region.nbytes
 
+    def folding(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Callable[[], object] | None:
+        peers = [part.peer for part in parts]
+        if not all(isinstance(peer, CudaBackend) and self._reaches(peer) for peer in peers):
+            return None
+        places = [(address_of(part.source) - part.start, part.region) for part in parts]
+        calls = self._own.folds(address_of(target) - target_start, places, op, dtype)
+        nbytes, counters = sum(part.region.nbytes for part in parts), self.counters
+
+        def fold() -> None:
+            for peer in peers:
+                peer._gpu.check_live()  # type: ignore[attr-defined]  # its memory goes with it
+            for call in calls:
+                self._begin()
+                call()
+            counters.merged += nbytes
+            counters.from_peer += nbytes
+
+        return fold
+
     def _malloc(self, nbytes: int, what: str) -> Block:
         try:
             return self._pool.malloc(nbytes)
@@ -482,10 +531,11 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
         start = kernel.assembled(known.grids[0], self.stream, self.driver)
-        counters, visit = self.counters, self.visitor()
+        counters, visit, own = self.counters, self.visitor(), self.context
+        ask, place, found = self.driver.asking()
 
         def launch() -> None:
-            outside = visit()
+            outside = None if not ask(place) and found.value == own else visit()
             try:
                 if self._fetches or not self._first or self._gpu.lost is not None:
                     self._begin()
@@ -506,12 +556,14 @@ class CudaBackend(Backend):
     # order --------------------------------------------------------------------------------------
 
     def order_after(self, marker: Marker) -> None:
-        if marker.done():
-            return
         if isinstance(marker, CudaMarker):
+            if marker.is_known_to_be_done:  # the driver itself asks the others, which are seldom done yet
+                return
             result = self.driver.stream_wait(self.stream, marker.event, 0)
             if result and not marker.done():  # otherwise the peer has failed, and reports that itself
                 self._gpu.check(result, "wait for a peer")
+            return
+        if marker.done():
             return
         try:
             marker.wait()
@@ -530,16 +582,14 @@ class CudaBackend(Backend):
         if self._gpu.lost is not None:
             return CudaMarker(self._gpu, first, 0, self._gpu.lost)
         try:
-            event = self._gpu.event()
-            self._gpu.record(event, self.stream, "work failed on the device")
+            event = self._gpu.recorded(self.stream, "work failed on the device")
             if failure is None and time.perf_counter_ns() > self._gpu.clock.due:
                 self._gpu.guarded(self._gpu.clock.rebase)  # waits: what has just failed is learnt here first
         except BackendError as error:
             event, failure = 0, error
         marker = CudaMarker(self._gpu, first, event, failure)
-        if self._modules.has_unused:
+        if any(self._let_go_behind_markers):
             self._modules.unload(marker)
-        if self._sparse.is_going:
             self._sparse.let_go(marker)
         return marker
 
@@ -565,12 +615,11 @@ class CudaBackend(Backend):
 
     def _count_one(self) -> None:
         """Count an operation; the first after a marker gets an event, for times."""
-        self._gpu.check_live()
+        if self._gpu.lost is not None:
+            self._gpu.check_live()
         self._count += 1
         if not self._first:
-            event = self._gpu.event()
-            self._gpu.record(event, self.stream)
-            self._first = event
+            self._first = self._gpu.recorded(self.stream)
 
 
 def opener(number: int, share: int = 1) -> Callable[[], Backend]:

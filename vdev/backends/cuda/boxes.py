@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vdev.backends.base import Box
 from vdev.translators.ranges.byte_runs import Block
+from vdev.translators.ranges.region import Region
 
 
 def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -14,6 +15,28 @@ def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         for number in range(block.slices):
             yield Block(block.start + number * block.slice_stride, block.nbytes, block.stride, block.count)
+
+
+def shared_regions(parts: Iterable[tuple[int, Region]]) -> list[tuple[Region, tuple[int, ...]]]:
+    """Bytes that the same parts have, with these parts' numbers in the order given.
+
+    >>> [(region.runs.tolist(), numbers) for region, numbers in shared_regions([(7, Region.span(0, 8)), (5, Region.span(4, 8))])]
+    [([[4, 8]], (7, 5)), ([[0, 4]], (7,))]
+    """
+    found: list[tuple[Region, tuple[int, ...]]] = []
+    for number, part in parts:
+        cut: list[tuple[Region, tuple[int, ...]]] = []
+        left = part
+        for region, numbers in found:
+            if both := region & part:
+                cut.append((both, (*numbers, number)))
+                left = left - both
+            if rest := region - part:
+                cut.append((rest, numbers))
+        if left:
+            cut.append((left, (number,)))
+        found = cut
+    return found
 
 
 def whole_units(block: Block, unit: int | None) -> list[tuple[bool, Block]]:

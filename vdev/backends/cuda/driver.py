@@ -107,12 +107,19 @@ class Driver:
         self.check(self._get_context(ctypes.byref(found)), "context")
         return found.value or 0
 
+    def asking(self) -> tuple[Callable[[object], int], object, ctypes.c_void_p]:
+        """What asks for the calling thread's context: the driver's function, what it is called with, and where the answer is;
+        for one thread at a time.
+        """
+        found = ctypes.c_void_p()
+        return self._ask_context, ctypes.byref(found), found
+
     def visitor(self, own: int) -> Callable[[], object]:
         """A function that makes `own` the calling thread's context, and returns the one before, None if that was
         `own`; for one thread at a time.
         """
-        found = ctypes.c_void_p()
-        ask, place, set_context = self._ask_context, ctypes.byref(found), self.set_context
+        ask, place, found = self.asking()
+        set_context = self.set_context
 
         def visit() -> object:
             outside = 0 if ask(place) else found.value or 0
@@ -201,8 +208,10 @@ def _open(numbers: Sequence[int]) -> None:
 
 @lru_cache(maxsize=1)
 def _load() -> tuple[Any, Driver] | CudaMissing:
+    from vdev.backends.cuda.cupy_parts import load_parts
+
     try:
-        import cupy
+        cupy = load_parts()
     except ImportError as error:
         return CudaMissing(f"CuPy is not installed ({error}): pip install 'vdev[cuda]'")
     try:

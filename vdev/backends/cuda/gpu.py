@@ -82,20 +82,19 @@ class Gpu:
         for held in (*self.held_at_loss, self.clock):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
-    def event(self) -> int:
-        """An unused event."""
+    def recorded(self, stream: int, text: str = "event") -> int:
+        """An unused event, recorded behind everything that is on the stream."""
         try:
-            return self.free_events.popleft()
+            event = self.free_events.popleft()
         except IndexError:
-            return self.driver.new_event()
-
-    def record(self, event: int, stream: int, text: str = "event") -> None:
-        """Record the event behind everything that is on the stream."""
-        self.check(self.driver.event_record(event, stream), text)
+            event = self.driver.new_event()
+        result = self.driver.event_record(event, stream)
+        if result:
+            raise self.error(result, text)
+        return event
 
     def order(self, later: int, earlier: int) -> None:
         """Make what follows on one stream wait for what is on another."""
-        event = self.event()
-        self.record(event, earlier)
+        event = self.recorded(earlier)
         self.check(self.driver.stream_wait(later, event, 0), "order of streams")
         self.free_events.append(event)  # a wait keeps what it waits for, whatever happens to the event

@@ -10,6 +10,8 @@ from __future__ import annotations
 PATTERN_NBYTES = 128
 #: The most boxes that one launch copies.
 MOST_BOXES = 8
+#: The most memories whose content one launch folds into another.
+MOST_PARTS = 16
 #: Work-items of a block.
 BLOCK = 256
 
@@ -112,24 +114,34 @@ extern "C" __global__ void merge_units(u8 target, u8 stage, u8 twin, u8 start, u
     }
 }
 
-#define MERGE(OP, NAME, T, EXPRESSION) \
-extern "C" __global__ void merge_##OP##_##NAME(T *target, const T *stage, const void *, u8 width, u8 stride, u8 total) \
+struct Parts { const void *at[16]; };  // MOST_PARTS
+
+// Rows of `width` elements, `stride` elements apart: what lies at the same places of `count` other memories, which may be other
+// GPUs', is combined into the target, in their order.
+#define FOLD(OP, NAME, T, EXPRESSION) \
+extern "C" __global__ void fold_##OP##_##NAME(T *target, u8 width, u8 stride, u8 total, u8 count, \
+                                              const __grid_constant__ Parts parts) \
 { \
     const u8 step = (u8)gridDim.x * blockDim.x; \
     for (u8 i = (u8)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) { \
         const u8 at = i / width * stride + i % width; \
-        const T a = target[at], b = stage[at]; \
-        target[at] = EXPRESSION; \
+        T a = target[at]; \
+        _Pragma("unroll 4") \
+        for (u4 k = 0; k < count; k++) { \
+            const T b = ((const T *)parts.at[k])[at]; \
+            a = EXPRESSION; \
+        } \
+        target[at] = a; \
     } \
 }
-#define MERGE_INTEGERS(NAME, T, U) \
-MERGE(add, NAME, T, (T)((U)a + (U)b)) MERGE(min, NAME, T, b < a ? b : a) MERGE(max, NAME, T, a < b ? b : a) \
-MERGE(and, NAME, T, a & b) MERGE(or, NAME, T, a | b) MERGE(xor, NAME, T, a ^ b)
+#define FOLD_INTEGERS(NAME, T, U) \
+FOLD(add, NAME, T, (T)((U)a + (U)b)) FOLD(min, NAME, T, b < a ? b : a) FOLD(max, NAME, T, a < b ? b : a) \
+FOLD(and, NAME, T, a & b) FOLD(or, NAME, T, a | b) FOLD(xor, NAME, T, a ^ b)
 // as NumPy's minimum and maximum: not-a-number wins
-#define MERGE_FLOATS(NAME, T) \
-MERGE(add, NAME, T, a + b) MERGE(min, NAME, T, b < a || b != b ? b : a) MERGE(max, NAME, T, a < b || b != b ? b : a)
-MERGE_INTEGERS(i4, int, u4) MERGE_INTEGERS(u4, u4, u4) MERGE_INTEGERS(i8, long long, u8) MERGE_INTEGERS(u8, u8, u8)
-MERGE_FLOATS(f4, float) MERGE_FLOATS(f8, double)
+#define FOLD_FLOATS(NAME, T) \
+FOLD(add, NAME, T, a + b) FOLD(min, NAME, T, b < a || b != b ? b : a) FOLD(max, NAME, T, a < b || b != b ? b : a)
+FOLD_INTEGERS(i4, int, u4) FOLD_INTEGERS(u4, u4, u4) FOLD_INTEGERS(i8, long long, u8) FOLD_INTEGERS(u8, u8, u8)
+FOLD_FLOATS(f4, float) FOLD_FLOATS(f8, double)
 
 struct Pattern { u1 bytes[128]; };
 
@@ -147,7 +159,7 @@ COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, 
 #: units that are compared as words
 WORDS = tuple(unit for unit, _ in COPIES)
 
-#: every kernel; merges are named by operation and by NumPy's kind and size of an element
+#: every kernel; folds are named by operation and by NumPy's kind and size of an element
 NAMES = (
     *(kernel for _, kernel in COPIES),
     *(f"copy_boxes_u{unit}" for unit, _ in COPIES),
@@ -155,7 +167,7 @@ NAMES = (
     "merge_units",
     *(f"merge_diff_u{unit}" for unit, _ in COPIES),
     *(
-        f"merge_{op}_{element}"
+        f"fold_{op}_{element}"
         for element in ("i4", "u4", "i8", "u8", "f4", "f8")
         for op in ("add", "min", "max", "and", "or", "xor")
         if element[0] != "f" or op in ("add", "min", "max")

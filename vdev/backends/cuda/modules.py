@@ -80,11 +80,6 @@ class Modules:
             small = kernel.small = self.kernel(program.with_full_groups, kernel.info.name)
         return small
 
-    @property
-    def has_unused(self) -> bool:
-        """Whether `unload` has anything to do."""
-        return bool(self._unused or self._leaving)
-
     def unload(self, marker: Marker) -> None:
         """Unload what nobody uses any more, and no work before `marker` does either."""
         unused, leaving = self._unused, self._leaving

@@ -8,15 +8,18 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from vdev.backends.cuda import kernels
-from vdev.backends.cuda.boxes import PlacedBox, slices_of, whole_units
+from vdev.backends.cuda.boxes import PlacedBox, shared_regions, slices_of, whole_units
 from vdev.translators.ranges import byte_runs
 from vdev.translators.ranges.grain import MAX_CUTS, Grain
 from vdev.translators.ranges.region import Region
 
+#: copies that are kept ready
+_MOST_COPIES = 256
 #: groups of a kernel for each of the GPU's multiprocessors, at most
 _GROUPS = 16
 
@@ -32,8 +35,8 @@ class OwnKernels:
         launch: Callable[..., int],
         check: Callable[[int, str], None],
     ) -> None:
-        """`load`: gives the functions by name, called when the first is needed. `launch`: the driver's. `check`:
-        raises the error of a CUresult.
+        """`load`: gives the functions by name, called when the first is needed. `launch`: the driver's, for ctypes objects
+        (`Driver.launch_assembled`). `check`: raises the error of a CUresult.
         """
         self._stream = stream
         self._most_groups = compute_units * _GROUPS
@@ -41,9 +44,15 @@ class OwnKernels:
         self._launch = launch
         self._check = check
         self._functions: Mapping[str, int] = {}
+        #: by boxes: the call that copies them. Programs that exchange the same edges again and again copy the same boxes.
+        self._copies: dict[tuple[PlacedBox, ...], Callable[[], None]] = {}
 
     def start(self, name: str, parameters: bytes, work: int) -> None:
         """Start one of the kernels over `work` items."""
+        self.prepared(name, parameters, work)()
+
+    def prepared(self, name: str, parameters: bytes, work: int) -> Callable[[], None]:
+        """A call that starts one of the kernels over `work` items, any number of times."""
         if not self._functions:
             self._functions = self._load()
         function = self._functions[name]
@@ -51,13 +60,37 @@ class OwnKernels:
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-        result = self._launch(
-            function, groups, 1, 1, kernels.BLOCK, 1, 1, 0, self._stream, None, ctypes.addressof(extra)
+        handle, number, check = ctypes.c_void_p, ctypes.c_uint, self._check
+        sizes = [number(size) for size in (groups, 1, 1, kernels.BLOCK, 1, 1, 0)]
+        # ctypes objects: with them the call takes less than half the time
+        call = partial(
+            self._launch,
+            handle(function),
+            *sizes,
+            handle(self._stream),
+            handle(0),
+            handle(ctypes.addressof(extra)),
         )
-        self._check(result, name)
+
+        def start(held: object = (packed, size, extra)) -> None:
+            result = call()
+            if result:
+                check(result, name)
+
+        return start
 
     def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:
         """Copy boxes between addresses that this GPU reaches, with one launch."""
+        key = tuple(boxes)
+        copy = self._copies.get(key)
+        if copy is None:
+            if len(self._copies) >= _MOST_COPIES:
+                self._copies.clear()
+            copy = self._copies[key] = self._copying(key)
+        copy()
+
+    def _copying(self, boxes: Sequence[PlacedBox]) -> Callable[[], None]:
+        """The call that copies these boxes."""
         together = 0
         for box in boxes:
             together |= box.alignment
@@ -65,11 +98,12 @@ class OwnKernels:
         words = [box.words(unit) for box in boxes]
         total = sum(box.nbytes for box in boxes) // unit
         if len(boxes) == 1:
-            self.start(name, struct.pack("<9Q", *words[0]), total)
-            return
+            return self.prepared(name, struct.pack("<9Q", *words[0]), total)
         packed = b"".join(struct.pack("<9Q", *of_box) for of_box in words)
         room = kernels.MOST_BOXES * struct.calcsize("<9Q")
-        self.start(f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total)
+        return self.prepared(
+            f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total
+        )
 
     def fill(self, address: int, nbytes: int, pattern: bytes) -> None:
         """Repeat a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
@@ -83,13 +117,36 @@ class OwnKernels:
 
         `addresses`: where offset 0 of the target, the stage and the twin is; 0 for none.
         """
+        if op != "diff":
+            for call in self.folds(addresses[0], [(addresses[1], region)], op, dtype):
+                call()
+            return
         for block in slices_of(region.blocks()):
-            if op == "diff":
-                self._merge_changes(addresses, block, grain)
-            else:
-                element = np.dtype(dtype)
-                name = f"merge_{op}_{element.kind}{element.itemsize}"
-                self._merge_rows(name, addresses, block, element.itemsize)
+            self._merge_changes(addresses, block, grain)
+
+    def folds(
+        self, target: int, parts: Sequence[tuple[int, Region]], op: str, dtype: str
+    ) -> list[Callable[[], None]]:
+        """Calls that fold what lies at other addresses into a target, one after the other (`Backend.folding`): one for each
+        block of bytes that the same parts have.
+
+        `target`, and the address of each part: where offset 0 of the buffer would be.
+        """
+        element = np.dtype(dtype)
+        name, unit = f"fold_{op}_{element.kind}{element.itemsize}", element.itemsize
+        calls = []
+        for region, addresses in shared_regions(parts):
+            for block in slices_of(region.blocks()):
+                width, total = block.nbytes // unit, block.nbytes // unit * block.count
+                for first in range(0, len(addresses), kernels.MOST_PARTS):
+                    some = [
+                        address + block.start for address in addresses[first : first + kernels.MOST_PARTS]
+                    ]
+                    places = (*some, *(0,) * (kernels.MOST_PARTS - len(some)))
+                    numbers = (target + block.start, width, block.stride // unit, total, len(some))
+                    parameters = struct.pack(f"<5Q{kernels.MOST_PARTS}Q", *numbers, *places)
+                    calls.append(self.prepared(name, parameters, total))
+        return calls
 
     def _merge_changes(self, addresses: tuple[int, int, int], block: byte_runs.Block, grain: Grain) -> None:
         """Merge the units of `block` that differ from the twin; as words if possible."""

@@ -27,7 +27,7 @@ class SparseMemory:
 
     def allocate(self, nbytes: int) -> Block:
         """Take memory; of the turns of one launch, each gives its memory back before the next takes some."""
-        if self.is_going:
+        if any(self.awaiting):
             self._wait()
             gone = [*self._spent, *(block for _, blocks in self._going for block in blocks)]
             self._spent.clear()
@@ -39,11 +39,6 @@ class SparseMemory:
     def free(self, block: Block) -> None:
         """No later work uses it."""
         self._spent.append(block)
-
-    @property
-    def is_going(self) -> bool:
-        """Whether `let_go` has anything to do."""
-        return bool(self._spent or self._going)
 
     def let_go(self, marker: Marker) -> None:
         """Give the driver what is no longer in use; memory freed by now is in use up to `marker`."""

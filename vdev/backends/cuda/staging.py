@@ -8,19 +8,25 @@ how a long copy is cut into pieces and which threads copy them; knows only addre
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vdev.backends.base import Box, Bytes, copy_box
 from vdev.backends.cuda.driver import Driver
+from vdev.process.ending import at_end
+from vdev.process.forking import in_driver
 from vdev.translators.values import dataclass
+
+logger = logging.getLogger("vdev.cuda")
 
 #: Bytes of a pinned block: long enough to hide what a piece costs in Python, short enough to fill a pipeline.
 BLOCK_NBYTES = 8 << 20
@@ -35,6 +41,8 @@ DIRECT_NBYTES = 16 << 20
 THREAD_NBYTES = 16 << 20
 #: The least pieces of a thread, so that the link and the thread work at the same time.
 _LEAST_PIECES = 4
+#: Seconds that the end of the process waits for what is being pinned: the driver must not be at work then.
+_LAST_BLOCK = 1.0
 #: The most threads; about 12 saturate one link of 55 GB/s.
 MOST_THREADS = 32
 
@@ -99,8 +107,10 @@ class _Block:
 class Staging:
     """The process's copying threads and their pinned blocks. Any thread may use it; several transfers share them."""
 
-    def __init__(self, cupy: Any, driver: Driver, shares: int) -> None:
-        """`shares`: how many transfers usually run at the same time (GPUs), so that none takes all threads."""
+    def __init__(self, cupy: Any, driver: Driver, shares: int, context: int = 0) -> None:
+        """`shares`: how many transfers usually run at the same time (GPUs), so that none takes all threads. `context`: of a GPU
+        that is open.
+        """
         self._cupy = cupy
         self._driver = driver
         self.threads = max(2, min(MOST_THREADS, (os.cpu_count() or 2) * 3 // 4))
@@ -108,9 +118,14 @@ class Staging:
         self._local = threading.local()
         self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
-        # Pinning takes time: begin now.
-        for _ in range(self.threads):
-            self._pool.submit(self._blocks)
+        #: what is pinned ahead: two blocks for a thread that has none
+        self._ahead: deque[list[_Block]] = deque()
+        self._is_closed = False
+        self._pinning = threading.Thread(
+            target=self._pin_ahead, args=(context,), name="vdev-pin", daemon=True
+        )
+        self._pinning.start()
+        at_end(self._stop_pinning)
 
     def takers(self, nbytes: int) -> int:
         """How many threads take part in a transfer of that many bytes, including the calling one."""
@@ -121,15 +136,38 @@ class Staging:
         share = -(-nbytes // (self.takers(nbytes) * _LEAST_PIECES))
         return min(max(-(-share // 4096) * 4096, PIECE_NBYTES), BLOCK_NBYTES)
 
-    def prepare(self) -> None:
-        """Pin the calling thread's blocks now, not at its first transfer."""
-        self._blocks()
+    def _pin_ahead(self, context: int) -> None:
+        """Pinning takes 5 ms a block, in which the driver does little else: one after the other, so that what the program calls
+        meanwhile waits for one of them at most. A program that is short ends before most are needed.
+        """
+        self._driver.set_context(context)
+        for _ in range(self.threads + 1):  # the calling thread takes part in a transfer, too
+            blocks: list[_Block] = []
+            for _ in range(2):
+                if self._is_closed:
+                    return
+                try:
+                    blocks.append(in_driver(partial(_Block, self._cupy)))
+                except self._cupy.cuda.runtime.CUDARuntimeError as error:
+                    logger.info("pinning ahead ends: %s", error)  # whoever needs some is told
+                    return
+            self._pinned.update(blocks)
+            self._ahead.append(blocks)
+
+    def _stop_pinning(self) -> None:
+        self._is_closed = True
+        self._pinning.join(_LAST_BLOCK)
 
     def _blocks(self) -> list[_Block]:
+        """The calling thread's blocks."""
         blocks: list[_Block] | None = getattr(self._local, "blocks", None)
         if blocks is None:
-            blocks = self._local.blocks = [_Block(self._cupy), _Block(self._cupy)]
-            self._pinned.update(blocks)
+            try:
+                blocks = self._ahead.popleft()
+            except IndexError:
+                blocks = [_Block(self._cupy), _Block(self._cupy)]
+                self._pinned.update(blocks)
+            self._local.blocks = blocks
         return blocks
 
     def _event(self, block: _Block, context: int) -> int:
@@ -229,6 +267,7 @@ class Staging:
 
     def close(self) -> None:
         """End the threads once they have done what they were given."""
+        self._stop_pinning()
         self._pool.shutdown(wait=False)
 
 
@@ -243,10 +282,10 @@ _staging: Staging | None = None
 _opening = threading.Lock()
 
 
-def staging(cupy: Any, driver: Driver) -> Staging:
-    """The process's one Staging."""
+def staging(cupy: Any, driver: Driver, context: int) -> Staging:
+    """The process's one Staging. `context`: of a GPU that is open."""
     global _staging
     with _opening:
         if _staging is None:
-            _staging = Staging(cupy, driver, cupy.cuda.runtime.getDeviceCount())
+            _staging = Staging(cupy, driver, cupy.cuda.runtime.getDeviceCount(), context)
         return _staging

@@ -374,6 +374,7 @@ static int start_python(void) {
 
 static int come_in(void);
 static void tell_python(void);
+static uint64_t count_reads(void);
 static void leave(int state); /* Python, in the state that `enter` has given */
 static pthread_mutex_t telling;
 static __thread unsigned depth; /* calls that this thread is in: one may call the program, and that another one */
@@ -409,7 +410,8 @@ static void end(void) {
     int state;
     if (!enter(&state))
         return;
-    PyObject *result = PyObject_Vectorcall(end_function, NULL, 0, NULL);
+    PyObject *reads = PyLong_FromUnsignedLongLong(count_reads());
+    PyObject *result = reads == NULL ? NULL : PyObject_Vectorcall(end_function, &reads, 1, NULL);
     if (result == NULL)
         PyErr_Print();
     over = 1;
@@ -704,6 +706,17 @@ static void *as_object(PyObject *result, uint32_t kind, int32_t *code) {
     return object;
 }
 
+/* (program, status code) */
+static void *as_outcome(PyObject *result, int32_t *code) {
+    if (result == NULL)
+        return NULL;
+    PyObject *program = PyTuple_GetItem(result, 0);
+    *code = (int32_t)PyLong_AsLong(PyTuple_GetItem(result, 1));
+    Py_IncRef(program);
+    Py_DecRef(result);
+    return as_object(program, KIND_PROGRAM, code);
+}
+
 static int32_t as_command(PyObject *result, int32_t code, void *event) {
     if (result == NULL)
         return code;
@@ -888,6 +901,10 @@ static struct kernel *kernel_of(struct object *object, int32_t *code) {
         free_kernel(kernel);
         return NULL;
     }
+    if (object->kernel != NULL) { /* another thread has made it meanwhile */
+        free_kernel(kernel);
+        return object->kernel;
+    }
     return object->kernel = kernel;
 }
 
@@ -965,6 +982,7 @@ static void forget_values(struct object *object) {
     if (object->kernel == NULL)
         return;
     object->kernel->changes++;
+    object->kernel->sets++;
     for (unsigned i = 0; i < object->kernel->count; i++)
         object->kernel->values[i].known = 0, object->kernel->values[i].serial = 0;
 }

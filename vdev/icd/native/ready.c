@@ -1,4 +1,4 @@
-/* Launches that are made again without Python.
+/* Launches that are made again without Python, and reads behind them.
  *
  * Where there is one worker, a launch like an earlier one needs nothing of vdev but to be counted, as long as no other
  * command has come between. Such a launch is *ready*: Python has said how the native driver takes it. It is handed to that
@@ -9,6 +9,8 @@
  * - A call may change what launches do, so when one ends, nothing is ready any more; except calls that are known to change
  *   nothing for other launches (`kept`).
  * - In a process with a Python program, which calls vdev without coming through here, nothing is ever ready.
+ * - A blocking read of a buffer that a ready launch uses, in its queue, changes nothing: all of the buffer is on the worker, and the
+ *   driver's queue keeps the order. Python is not told of it.
  * - Python's own threads submit nothing by themselves. What they find out, a failure, is looked at when Python is told.
  *
  * `guard` guards all of this, together with the kernels' values. Who holds it waits for nobody but the driver.
@@ -17,6 +19,9 @@
 typedef int32_t (*set_function)(void *, uint32_t, size_t, const void *);
 typedef int32_t (*enqueue_function)(void *, void *, uint32_t, const size_t *, const size_t *, const size_t *, uint32_t,
                                     const void *, void *);
+typedef int32_t (*read_function)(void *, void *, uint32_t, size_t, size_t, void *, uint32_t, const void *, void *);
+typedef int32_t (*wait_function)(uint32_t, void *const *);
+typedef int32_t (*release_function)(void *);
 
 enum {
     MOST_MADE = 62, /* before Python is told: with the launch through it, a marker's worth */
@@ -33,6 +38,7 @@ struct ready {
     uint64_t queue_serial, changes;
     uint64_t *serials; /* by argument: of the memory object, 0 for all else */
     void **objects;    /* … and its handle, which is valid as long as this is ready: a release ends that */
+    size_t *rooms;     /* … and how many of its bytes may be read: 0 where Python has to look at reads */
     unsigned dims;
     int has_offset, has_local;
     size_t sizes[9];
@@ -61,6 +67,10 @@ static struct kernel *with_ready, *untold; /* kernels with launches that are rea
 static uint64_t calls;                     /* that have changed something */
 static set_function set_natively;
 static enqueue_function enqueue_natively;
+static read_function read_natively;
+static wait_function wait_natively;
+static release_function release_natively;
+static _Atomic uint64_t reads_made;
 static __thread int has_changed; /* one of the calls that this thread is in has changed something */
 
 /* ---- entering and leaving ------------------------------------------------------------------------------------------ */
@@ -86,6 +96,7 @@ static void begin_anew_in_child(void) {
 static void free_ready(struct ready *ready) {
     free(ready->serials);
     free(ready->objects);
+    free(ready->rooms);
     free(ready->memory);
     free(ready);
 }
@@ -329,6 +340,44 @@ static int launch_without_python(const struct object *queue, const struct object
     return made;
 }
 
+/* The driver's memory of an object that a launch in that queue is ready with, and its queue; NULL where bytes up to `stop` may not be
+ * read. Under `guard`. */
+static void *find_readable(const struct object *queue, const struct object *mem, size_t stop, void **native_queue) {
+    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
+        for (unsigned at = 0; at < kernel->ready_count; at++) {
+            const struct ready *ready = kernel->ready[at];
+            if (ready->queue != queue || ready->queue_serial != queue->serial)
+                continue;
+            for (unsigned i = 0; i < kernel->count; i++)
+                if (ready->objects[i] == mem && ready->serials[i] == mem->serial && stop <= ready->rooms[i]) {
+                    *native_queue = ready->native_queue;
+                    return ready->memory[i];
+                }
+        }
+    return NULL;
+}
+
+/* Read without Python; 0 where that is not possible, or has failed, which Python then tells of. `guard` is not held while the device is
+ * at work. */
+static int read_without_python(const struct object *queue, const struct object *mem, uint32_t blocking, size_t offset,
+                               size_t nbytes, void *target, uint32_t count, const void *event) {
+    void *native_queue, *done = NULL;
+    if (!blocking || count > 0 || event != NULL || target == NULL || nbytes == 0 || nbytes > SIZE_MAX - offset || over || lost)
+        return 0;
+    pthread_mutex_lock(&guard);
+    void *memory = inside == 0 ? find_readable(queue, mem, offset + nbytes, &native_queue) : NULL;
+    int has_begun = memory != NULL && read_natively(native_queue, memory, 0, offset, nbytes, target, 0, NULL, &done) == SUCCESS;
+    pthread_mutex_unlock(&guard);
+    if (!has_begun)
+        return 0;
+    int has_ended = wait_natively(1, &done) == SUCCESS;
+    release_natively(done);
+    reads_made += has_ended;
+    return has_ended;
+}
+
+static uint64_t count_reads(void) { return reads_made; }
+
 /* Whether it is the handle of a memory object that a launch is ready with. It is only compared: it may be anything. */
 static int is_ready_with(const struct kernel *kernel, unsigned index, const void *handle) {
     for (unsigned i = 0; i < kernel->ready_count; i++)
@@ -387,8 +436,8 @@ static void *handle_at(PyObject *tuple, ptrdiff_t index) {
     return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, index));
 }
 
-/* (item, queue, kernel, memory by argument, first, global size, local size or None, hidden value or None) -> what is ready; NULL
- * without memory */
+/* (item, queue, kernel, memory by argument, first, global size, local size or None, hidden value or None, bytes that may be read by
+ * argument) -> what is ready; NULL without memory */
 static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     struct ready *ready = calloc(1, sizeof *ready);
     if (ready == NULL)
@@ -396,16 +445,19 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     ready->serials = calloc(kernel->count + 1, sizeof *ready->serials);
     ready->objects = calloc(kernel->count + 1, sizeof *ready->objects);
     ready->memory = calloc(kernel->count + 1, sizeof *ready->memory);
-    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL) {
+    ready->rooms = calloc(kernel->count + 1, sizeof *ready->rooms);
+    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL || ready->rooms == NULL) {
         free_ready(ready);
         return NULL;
     }
     ready->item = PyTuple_GetItem(all, 0);
     ready->native_queue = handle_at(all, 1);
     ready->native_kernel = handle_at(all, 2);
-    PyObject *memory = PyTuple_GetItem(all, 3), *global = PyTuple_GetItem(all, 5), *local = PyTuple_GetItem(all, 6);
+    PyObject *memory = PyTuple_GetItem(all, 3), *global = PyTuple_GetItem(all, 5), *local = PyTuple_GetItem(all, 6),
+             *rooms = PyTuple_GetItem(all, 8);
     for (unsigned i = 0; i < kernel->count; i++) {
         ready->memory[i] = handle_at(memory, i);
+        ready->rooms[i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(rooms, i));
         ready->serials[i] = kernel->values[i].serial;
         if (ready->serials[i] != 0)
             memcpy(&ready->objects[i], kernel->values[i].bytes, sizeof ready->objects[i]);
@@ -449,13 +501,6 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
         kernel->ready_count--;
     }
     kernel->ready[kernel->ready_count++] = ready;
-    kernel->hidden = ready->hidden;
-    for (unsigned i = 0; i < kernel->count; i++) { /* Python has set them all, to these */
-        struct value *native = &kernel->natively[i];
-        *native = kernel->values[i];
-        if (ready->serials[i] != 0)
-            memcpy(native->bytes, &ready->memory[i], sizeof ready->memory[i]);
-    }
     pthread_mutex_unlock(&guard);
     if (oldest != NULL) {
         Py_DecRef(oldest->item);
@@ -463,6 +508,7 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
     }
 }
 
+/* Python has set the driver's kernel's arguments as it wanted: for this thread, or for another that came in between. */
 static void forget_natively(struct kernel *kernel) {
     pthread_mutex_lock(&guard);
     for (unsigned i = 0; i < kernel->count; i++)
@@ -489,6 +535,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
     PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
     for (int i = 2; i < 5; i++)
         Py_DecRef(arguments[i]);
+    forget_natively(kernel);
     struct ready *ready = all == NULL || all == none ? NULL : read_ready(kernel, all);
     if (all == NULL)
         PyErr_Print();
@@ -506,7 +553,6 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         add_ready(kernel, ready);
         return;
     }
-    forget_natively(kernel); /* Python may have set them, and what was ready before still is */
     kernel->in_a_row = kernel->calls == calls ? kernel->after - LATEST : 0; /* another thread's call may have changed something */
     if (ready != NULL) {
         Py_DecRef(ready->item);
@@ -527,5 +573,9 @@ static PyObject *keep_ready(PyObject *self, PyObject *arguments) {
 static void find_native_functions(void *loader) {
     *(void **)&set_natively = dlsym(loader, "clSetKernelArg");
     *(void **)&enqueue_natively = dlsym(loader, "clEnqueueNDRangeKernel");
-    is_off |= set_natively == NULL || enqueue_natively == NULL;
+    *(void **)&read_natively = dlsym(loader, "clEnqueueReadBuffer");
+    *(void **)&wait_natively = dlsym(loader, "clWaitForEvents");
+    *(void **)&release_natively = dlsym(loader, "clReleaseEvent");
+    is_off |= set_natively == NULL || enqueue_natively == NULL || read_natively == NULL || wait_natively == NULL ||
+              release_natively == NULL;
 }

@@ -1,0 +1,507 @@
+"""Random sequences of commands on several workers with every way of running launches forced in turn, compared with one worker:
+
+    python -m tests.cpu.forced_sequences --workers cpu:3 --jobs 2 --seconds 60 --json forced.json
+    python -m tests.cpu.forced_sequences --workers cuda:0,1 --jobs 8 --seconds 540 --json forced.json
+
+Launches are cut in every way in turn, whatever that costs, over all workers or fewer; buffers are kept on one worker and let
+go again, in the middle of sequences; reductions stay pending or are merged at once; what chunks certainly write is trusted or
+compared with a twin. All reads, and all buffers at the end, must have the bytes that one worker of the same kind gives for the
+same commands.
+
+A sequence depends on its seed alone. With `--json FILE` a run begins with the seed after the last one in the file, and is added
+to it. A process that dies is a failure of the sequence at hand, and another one goes on after that. The exit status is 0 if
+nothing differed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import platform
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
+
+from tests.pure.forced_cuts import CutsInTurn
+from vdev.executor import Completion
+from vdev.planner.directory import kept_on
+from vdev.process.switches import parse_workers
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
+from vdev.session.session import Session, VirtualBuffer
+from vdev.start.workers import open_workers
+
+SOURCE = """
+#define EACH for (uint i = get_global_id(0); i < n; i += get_global_size(0))
+__kernel void blocks(__global uint *out, uint seed, uint n) { uint i = get_global_id(0); if (i < n) out[i] = i * seed; }
+__kernel void stripes(__global uint *out, uint seed, uint n) { EACH out[i] = i * seed ^ 7; }
+__kernel void more(__global uint *out, uint seed, uint n) { EACH out[i] += seed; }
+__kernel void bytes(__global uchar *out, uint seed, uint n) { EACH if (i % 3 != seed % 3) out[i] = (uchar)(i + seed); }
+__kernel void add(__global const uint *a, __global uint *out, uint n) { EACH out[i] += a[i]; }
+__kernel void some(__global const uint *a, __global uint *out, uint n) { EACH if (a[i] & 1) out[i] = a[i]; }
+__kernel void four(__global const uint *a, __global uint *out, uint n) {
+  uint i = get_global_id(0);
+  if (4 * i + 3 < n) vstore4(vload4(i, a).wzyx, i, out);
+}
+__kernel void reversed(__global const uint *a, __global uint *out, uint n) {
+  uint i = get_global_id(0);
+  if (i < n) out[i] = a[n - 1 - i];
+}
+__kernel void stencil(__global const uint *a, __global uint *out, uint n) {
+  uint i = get_global_id(0);
+  if (i < n) out[i] = a[max(i, 1u) - 1] + 2 * a[i] + a[min(i + 1, n - 1)];
+}
+__kernel void scatter(__global const uint *a, __global uint *out, uint n) {
+  uint i = get_global_id(0);
+  if (i < n && n % 5) out[(uint)((ulong)i * 5 % n)] = a[i];
+}
+__kernel void halves(__global const uint *a, __global uint *out, uint n) {
+  uint i = get_global_id(0), m = n / 2;
+  if (i < m) { out[2 * i] = a[i] + a[i + m]; out[2 * i + 1] = a[i] - a[i + m]; }
+}
+__kernel void groups(__global const uint *a, __global uint *out, uint n) {
+  uint sum = 0;
+  EACH sum += a[i] * (i | 1);
+  __local uint parts[64];
+  parts[get_local_id(0)] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (get_local_id(0) == 0 && get_group_id(0) < n) {
+    for (uint i = 1; i < get_local_size(0); ++i) sum += parts[i];
+    out[get_group_id(0)] = sum;
+  }
+}
+__kernel void rows(__global const uint *a, __global uint *out, uint n) {
+  uint row = get_global_id(0), sum = 0;
+  if (row * (row + 1) / 2 + row < n) {
+    for (uint i = 0; i <= row; ++i) sum += a[row * (row + 1) / 2 + i];
+    out[row] = sum;
+  }
+}
+__kernel void gather(__global const uint *a, __global const uint *index, __global uint *out, uint n) {
+  EACH out[i] = a[index[i] % n];
+}
+__kernel void count(__global const uint *a, __global uint *out, uint n) { EACH atomic_inc(&out[a[i] % n]); }
+__kernel void largest(__global const uint *a, __global uint *out, uint n) { EACH atomic_max(&out[a[i] % 7 % n], a[i]); }
+__kernel void mixed(__global const uint *a, __global uint *out, uint n) { EACH atomic_xor(&out[i / 3], a[i]); }
+__kernel void columns(__global const uint *a, __global uint *out, uint wide, uint high) {
+  uint x = get_global_id(0), y = get_global_id(1);
+  if (x < wide && y < high) out[x * high + y] = a[y * wide + x];
+}
+__kernel void blur(__global const uint *a, __global uint *out, uint wide, uint high) {
+  uint x = get_global_id(0), y = get_global_id(1);
+  if (x < wide && y < high) out[y * wide + x] = a[y * wide + min(x + 1, wide - 1)] + a[max(y, 1u) * wide - wide + x];
+}
+"""
+#: kernels of one index space by what they take: (out), (a, out), (a, index, out), and of two
+FILLING, MAPPING, GATHERING, PLANES = (
+    ("blocks", "stripes", "more", "bytes"),
+    (
+        "add", "some", "four", "reversed", "stencil", "scatter", "halves", "groups", "rows", "count", "largest", "mixed",
+    ),
+    ("gather",),
+    ("columns", "blur"),
+)  # fmt: skip
+LOCAL = (1, 4, 16, 64)
+#: work-groups of a launch at most; and words of a buffer: one in so many is large
+_MOST_GROUPS, _MOST, _MOST_LARGE, _LARGE = 24, 1500, 40000, 8
+#: bytes that a part of a buffer begins at a multiple of
+_ALIGNED = 128
+#: seconds after which a process that says nothing is ended
+_SILENCE = 90.0
+#: seeds that a process takes at a time, and sequences after which it is replaced: compilers and caches keep what they made
+_BATCH, _REPLACED = 20, 4000
+
+
+class Different(AssertionError):
+    """The workers do not give what one of them gives."""
+
+
+# a sequence -----------------------------------------------------------------------------------------
+
+
+class Commands:
+    """The commands of a sequence, in terms of its buffers' numbers: the same for every session."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        most = _MOST if seed % _LARGE else _MOST_LARGE
+        self.words = [self.random.randint(64, most) for _ in range(self.random.randint(2, 4))]
+        self.contents = [self.random.randbytes(4 * words) for words in self.words]
+        self.list = [self._one() for _ in range(self.random.randint(3, 10))]
+
+    def _one(self) -> tuple[Any, ...]:
+        choice = self.random.random()
+        if choice < 0.7:
+            return self._launch()
+        number, (start, stop) = self._some(), (0, 0)
+        start, stop = self._part(self.words[number])
+        if choice < 0.78:
+            return ("write", number, start, self.random.randbytes(stop - start))
+        if choice < 0.86:
+            return ("read", number, start, stop)
+        if choice < 0.92:
+            return (
+                "fill",
+                number,
+                start // 4 * 4,
+                max(stop // 4 - start // 4, 1) * 4,
+                self.random.randbytes(4),
+            )
+        other = self._some()
+        if other == number:
+            return ("read", number, start, stop)
+        nbytes = min(stop - start, 4 * self.words[other])
+        into = self.random.randint(0, 4 * self.words[other] - nbytes)
+        return ("copy", number, other, start, into, nbytes)
+
+    def _some(self) -> int:
+        return self.random.randrange(len(self.words))
+
+    def _part(self, words: int) -> tuple[int, int]:
+        """Of a buffer of so many words: bytes, from one to the one after the last."""
+        if self.random.random() < 0.3:
+            return 0, 4 * words
+        start = self.random.randrange(4 * words)
+        return start, self.random.randint(start + 1, 4 * words)
+
+    def _launch(self) -> tuple[Any, ...]:
+        names = self.random.choice((FILLING, MAPPING, MAPPING, MAPPING, GATHERING, PLANES))
+        name = self.random.choice(names)
+        count = 1 if names is FILLING else 3 if names is GATHERING else 2
+        # What is written is no buffer that is read.
+        out = self._some()
+        others = [number for number in range(len(self.words)) if number != out]
+        numbers = [self.random.choice(others) for _ in range(count - 1)] + [out]
+        bound = [(number, self._offset(number)) for number in numbers]
+        room = min(self.words[number] - offset // 4 for number, offset in bound)
+        again = self.random.choice((1, 1, 1, 1, 2, 5))
+        if names is PLANES:
+            wide = self.random.randint(1, min(room, 40))
+            high = self.random.randint(1, min(room // wide, 40))
+            local = self.random.choice(((4, 4), (8, 2), (2, 8)))
+            size = tuple(-(-n // each) * each for n, each in zip((wide, high), local, strict=True))
+            return ("launch", name, bound, (wide, high), size, local, again)
+        n = self.random.randint(1, 4 * room if name == "bytes" else room)
+        local_size = self.random.choice(LOCAL)
+        wanted = -(-n // local_size)
+        if name in ("blocks", "four", "reversed", "stencil", "scatter", "halves", "rows"):
+            n = min(n, local_size * _MOST_GROUPS)
+            groups = -(-n // local_size)
+        else:
+            groups = self.random.randint(1, min(wanted, _MOST_GROUPS))
+        numbers_ = (self.random.getrandbits(32), n) if names is FILLING else (n,)
+        return ("launch", name, bound, numbers_, (groups * local_size,), (local_size,), again)
+
+    def _offset(self, number: int) -> int:
+        """Bytes into a buffer at which an argument begins."""
+        most = (4 * self.words[number] - 64) // _ALIGNED
+        return self.random.randint(0, most) * _ALIGNED if self.random.random() < 0.2 else 0
+
+
+class Machine:
+    """A session in which sequences run one after the other. `forced`: in every way in turn."""
+
+    def __init__(self, workers: str, *, forced: bool) -> None:
+        self.session = Session(open_workers(parse_workers(workers)))
+        self.kernels = self.session.build(SOURCE).kernels
+        self._options = self.session.launch_options
+        self._forced = forced
+        self.ways: Counter[str] = Counter()
+        self._cuts = CutsInTurn()
+
+    def run(self, commands: Commands, seed: int) -> list[bytes]:
+        """What is read in a sequence, and its buffers at the end. Raises Different where a command fails."""
+        session, ways = self.session, random.Random(seed)
+        if self._forced:
+            self._cuts = CutsInTurn(ways.randrange(1 << 16))
+            self._take_way(ways)
+        queue = session.create_queue(in_order=True)
+        buffers = [session.create_buffer(4 * words) for words in commands.words]
+        hosts: list[np.ndarray] = []
+        open_: list[Completion] = []
+
+        def read(number: int, start: int, stop: int) -> None:
+            hosts.append(np.zeros(stop - start, np.uint8))
+            layout = Layout.contiguous(start, stop - start)
+            open_.append(session.submit(Read(buffers[number], layout, hosts[-1]), queue=queue))
+
+        def write(number: int, start: int, content: bytes) -> None:
+            layout = Layout.contiguous(start, len(content))
+            data = np.frombuffer(content, np.uint8)
+            open_.append(session.submit(Write(buffers[number], layout, data), queue=queue))
+
+        for number, content in enumerate(commands.contents):
+            write(number, 0, content)
+        for command in commands.list:
+            if self._forced:
+                self._change_way(ways, buffers)
+            kind, *what = command
+            if kind == "launch":
+                open_ += self._launch(buffers, queue, *what)
+            elif kind == "write":
+                write(*what)
+            elif kind == "read":
+                read(*what)
+            elif kind == "fill":
+                number, start, nbytes, pattern = what
+                open_.append(session.submit(Fill(buffers[number], start, nbytes, pattern), queue=queue))
+            else:
+                source, target, start, into, nbytes = what
+                row = (1, 1, nbytes), (nbytes, nbytes)
+                copy = CopyBuffer(buffers[source], buffers[target], row[0], start, row[1], into, row[1])
+                open_.append(session.submit(copy, queue=queue))
+        for number, words in enumerate(commands.words):
+            read(number, 0, 4 * words)
+        for completion in open_:
+            if status := completion.wait():
+                raise Different(f"a command failed: {completion.reason} ({status})")
+        self.ways += self._cuts.taken
+        return [host.tobytes() for host in hosts]
+
+    def _launch(
+        self,
+        buffers: Sequence[VirtualBuffer],
+        queue: Any,
+        name: str,
+        bound: Sequence[tuple[int, int]],
+        numbers: Sequence[int],
+        size: tuple[int, ...],
+        local: tuple[int, ...],
+        again: int,
+    ) -> list[Completion]:
+        args: list[Any] = [
+            BufferArg(buffers[number], offset, buffers[number].nbytes - offset) for number, offset in bound
+        ]
+        args += [np.uint32(number).tobytes() for number in numbers]
+        ndrange = NDRange(size, local, (0,) * len(size))
+        command, found = Launch(self.kernels[name], tuple(args), ndrange), []
+        for _ in range(again):
+            done = command.repetition and command.repetition.again(queue, ndrange, command.args)
+            self.ways["repeated"] += done is not None
+            found.append(done or self.session.submit(command, queue=queue))
+        return found
+
+    # ways ---------------------------------------------------------------------------------------
+
+    def _take_way(self, ways: random.Random) -> None:
+        """Plans are made anew, in a way for a sequence: over so many workers, with or without reductions that stay pending."""
+        session, every = self.session, self._options.workers
+        count = ways.randint(2, len(every)) if ways.random() < 0.3 else len(every)
+        pending, trusted = ways.random() < 0.7, ways.random() < 0.8
+        self.ways[f"over {count}"] += 1
+        self.ways["pending" if pending else "merged"] += 1
+        self.ways["trusted" if trusted else "twins"] += 1
+        with session.lock:
+            session.launch_options = replace(
+                self._options,
+                workers=every[:count],
+                fewer=count < len(every),
+                pending=pending,
+                trust_exact=trusted,
+                cuts=self._cuts,
+            )
+            session.executor.standing = object()
+            for kernel in self.kernels.values():
+                if kernel.plans is not None:
+                    kernel.plans.forget()
+
+    def _change_way(self, ways: random.Random, buffers: Sequence[VirtualBuffer]) -> None:
+        """In the middle of a sequence: buffers are kept on a worker, or let go."""
+        if ways.random() >= 0.2:
+            return
+        session = self.session
+        worker = ways.choice((None, *self._options.workers))
+        with session.lock:
+            session.executor.standing = object()
+            for buffer in buffers:
+                buffer.state = kept_on(buffer.state, worker)
+        self.ways["kept" if worker is not None else "let go"] += 1
+
+
+def reference_of(workers: str) -> str:
+    """One worker of the same kind.
+
+    >>> reference_of("cpu:3"), reference_of("cuda:0,1"), reference_of("cuda:0-3")
+    ('cpu:1', 'cuda:0', 'cuda:0')
+    """
+    first = str(parse_workers(workers)[0])
+    return "cpu:1" if first.startswith("cpu") else first.partition("*")[0]
+
+
+def compare(one: Machine, several: Machine, seed: int) -> None:
+    """Run a sequence on both. Raises Different."""
+    commands = Commands(seed)
+    expected, found = one.run(commands, seed), several.run(commands, seed)
+    for number, (a, b) in enumerate(zip(expected, found, strict=True)):
+        if a != b:
+            where = np.flatnonzero(np.frombuffer(a, np.uint8) != np.frombuffer(b, np.uint8))
+            last = number - (len(expected) - len(commands.words))
+            what = f"buffer {last} at the end" if last >= 0 else f"read {number}"
+            raise Different(f"{what}: {len(where)} of {len(a)} bytes differ, the first at {where[:4]}")
+
+
+# processes ------------------------------------------------------------------------------------------
+
+
+def work(workers: str, shares: Any, job: int, most: int, until: float, told: Any) -> None:
+    """One process: sequences until there are no more, or it is time. `told` is sent (seed, difference or None), and ways at the end."""
+    if hasattr(os, "sched_setaffinity") and workers.startswith("cpu"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[job % len(cores)], cores[(job + 1) % len(cores)]})
+    one, several = Machine(reference_of(workers), forced=False), Machine(workers, forced=True)
+    for _ in range(_REPLACED // _BATCH):
+        with shares.get_lock():
+            first = shares.value
+            if time.time() > until or first >= most:
+                break
+            shares.value = min(first + _BATCH, most)
+        for seed in range(first, min(first + _BATCH, most)):
+            told.send(("begun", seed))
+            try:
+                compare(one, several, seed)
+                told.send(("done", None))
+            except Exception as error:
+                told.send(("done", f"{type(error).__name__}: {error}"))
+        told.send(("batch", dict(several.ways)))
+        several.ways.clear()
+    told.send(("end", None))
+    one.session.close()
+    several.session.close()
+
+
+class Run:
+    """The processes of one run, and what they found."""
+
+    def __init__(self, workers: str, first: int, most: int, until: float) -> None:
+        self.workers, self.until, self.most, self.first = workers, until, first + most, first
+        self.context = multiprocessing.get_context("spawn")
+        self.next = self.context.Value("q", first)
+        self.done, self.ways, self.differences = 0, Counter[str](), dict[str, str]()
+        self.ends = 0
+
+    def start(self, job: int) -> tuple[Any, Any]:
+        receiver, sender = self.context.Pipe(duplex=False)
+        process = self.context.Process(
+            target=work, args=(self.workers, self.next, job, self.most, self.until, sender)
+        )
+        process.start()
+        sender.close()
+        return process, receiver
+
+    def run(self, jobs: int) -> None:
+        running = {job: self.start(job) for job in range(jobs)}
+        latest: dict[int, int | None] = dict.fromkeys(running)
+        heard = dict.fromkeys(running, time.monotonic())
+        while running:
+            waiting = {receiver: job for job, (_, receiver) in running.items()}
+            for job, (process, _) in running.items():
+                if time.monotonic() - heard[job] > _SILENCE:
+                    process.kill()
+            for receiver in multiprocessing.connection.wait(list(waiting), timeout=1.0):
+                job = waiting[receiver]
+                heard[job] = time.monotonic()
+                try:
+                    kind, what = receiver.recv()
+                except EOFError:  # without a word: it died
+                    kind, what = "died", None
+                if kind in ("end", "died"):
+                    process, _ = running.pop(job)
+                    process.join()
+                    if kind == "died" and latest[job] is not None:
+                        self.differences[str(latest[job])] = f"the process ended with {process.exitcode}"
+                        self.done += 1
+                        self.ends += 1
+                    if (kind == "end" or latest[job] is not None) and self._goes_on():
+                        latest[job] = None
+                        running[job] = self.start(job)
+                elif kind == "begun":
+                    latest[job] = what
+                elif kind == "batch":
+                    self.ways.update(what)
+                else:
+                    self.done += 1
+                    if what is not None:
+                        self.differences[str(latest[job])] = what
+                        print(f"seed {latest[job]}: {what}", file=sys.stderr, flush=True)
+                    if self.done % 1000 == 0:
+                        print(f"{self.done} sequences, {len(self.differences)} differ", flush=True)
+
+    def _goes_on(self) -> bool:
+        return time.time() < self.until and self.next.value < self.most and self.ends < 100
+
+
+def version() -> str:
+    root = Path(__file__).parents[2]
+    found = subprocess.run(
+        ["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True
+    )
+    return found.stdout.strip()
+
+
+def machine_of() -> str:
+    names = [line for line in _processor_lines() if line]
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
+
+
+def _processor_lines() -> list[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+    return [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.cpu.forced_sequences", description=__doc__)
+    parser.add_argument("--workers", default=os.environ.get("VDEV_WORKERS") or "cpu:3")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--sequences", type=int, default=100_000, help="at most, in this run")
+    parser.add_argument("--first", type=int, help="the first seed; that after the last one of the file, or 0")
+    parser.add_argument("--seconds", type=float, default=540.0, help="after which none is begun")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    os.environ["VDEV_CACHE"] = "0"
+    runs = json.loads(options.json.read_text())["runs"] if options.json and options.json.exists() else []
+    same = [run for run in runs if run["workers"] == options.workers]
+    first = max((run["next"] for run in same), default=0) if options.first is None else options.first
+    began = time.time()
+    run = Run(options.workers, first, options.sequences, began + options.seconds)
+    run.run(options.jobs)
+    runs.append(
+        {
+            "workers": options.workers,
+            "first": first,
+            "next": run.next.value,
+            "sequences": run.done,
+            "differences": run.differences,
+            "ways": dict(sorted(run.ways.items())),
+            "jobs": options.jobs,
+            "seconds": round(time.time() - began, 1),
+            "machine": machine_of(),
+            "version": version(),
+        }
+    )
+    totals: Counter[str] = Counter()
+    for each in runs:
+        totals[each["workers"]] += each["sequences"] - len(each["differences"])
+    text = {"command": "python -m tests.cpu.forced_sequences", "same bytes": dict(totals), "runs": runs}
+    if options.json:
+        options.json.write_text(json.dumps(text, indent=1) + "\n")
+    print(json.dumps(runs[-1], indent=1))
+    return 1 if run.differences or not run.done else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

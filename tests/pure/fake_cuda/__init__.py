@@ -1,0 +1,104 @@
+"""CUDA workers on machines without a GPU: the CUDA back end as it is, on a driver in C++ (`driver.cc`) and a stand-in for CuPy.
+
+Programs run as they would: `run` gives a script an environment in which vdev finds these GPUs. Kernels are compiled by the host's
+compiler (`cuda_host`). What a GPU may do in another order than it was told can be made to happen (`late`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..cuda_host import COMPILER, HEADER
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+_FLAGS = [
+    "-std=c++20",
+    "-O1",
+    "-w",
+    "-fPIC",
+    "-shared",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-fpermissive",
+    "-ffp-contract=off",
+]
+
+
+def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
+    """The library of a C++ program, compiled once."""
+    key = hashlib.sha256("\0".join([text, *flags]).encode()).hexdigest()[:24]
+    library = folder / f"{name}-{key}.so"
+    if not library.exists():
+        own = f"{os.getpid()}-{threading.get_ident()}"
+        source, made = folder / f"{name}-{own}.cc", folder / f"{name}-{own}"
+        source.write_text(text)
+        assert COMPILER is not None
+        command = [COMPILER, *_FLAGS, *flags, str(source), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[:6000]
+        made.replace(library)
+    return library
+
+
+def library_of(source: str, options: Sequence[str], folder: Path | None = None) -> Path:
+    """What stands for a cubin: the library of a program for CUDA, vdev's own kernels or translated ones."""
+    header, text, space = HERE / "plain.h", source, ""
+    if (at := source.find('#line 1 "vdev/vectors.h"')) >= 0:
+        header, text, space = HEADER, source[at:], "vdev_cl::user"
+        text = re.sub(
+            r"extern __shared__ __align__\((\d+)\) (.*?)\[\];", r"alignas(\1) static \2[232448];", text
+        )
+        text = text.replace("static __constant__", "__constant__").replace("static __shared__", "__shared__")
+        text = re.sub(r"\bconst(?:\s+const\b)+", "const", text)
+    names = re.findall(
+        r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(', text, re.MULTILINE
+    )
+    if not space:
+        from vdev.backends.cuda.kernels import NAMES
+
+        names = list(NAMES)
+    kernels = "\n".join(f"KERNEL({space}, {name})" for name in names)
+    defined = [option for option in options if option.startswith("-D")]
+    defined.append("-DSAME_STACKS")
+    whole = f'#include "{header}"\n{text}\n#include "{HERE / "kernels.h"}"\n{kernels}\n'
+    return _built(whole, folder or Path(os.environ["FAKE_CUDA_FOLDER"]), "module", defined)
+
+
+def environment(folder: Path, workers: str = "cuda:0,1", late: int | None = None) -> dict[str, str]:
+    """What a process needs to find these GPUs. `late`: the number of the one that does nothing until somebody waits for it."""
+    driver = _built((HERE / "driver.cc").read_text(), folder, "driver", ["-Wl,-soname,libcuda.so.1"])
+    named = folder / "libcuda.so.1"
+    if not named.exists():
+        named.symlink_to(driver)
+    found = os.environ | {
+        "LD_LIBRARY_PATH": str(folder),
+        "PYTHONPATH": f"{HERE}:{ROOT}",
+        "FAKE_CUDA_FOLDER": str(folder),
+        "VDEV": "1",
+        "VDEV_WORKERS": workers,
+        "VDEV_CACHE_DIR": str(folder / "cache"),
+    }
+    return found if late is None else found | {"FAKE_CUDA_LATE": str(late)}
+
+
+def run(script: str, env: dict[str, str]) -> str:
+    """What a script prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,49 @@
+"""A thread that hands a command over to several workers: in which order it puts markers and gives them their steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vdev.executor import calling_thread
+
+
+class _Worker:
+    def __init__(self, number: int, log: list[tuple[str, int]]) -> None:
+        self.number, self.log = number, log
+        self.queue = deque([f"entry of {number}"])
+
+    def mark_here(self) -> None:
+        self.log.append(("mark", self.number))
+
+    def perform_entry(self, entry: str) -> None:
+        assert entry == f"entry of {self.number}"
+        self.log.append(("steps", self.number))
+
+
+def _performed(waits: dict[int, Any] | None, numbers: tuple[int, ...] = (2, 0, 1)) -> list[tuple[str, int]]:
+    log: list[tuple[str, int]] = []
+    workers = [_Worker(number, log) for number in range(3)]
+    prepared = SimpleNamespace(careful=False, batches=[(number, None) for number in numbers])
+    calling_thread._perform_steps(workers, SimpleNamespace(prepared=prepared), waits)  # type: ignore[arg-type]
+    assert not any(workers[number].queue for number in numbers)
+    return log
+
+
+def test_all_put_a_marker_before_any_of_them_gets_more() -> None:
+    """Worker 2 waits for nothing. If it got its steps before a marker, worker 0, which waits for its earlier ones, would wait for
+    these as well.
+    """
+    log = _performed({0: [(0, 2, 7)]})
+    assert log[:3] == [("mark", 2), ("mark", 0), ("mark", 1)]
+    assert log[3:] == [("steps", 2), ("steps", 0), ("steps", 1)]
+
+
+@pytest.mark.parametrize(("waits", "numbers"), [(None, (2, 0, 1)), ({0: [(0, 2, 7)]}, (0,))])
+def test_no_marker_is_put_where_none_is_needed(
+    waits: dict[int, Any] | None, numbers: tuple[int, ...]
+) -> None:
+    assert all(what == "steps" for what, _ in _performed(waits, numbers))

@@ -1,0 +1,100 @@
+"""When NVRTC is loaded only to tell its version: `vdev.backends.cuda.nvrtc`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vdev.backends.cuda import nvrtc
+
+
+class _Nvrtc:
+    """CuPy's module, which loads the library when it is first asked for something."""
+
+    def __init__(self, version: tuple[int, int] = (13, 0)) -> None:
+        self.loads = 0
+        self.version = version
+
+    def getVersion(self) -> tuple[int, int]:
+        self.loads += 1
+        return self.version
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the library, and what says that the process has loaded it."""
+    path = tmp_path / "a folder" / "libnvrtc.so.13"
+    path.parent.mkdir()
+    path.write_bytes(b"the library")
+    maps = tmp_path / "maps"
+    maps.write_text(
+        "7f00-7f01 r-xp 00000000 fe:00 12   /lib/libc.so.6\n7f02-7f03 rw-p 00000000 00:00 0\n"
+        f"7f04-7f05 r-xp 00000000 fe:00 13    {path}\n"
+    )
+    monkeypatch.setattr(nvrtc, "_MAPPED", maps)
+    return path
+
+
+def test_the_version_is_known_while_the_library_is_the_same(tmp_path: Path, library: Path) -> None:
+    first, second = _Nvrtc(), _Nvrtc((0, 0))
+    assert nvrtc.nvrtc_version(first, tmp_path / "kept") == "13.0"
+    assert nvrtc.nvrtc_version(second, tmp_path / "kept") == "13.0"
+    assert (first.loads, second.loads) == (1, 0)
+
+
+@pytest.mark.parametrize("what", ["content", "time", "gone", "replaced"])
+def test_another_library_is_loaded(tmp_path: Path, library: Path, what: str) -> None:
+    assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0"
+    times = os.stat(library).st_atime_ns, os.stat(library).st_mtime_ns
+    if what == "content":
+        library.write_bytes(b"another library")
+        os.utime(library, ns=times)
+    elif what == "time":
+        os.utime(library, ns=(times[0], times[1] + 1))
+    elif what == "replaced":
+        other = library.with_suffix(".new")
+        other.write_bytes(library.read_bytes())
+        os.utime(other, ns=times)
+        other.replace(library)
+    else:
+        library.unlink()
+        nvrtc._MAPPED.write_text("")  # another one is found where nothing tells its file
+    later = _Nvrtc((13, 1))
+    assert nvrtc.nvrtc_version(later, tmp_path / "kept") == "13.1"
+    assert later.loads == 1
+
+
+@pytest.mark.parametrize("name", ["PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX"])
+def test_another_environment_has_its_own_record(
+    tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0"
+    monkeypatch.setenv(name, "/elsewhere")
+    assert nvrtc.nvrtc_version(_Nvrtc((12, 4)), tmp_path / "kept") == "12.4"
+
+
+def test_without_a_record_that_can_be_read_it_is_loaded(
+    tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = nvrtc.Store(tmp_path / "kept" / "cubins", ".nvrtc")
+    for content in (b"not JSON", b"[]", b"7", b'["/nowhere", 1, 2, 3, "9.9"]', b'{"path": 1}'):
+        records.put(nvrtc._environment(), content, 1 << 20)
+        assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0", content
+
+
+def test_no_nvrtc_is_what_cupy_says(tmp_path: Path, library: Path) -> None:
+    class Missing(_Nvrtc):
+        def getVersion(self) -> tuple[int, int]:
+            raise RuntimeError("no NVRTC")
+
+    with pytest.raises(RuntimeError, match="no NVRTC"):
+        nvrtc.nvrtc_version(Missing(), tmp_path / "kept")
+
+
+def test_a_module_is_imported_when_it_is_used() -> None:
+    lazy = nvrtc.LoadedWhenUsed("vdev.no_such_module")
+    with pytest.raises(ModuleNotFoundError):
+        lazy.anything  # noqa: B018
+    assert nvrtc.LoadedWhenUsed("math").pi > 3

@@ -1,0 +1,205 @@
+"""Ways to run a launch that are compared with one another: which bytes each chunk needs and leaves, and what would move.
+
+Decides what a candidate costs, given who holds what; which one is taken is `vdev.planner.launch_search`'s affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import field, replace
+from math import inf
+
+from vdev.planner.directory import HOST, BufferState
+from vdev.planner.footprints import AtomicMerge, Footprint, Resolution, gather, resolve, resolve_apart
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.merges import combinations, merges_on
+from vdev.planner.partitioner import Partition
+from vdev.planner.pending import launch_stands_against, missing_parts
+from vdev.planner.successors import cost_of_reading
+from vdev.planner.tidying import fitted
+from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
+
+#: the cost to the host of a merged byte, besides its transfers, relative to a transferred byte
+MERGE_WEIGHT = 1.0
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One way to run the launch: a chunk for each of `workers`, and what follows by slot."""
+
+    partition: Partition
+    workers: tuple[int, ...]
+    footprints: list[dict[int, Footprint]]  #: by chunk
+    resolutions: dict[int, Resolution]  #: by slot
+    reductions: dict[int, tuple[AtomicMerge, ...]]  #: by slot: what stays pending, and is in no resolution
+    unfolded: tuple[int, ...]  #: slots whose pending bytes have to be folded first
+    cost: float = inf
+    nruns: int = 0
+    #: by chunk: the cost of the bytes that are brought to its worker, and the number of their runs
+    incoming: list[float] = field(default_factory=list)
+    incoming_runs: list[int] = field(default_factory=list)
+    from_workers: int = 0  #: how many bytes come to workers from other workers
+
+
+class Candidates:
+    """The candidates of one launch: made once for each cut, and rated by what they would move."""
+
+    def __init__(self, states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> None:
+        self.states = states
+        self.request = request
+        self.options = options
+        #: by cut: what follows from it is the same on whichever workers its chunks run
+        self._by_cut: dict[Hashable, Candidate] = {}
+
+    def of(self, partition: Partition, workers: tuple[int, ...]) -> Candidate:
+        """The cut with its chunks on these workers, not rated yet. Raises Unmergeable."""
+        cut = (partition.cuts, partition.edges, partition.cycle)
+        found = self._by_cut.get(cut)
+        if found is None:
+            found = self._by_cut[cut] = self._resolved(partition, workers)
+            return found
+        return replace(found, workers=workers)
+
+    def _resolved(self, partition: Partition, workers: tuple[int, ...]) -> Candidate:
+        request = self.request
+        footprints = [gather(request.args, request.evaluate(chunk)) for chunk in partition.chunks]
+        resolutions = {}
+        for slot in footprints[0]:
+            fitting = fitted([of_chunk[slot] for of_chunk in footprints], self.states[slot])
+            footprints = [of_chunk | {slot: f} for of_chunk, f in zip(footprints, fitting, strict=True)]
+            resolutions[slot] = self._resolve(slot, fitting)
+        reductions = self._reductions(resolutions)
+        unfolded = tuple(
+            slot
+            for slot, resolution in resolutions.items()
+            if self.states[slot].pending
+            and launch_stands_against(self.states[slot], resolution, reductions.get(slot, ()))
+        )
+        return Candidate(partition, workers, footprints, resolutions, reductions, unfolded)
+
+    def _reductions(self, resolutions: dict[int, Resolution]) -> dict[int, tuple[AtomicMerge, ...]]:
+        """What stays pending, by slot; it is taken out of the resolutions."""
+        found = {}
+        for slot, resolution in resolutions.items():
+            if self.options.pending and resolution.merges and not resolution.apart:
+                found[slot] = resolution.merges
+                resolutions[slot] = replace(resolution, merges=())
+        return found
+
+    def _resolve(self, slot: int, footprints: Sequence[Footprint]) -> Resolution:
+        if self.states[slot].fine:
+            return resolve_apart(footprints, in_place=self.request.in_place)
+        return resolve(footprints, trust_exact=self.options.trust_exact)
+
+    def rate(self, candidate: Candidate, limit: float) -> None:
+        """Fill in what the candidate would move; not to the end where that is more than `limit`."""
+        candidate.cost, candidate.nruns = 0.0, 0
+        candidate.incoming, candidate.incoming_runs = (
+            [0.0] * len(candidate.workers),
+            [0] * len(candidate.workers),
+        )
+        candidate.from_workers = 0
+        if self.options.compute_cost is not None:
+            candidate.cost = self.options.compute_cost(candidate.partition.largest, len(candidate.workers))
+        for slot, resolution in candidate.resolutions.items():
+            state = self.states[slot]
+            for chunk, needs in enumerate(resolution.needs):
+                self._add_incoming(candidate, state, chunk, needs)
+                if candidate.cost > limit:
+                    return
+            if merges_on(resolution, candidate.workers, self.options.links):
+                self._add_merges_on_workers(candidate, state, resolution)
+                continue
+            if resolution.diff:
+                # The twin at home; what is fetched is in all likelihood needed again where it was.
+                self._add_missing(candidate, state, HOST, resolution.diff)
+                self._add_merge(candidate, resolution.diff_parts, refetched=True)
+            for merge in resolution.merges:
+                self._add_missing(candidate, state, HOST, merge.region)
+                self._add_merge(candidate, merge.parts, refetched=False)
+            if candidate.cost > limit:
+                return
+        self._add_reductions(candidate)
+        self._add_readings(candidate)
+
+    def _add_readings(self, candidate: Candidate) -> None:
+        """What later launches will bring of what this one leaves."""
+        for slot, readings in self.request.readings.items():
+            if slot in candidate.resolutions:
+                resolution, links = candidate.resolutions[slot], self.options.links
+                for reading in readings:
+                    candidate.cost += cost_of_reading(reading, candidate.workers, resolution, links)
+
+    def _add_reductions(self, candidate: Candidate) -> None:
+        """Parts that do not exist yet will have to be folded some time."""
+        links = self.options.links
+        for slot, reductions in candidate.reductions.items():
+            near = links.merge_on(candidate.workers)
+            for merge in reductions:
+                parts = [
+                    missing_parts(self.states[slot], worker, merge, part)
+                    for worker, part in zip(candidate.workers, merge.parts, strict=True)
+                ]
+                if not near:
+                    self._add_merge(candidate, parts, refetched=False)
+                    continue
+                first = candidate.workers[0]
+                for worker, part in zip(candidate.workers[1:], parts[1:], strict=True):
+                    candidate.cost += links.per_byte[worker][first] * part.nbytes
+                    candidate.cost += len(part) * links.per_run
+
+    def _add_merges_on_workers(
+        self, candidate: Candidate, state: BufferState, resolution: Resolution
+    ) -> None:
+        """Each version goes to the workers that merge its blocks, but for the block of its own worker."""
+        for item in combinations(resolution, candidate.workers, self.options.links):
+            count = len(item.sites)
+            for index, block in item.sites:
+                target = candidate.workers[index]
+                self._add_incoming(candidate, state, index, block)
+                for other, part in zip(candidate.workers, item.parts, strict=True):
+                    # Not the exact share, which would cost an intersection for each pair.
+                    if other != target:
+                        cost = self.options.links.per_byte[other][target]
+                        candidate.cost += cost * part.nbytes / count
+                        candidate.cost += len(part) / count * self.options.links.per_run
+
+    def _add_incoming(self, candidate: Candidate, state: BufferState, chunk: int, region: Region) -> None:
+        target = candidate.workers[chunk]
+        nruns = candidate.nruns
+        candidate.incoming[chunk] += self._add_missing(candidate, state, target, region)
+        candidate.incoming_runs[chunk] += candidate.nruns - nruns
+
+    def _add_missing(self, candidate: Candidate, state: BufferState, target: int, region: Region) -> float:
+        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link. Returns
+        their cost, without that of their runs.
+        """
+        missing = region - state.valid_at(target)
+        added = 0.0
+        if not missing:
+            return added
+        costs = self.options.links.per_byte
+        for source, held in sorted(state.near(missing), key=lambda item: costs[item[0]][target]):
+            if source == target:
+                continue
+            piece = missing & held
+            if piece:
+                added += piece.nbytes * costs[source][target]
+                candidate.cost += piece.nruns * self.options.links.per_run
+                candidate.nruns += piece.nruns
+                if HOST not in (source, target):
+                    candidate.from_workers += piece.nbytes
+                missing = missing - piece
+                if not missing:
+                    break
+        candidate.cost += added
+        return added
+
+    def _add_merge(self, candidate: Candidate, parts: Sequence[Region], *, refetched: bool) -> None:
+        costs = self.options.links.per_byte
+        for worker, part in zip(candidate.workers, parts, strict=True):
+            back = costs[HOST][worker] if refetched else 0.0
+            candidate.cost += part.nbytes * (costs[worker][HOST] + back + MERGE_WEIGHT)
+            candidate.cost += len(part) * self.options.links.per_run
+            candidate.nruns += len(part)
