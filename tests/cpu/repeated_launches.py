@@ -58,7 +58,7 @@ OpenCLBackend.again = lambda self, *launched: partial(self.launch, *launched)  #
 def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each attempt to make a launch without submitting it did."""
     found: list[bool] = []
-    again, hand_over = Run.again, Line.hand_over
+    again, hand_over, next_of = Run.again, Line.hand_over, Line.again
 
     def repeated(self: Run, *launch: Any) -> Completion | None:
         completion = again(self, *launch)
@@ -70,7 +70,13 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         found.append(part is not None)
         return part
 
+    def handed_over_again(self: Line, *streak: Any) -> Part | None:
+        part = next_of(self, *streak)
+        found.append(part is not None)
+        return part
+
     monkeypatch.setattr(Run, "again", repeated)
+    monkeypatch.setattr(Line, "again", handed_over_again)
     monkeypatch.setattr(Line, "hand_over", handed_over)
     return found
 

@@ -5,12 +5,15 @@ decides, how launches are split and which bytes move.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.dialects.image_lowering import lower_images, pack_descriptor
+from vdev.translators.frontend.source import Target, parse_program
 
 from tests.cpu import image_calls, image_programs, side_by_side
 from vdev.backends.opencl.images import NativeImages
@@ -271,6 +274,48 @@ class TestSplitting:
             assert np.array_equal(found, numbers + np.concatenate([numbers[1:], numbers[-1:]])), step
             numbers[7] = 5  # through the buffer: the image is the same memory
             cl._enqueue_write_buffer(queue, memory, numbers)
+
+
+#: how a pixel of one channel is read without a call: channel order, type, what is stored, what is read
+ONE_CHANNEL = [
+    *((order, 0x10DE, np.float32(0.75), want) for order, want in (
+        (0x10B0, (0.75, 0, 0, 1)), (0x10B1, (0, 0, 0, 0.75)), (0x10B8, (0.75,) * 4), (0x10B9, (0.75, 0.75, 0.75, 1)),
+    )),
+    *((order, 0x10D2, np.uint8(255), want) for order, want in (
+        (0x10B0, (1, 0, 0, 1)), (0x10B1, (0, 0, 0, 1)), (0x10B8, (1, 1, 1, 1)), (0x10B9, (1, 1, 1, 1)),
+    )),
+    *((order, data_type, dtype(number), want) for data_type, dtype, number in (
+        (0x10D7, np.int8, -3), (0x10D8, np.int16, -3), (0x10D9, np.int32, -3),
+        (0x10DA, np.uint8, 200), (0x10DB, np.uint16, 60000), (0x10DC, np.uint32, 2**31),
+    ) for order, want in ((0x10B0, (number, 0, 0, 1)), (0x10B1, (0, 0, 0, number)))),
+]  # fmt: skip
+
+
+def test_pixels_of_one_channel_are_read_without_a_call(context: Any, queue: Any) -> None:
+    """A call for each pixel takes thirty times as long on CPUs: where one is left, the poisoned function shows it."""
+    source = "".join(
+        f"kernel void at_{suffix}(read_only image2d_t a, global {vector} *o) {{ o[0] = read_image{suffix}(a, (int2)(0)); }}\n"
+        for suffix, vector in image_programs.VECTORS.items()
+    )
+    target = Target(features=("__opencl_c_images",))
+    text = lower_images(parse_program(source, ["-cl-std=CL3.0"], target=target)).program.source
+    poisoned, count = re.subn(r"(\w+_decode_(?:f|i)\([^)]*\) \{)", r"\1 if (format) return -77;", text)
+    assert count == 2
+    built = cl._Program(context, poisoned)
+    built._build(b"-cl-std=CL3.0", None)
+    for order, data_type, stored, want in ONE_CHANNEL:
+        suffix = image_programs.CHANNELS[data_type][1]
+        kernel = cl.Kernel(built, f"at_{suffix}")
+        pixels = cl.Buffer(context, FLAGS.READ_ONLY | FLAGS.COPY_HOST_PTR, 0, np.array([stored]))
+        out = cl.Buffer(context, FLAGS.READ_WRITE, 16)
+        nbytes = stored.dtype.itemsize
+        descriptor = pack_descriptor((1, 1, 1), nbytes, nbytes, order, data_type, 1, nbytes)
+        for index, arg in enumerate((pixels, out, np.frombuffer(descriptor, np.uint8))):
+            kernel.set_arg(index, arg)
+        cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+        found = np.zeros(4, image_programs.DTYPES[suffix])
+        cl._enqueue_read_buffer(queue, out, found)
+        assert found.tolist() == list(want), (hex(order), hex(data_type))
 
 
 def test_a_program_that_is_not_translated_takes_no_images(context: Any, queue: Any) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,30 @@ from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
 from vdev.observe.advice import advise
 from vdev.observe.snapshots import of_session
 from vdev.planner.instructions import Plan
-from vdev.session import core
+from vdev.session import core, folding, immediate, launches, moves
 from vdev.session.choosing import Choosing, can_choose
 from vdev.session.commands import BufferArg, Command, Fill, Launch
 from vdev.session.launch_plans import KEPT
 from vdev.session.session import Session, VirtualBuffer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+@pytest.fixture(autouse=True)
+def simulated_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the session takes for its own time is the virtual machine's, however busy the machine of the test is."""
+
+    def now() -> int:
+        return 0 if Program.latest is None else round(Program.latest.machine.host * 1e9)
+
+    def busy() -> int:
+        machine = None if Program.latest is None else Program.latest.machine
+        return 0 if machine is None else round((machine.host - machine.waited) * 1e9)
+
+    monkeypatch.setattr(Program, "latest", None)
+    clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=busy)
+    for module in (launches, immediate, moves, folding):
+        monkeypatch.setattr(module, "time", clock)
 
 
 def source_of(sample: str) -> str:
@@ -40,6 +58,9 @@ def source_of(sample: str) -> str:
 
 class Program:
     """A host program on virtual GPUs."""
+
+    #: the one whose host's clock `simulated_clock` reads
+    latest: Program | None = None
 
     def __init__(
         self,
@@ -57,6 +78,7 @@ class Program:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(core, "Executor", OneThreadExecutor)
             self.session = Session(openers, min_items=None, gather=gather)
+        Program.latest = self
         self.queue = self.session.create_queue(in_order=True)
         self.built = self.session.build(source, options)
         self.kernels = self.built.kernels

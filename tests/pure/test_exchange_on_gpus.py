@@ -39,10 +39,10 @@ for number in range(20):
 print("right")
 """
 
-#: no worker waits for another
+#: no GPU waits for another; the host's threads still do
 WITHOUT_WAITS = """
-from vdev.executor import worker
-worker.Worker._await = lambda self, number, step: None
+from vdev.backends.cuda import backend
+backend.CudaBackend.order_after = lambda self, marker: None
 """
 #: what is ready to be copied again is what was copied first
 ALWAYS_THE_FIRST = """

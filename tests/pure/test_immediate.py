@@ -330,7 +330,10 @@ def test_it_does_not_overtake_commands_that_wait_for_the_program() -> None:
 
 
 @pytest.mark.parametrize("which", ["launch", "read"])
-def test_failures_on_the_device(which: str) -> None:
+def test_failures_on_the_device(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The read meets the failure first: the worker's thread does not look before it is woken.
+    monkeypatch.setattr("vdev.executor.worker.GRACE", 60.0)
+    monkeypatch.setattr("vdev.executor.worker.LONGEST_PAUSE", 60.0)
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
         buffer, other, launch, read = two_read_at_once(program)

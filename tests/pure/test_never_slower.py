@@ -738,7 +738,7 @@ def test_folds_count_with_what_the_host_takes_for_them(
     monkeypatch.setattr(Choosing, "folded", lambda self, *args: took.append(args[-1]) or folded(self, *args))
     monkeypatch.setattr(Stretch, "add", lambda self, way: counted.append(way.host) or add(self, way))
     k_means(clocks, 2, 2e-3, 20, call=2e-5)
-    assert min(took[5:]) > 1e-4
+    assert min(took[5:]) > 6e-5, "a few calls of the driver"
     assert max(counted) >= min(took[5:])
 
 

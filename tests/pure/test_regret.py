@@ -152,3 +152,10 @@ def test_a_mean_of_many_values_at_once_counts_as_much_as_they_do() -> None:
         one.add(0.5)
     many.add(0.5, 64)
     assert many.value == pytest.approx(one.value)
+
+
+def test_the_first_values_of_a_mean_may_count_evenly() -> None:
+    mean = Mean(0.03, even=True)
+    for value in (2.0, 2.0, 0.0, 0.0):
+        mean.add(value)
+    assert mean.value == pytest.approx(1.0)

@@ -199,13 +199,6 @@ def test_a_growing_replica_gets_slack_on_that_side() -> None:
     assert after.valid == state.valid
 
 
-def test_a_small_replica_that_grows_doubles_and_a_larger_one_does_not() -> None:
-    for size, more in ((64 << 10, 64 << 10), (1 << 20, 1 << 18)):
-        state = buffer_state(HUGE, [(0, span(0, size))], [(0, 0, size)])
-        (item,), _ = grown(state, 0, size + 1)
-        assert item == Reserve(0, 0, 0, size + GRANULE + more, span(0, size))
-
-
 @pytest.mark.parametrize(("room", "most"), [(1 << 30, 8), (48 << 20, 58), (0, 64)])
 def test_a_walk_over_a_buffer_moves_its_replica_few_times(room: int, most: int) -> None:
     """64 windows, one after the other: a replica doubles as long as that much may lie idle."""

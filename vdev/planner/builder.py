@@ -44,9 +44,6 @@ GRANULE = 4096
 #: what it had gets as much again as it then has, so that a walk over a buffer moves it only a few times
 MAX_SLACK = 1 << 20
 
-#: a replica that grows gets as much again up to this size, a quarter above it
-DOUBLED = 1 << 18
-
 #: below this size a replica's hull may contain gaps whatever they cost
 SMALL_REPLICA = 1 << 20
 
@@ -424,9 +421,8 @@ class PlanBuilder:
         The hull of both, where that holds few gaps; otherwise as much as is valid there; otherwise as much as
         nobody else holds. Where even that would be mostly gaps, what nobody else holds goes first, to workers
         whose replicas cover it or home. Slack in the direction of growth keeps a replica that grows launch by
-        launch from being moved each time: a part of what it has, or as much as that if it is small, where the ranges
-        wanted grow; where they move on and all is kept, as much as it then has, if that is allowed to lie idle
-        (`LinkCosts.gaps_nbytes`).
+        launch from being moved each time: a part of what it has where the ranges wanted grow; where they move on
+        and all is kept, as much as it then has, if that is allowed to lie idle (`LinkCosts.gaps_nbytes`).
         """
         draft = self.drafts[slot]
         if part := draft.part_of(worker):  # which must stay where it is
@@ -435,8 +431,7 @@ class PlanBuilder:
         low, high = min(old[0], start), max(old[1], stop)
         roomy = worker in self.links.direct and high - low <= self.links.gaps_nbytes
         if roomy or _few_gaps(old, start, stop, needed + (old[1] - old[0])):
-            small = old[1] - old[0] <= DOUBLED  # memory is not what a small one costs, but being moved
-            more = min((old[1] - old[0]) // (1 if small else 4), MAX_SLACK) if slack else 0
+            more = min((old[1] - old[0]) // 4, MAX_SLACK) if slack else 0
             overlap = max(min(old[1], stop) - max(old[0], start), 0)
             if slack and roomy and needed > 2 * overlap:
                 more = max(more, min(high - low, self.links.gaps_nbytes - (high - low)))

@@ -251,16 +251,20 @@ class Stretch:
 class Mean:
     """A mean in which the last values count most. None before the first."""
 
-    __slots__ = ("_weight", "value")
+    __slots__ = ("_count", "_even", "_weight", "value")
 
-    def __init__(self, weight: float) -> None:
-        """`weight` of each new value."""
-        self._weight = weight
+    def __init__(self, weight: float, *, even: bool = False) -> None:
+        """`weight` of each new value. `even`: the first ones, as many as have less than that each, count evenly."""
+        self._weight, self._even = weight, even
+        self._count = 0
         self.value: float | None = None
 
     def add(self, value: float, count: int = 1) -> None:
         """So many values, which are the same or of which this is the mean."""
         weight = 1 - (1 - self._weight) ** count
+        self._count += count
+        if self._even:
+            weight = max(weight, count / self._count)
         self.value = value if self.value is None else self.value + weight * (value - self.value)
 
 

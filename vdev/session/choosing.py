@@ -10,7 +10,8 @@ launches (`samples`), never waited for. Nothing is decided before there are some
 
 If planning launches, handing them over to several workers and exchanging a little with each take longer than splitting
 saves, launches run without plans on one worker from then on (`vdev.session.direct`), which takes next to nothing; what
-splitting them would take is then known from before. Splitting is tried again rarely, each time later. Both ways are
+splitting them would take is then known from before. Splitting is tried again rarely, each time later; and if only what launches
+have exchanged speaks against it, they have plans again from time to time, which tell what it is by now. Both ways are
 weighed by the time model (`vdev.planner.timing`). Launches that are known to gain much are hardly looked at. On workers that
 share hardware splitting gains nothing, and only what planning and handing over take counts.
 

@@ -69,7 +69,7 @@ class KernelTiming:
         self.times = KernelTimes(least)
         #: of split launches: seconds of continued planning, once the one-time plans have been made, and costs of what
         #: moved
-        self.thought, self.exchanged = Mean(_LONG_RUN), Mean(0.125)
+        self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
         #: what handing over takes, by number of workers and whether these exchanged anything
@@ -158,7 +158,8 @@ class KernelTiming:
             self.plan.add(seconds)
             self.settling = max(self.settling - once, 0)
         count = max(launches, 1)
-        self.thought.add(0.0 if once else seconds / count, count)
+        if not once:
+            self.thought.add(seconds / count, count)
 
     @property
     def settling_seconds(self) -> float:
