@@ -382,6 +382,19 @@ static void reads(void) { /* of a few bytes behind each launch, and of others */
     for (int i = 0; i < 20; i++) launch_in(queue, part, few), show("a part", c);
     must(clFinish(queue), "finish"); must(clReleaseCommandQueue(beside), "release");
 }
+static void finished(void) { /* behind a read, everything that came before it in its queue is known to be complete */
+    handle k = kernel("add"), a = buffer(0), event; unsigned found; int open = 0, state; size_t count = N, local = 64;
+    set_mem(k, 0, a); set_uint(k, 1, 1);
+    for (int i = 0; i < 50; i++) {
+        for (int n = 0; n < 5; n++) launch(k);
+        must(clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, &local, 0, NULL, &event), "launch");
+        if (i % 2) launch(k);
+        must(clEnqueueReadBuffer(queue, a, 1, 0, sizeof found, &found, 0, NULL, NULL), "read");
+        must(clGetEventInfo(event, 0x11D3, sizeof state, &state, NULL), "info");
+        open += state != 0; clReleaseEvent(event);
+    }
+    printf("finished: %u, open %d\n", found, open);
+}
 static void forked(void) {
     handle k = kernel("add"), a = buffer(0);
     set_mem(k, 0, a); set_uint(k, 1, 1);
@@ -405,7 +418,7 @@ int main(int count, char **words) {
         {"same", same}, {"scalars", scalars}, {"swapped", swapped}, {"spaces", spaces}, {"written", written},
         {"events", events}, {"queues", queues}, {"arguments", arguments}, {"parts", parts}, {"released", released},
         {"kernels", kernels}, {"threads", threads}, {"between", between}, {"put aside", put_aside},
-        {"twins", twins}, {"reads", reads}, {"overtaken", overtaken}, {"forked", forked}, {"left", left}};
+        {"twins", twins}, {"reads", reads}, {"finished", finished}, {"overtaken", overtaken}, {"forked", forked}, {"left", left}};
     int32_t code; handle platform;
     clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, 0xFFFFFFFFu, 1, &device, NULL);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);

@@ -75,12 +75,61 @@ def test_another_environment_has_its_own_record(
     assert nvrtc.nvrtc_version(_Nvrtc((12, 4)), tmp_path / "kept") == "12.4"
 
 
+def test_what_a_link_leads_to_is_part_of_the_environment(
+    tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "cuda"
+    link.symlink_to(tmp_path / "cuda-13.0")
+    monkeypatch.setenv("CUDA_PATH", str(link))
+    assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0"
+    link.unlink()
+    link.symlink_to(tmp_path / "cuda-13.1")
+    assert nvrtc.nvrtc_version(_Nvrtc((13, 1)), tmp_path / "kept") == "13.1"
+
+
+@pytest.mark.parametrize("name", ["_bindings_path", "_LINKER_CACHE"])
+def test_another_cupy_or_linker_cache_has_its_own_record(
+    tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for content, version in (("one", (13, 0)), ("another", (13, 1))):
+        path = tmp_path / "file"
+        path.write_text(content)
+        monkeypatch.setattr(nvrtc, name, str(path) if name.isupper() else lambda path=str(path): path)
+        expected = ".".join(map(str, version))
+        assert nvrtc.nvrtc_version(_Nvrtc(version), tmp_path / "kept") == expected
+
+
+def test_what_cupy_as_a_whole_has_found_is_not_there_for_its_bindings_alone(
+    tmp_path: Path, library: Path
+) -> None:
+    assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0"
+    with pytest.raises(ModuleNotFoundError):
+        nvrtc.nvrtc_version(nvrtc.LoadedWhenUsed("vdev.no_such_module"), tmp_path / "kept")
+
+
+@pytest.mark.parametrize("maps", ["gone", "deleted"])
+def test_a_library_whose_file_is_not_known_is_used(
+    tmp_path: Path, library: Path, maps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if maps == "gone":
+        nvrtc._MAPPED.unlink()
+    else:  # as the kernel tells of a file that was removed
+        nvrtc._MAPPED.write_text(f"7f04-7f05 r-xp 00000000 fe:00 13    {library} (deleted)\n")
+    assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0"
+    assert nvrtc.nvrtc_version(_Nvrtc((13, 1)), tmp_path / "kept") == "13.1"
+
+
+def test_a_search_path_of_any_bytes(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", os.fsdecode(b"/lib/\xff"))
+    assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0"
+
+
 def test_without_a_record_that_can_be_read_it_is_loaded(
     tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = nvrtc.Store(tmp_path / "kept" / "cubins", ".nvrtc")
     for content in (b"not JSON", b"[]", b"7", b'["/nowhere", 1, 2, 3, "9.9"]', b'{"path": 1}'):
-        records.put(nvrtc._environment(), content, 1 << 20)
+        records.put(nvrtc._environment(_Nvrtc()), content, 1 << 20)
         assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0", content
 
 

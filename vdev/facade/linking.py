@@ -9,7 +9,6 @@ the object itself.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -81,26 +80,46 @@ _TAG = b"vdev object 1\n"
 
 def pack_object(compiled: CompiledObject, binary_type: int) -> bytes:
     """The object in a form that `load_object` takes back; `binary_type`: CL_PROGRAM_BINARY_TYPE."""
+    from vdev.session.programs import pack_binary
+
     declarations = [
         (each.text, sorted(each.private), sorted(each.public), each.uses) for each in compiled.declarations
     ]
-    content = {"type": binary_type, "options": compiled.options, "declarations": declarations}
-    return _TAG + json.dumps(content).encode()
+    content: dict[str, object] = {
+        "type": binary_type, "options": compiled.options, "declarations": declarations,
+    }  # fmt: skip
+    return pack_binary(_TAG, content)
 
 
 def load_object(binary: bytes) -> tuple[CompiledObject, int] | None:
     """The object and its binary type; None for a binary of another kind. ValueError if it is damaged."""
+    from vdev.session.programs import unpack_binary
+
     if not binary.startswith(_TAG):
         return None
+    content = unpack_binary(_TAG, binary)
     try:
-        content = json.loads(binary[len(_TAG) :])
         declarations = tuple(
             Declaration(text, frozenset(private), frozenset(public), tuple((at, name) for at, name in uses))
             for text, private, public, uses in content["declarations"]
         )
-        return CompiledObject(declarations, tuple(content["options"]), ""), int(content["type"])
+        found, binary_type = CompiledObject(declarations, tuple(content["options"]), ""), content["type"]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"a damaged binary of a compiled program: {error!r}") from error
+        raise ValueError(f"a binary that is no compiled program: {error!r}") from error
+    if binary_type not in (1, 2) or not _has_right_types(
+        found
+    ):  # CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT, _LIBRARY
+        raise ValueError("a binary that is no compiled program")
+    return found, int(binary_type)
+
+
+def _has_right_types(compiled: CompiledObject) -> bool:
+    words = [*compiled.options]
+    for each in compiled.declarations:
+        words += [each.text, *each.private, *each.public, *(name for _, name in each.uses)]
+        if not all(type(at) is int for at, _ in each.uses):
+            return False
+    return all(isinstance(word, str) for word in words)
 
 
 def compile_object(

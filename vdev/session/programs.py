@@ -9,6 +9,7 @@ when something needs it. It never decides how a launch is cut.
 from __future__ import annotations
 
 import base64
+import hashlib
 import itertools
 import json
 import logging
@@ -145,10 +146,10 @@ class SessionProgram:
     @property
     def binary(self) -> bytes:
         """The program in a form that `load_binary` takes back: everything needed to build it again."""
-        content = {"options": self.options}
+        content: dict[str, object] = {"options": self.options}
         if isinstance(self.source, bytes):
-            return _pack_binary(content | {"il": base64.b64encode(self.source).decode()})
-        return _pack_binary(content | {"source": self.source})
+            return pack_binary(BINARY_TAG, content | {"il": base64.b64encode(self.source).decode()})
+        return pack_binary(BINARY_TAG, content | {"source": self.source})
 
     @property
     def kept(self) -> CachedProgram | None:
@@ -389,22 +390,41 @@ def _answered(
     return first
 
 
-BINARY_TAG = b"vdev program 2\n"
+BINARY_TAG = b"vdev program 3\n"
 
 
-def _pack_binary(content: dict[str, object]) -> bytes:
-    return BINARY_TAG + json.dumps(content).encode()
+def pack_binary(tag: bytes, content: dict[str, object]) -> bytes:
+    """A binary that `unpack_binary` takes back. `tag` tells its kind."""
+    text = json.dumps(content).encode()
+    return tag + hashlib.sha256(tag + text).digest() + text
+
+
+def unpack_binary(tag: bytes, binary: bytes) -> Any:
+    """What was packed with that tag. ValueError (CL_INVALID_BINARY) if a byte is another one or missing."""
+    text = binary[len(tag) + hashlib.sha256().digest_size :]
+    if binary != tag + hashlib.sha256(tag + text).digest() + text:
+        raise ValueError(
+            "a damaged binary, or none of this virtual device: build the program from its source"
+        )
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("a binary whose content is nested too deeply") from error
 
 
 def load_binary(binary: bytes) -> tuple[str | bytes, tuple[str, ...]]:
     """Source (bytes: an intermediate language) and options of a program from its binary. ValueError if it is not one
     of ours (CL_INVALID_BINARY).
     """
-    if not binary.startswith(BINARY_TAG):
-        raise ValueError("not a program binary of this virtual device: build the program from its source")
-    content = json.loads(binary[len(BINARY_TAG) :])
-    source = base64.b64decode(content["il"]) if "il" in content else content["source"]
-    return source, tuple(content["options"])
+    content = unpack_binary(BINARY_TAG, binary)
+    try:
+        source = base64.b64decode(content["il"]) if "il" in content else content["source"]
+        options = tuple(content["options"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a binary that is no program: {error!r}") from error
+    if not isinstance(source, str | bytes) or not all(isinstance(word, str) for word in options):
+        raise ValueError("a binary that is no program")
+    return source, options
 
 
 def without_preprocessor_options(options: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ the cubins and holds while the library's file is the same.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import logging
 import os
@@ -19,11 +20,13 @@ from vdev.process.private_files import Store
 
 logger = logging.getLogger("vdev.cuda")
 
-#: what decides, beside Python's prefix, where CuPy looks for NVRTC
+#: what decides, beside CuPy itself, where it looks for NVRTC
 _SEARCHED = ("PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX")
 #: Bytes of records kept, one for each environment.
 _RECORDS_NBYTES = 1 << 20
 _MAPPED = Path("/proc/self/maps")
+_BINDINGS = "cupy_backends.cuda.libs.nvrtc"
+_LINKER_CACHE = "/etc/ld.so.cache"
 
 
 class LoadedWhenUsed:
@@ -42,7 +45,7 @@ def nvrtc_version(nvrtc: Any, folder: Path) -> str:
     `folder`: the one for what is kept between runs.
     """
     records = Store(folder / "cubins", ".nvrtc")
-    environment = _environment()
+    environment = _environment(nvrtc)
     kept = records.get(environment)
     try:
         if kept is not None:
@@ -52,15 +55,40 @@ def nvrtc_version(nvrtc: Any, folder: Path) -> str:
     except (OSError, ValueError, TypeError) as error:
         logger.info("NVRTC is not where it was, and is looked for again: %r", error)
     version = ".".join(map(str, nvrtc.getVersion()))
-    loaded = _loaded_path()
-    if loaded:
+    try:
+        loaded = _loaded_path()
         record = json.dumps([loaded, *_identity(loaded), version])
+    except OSError as error:  # nothing tells the file, or it has been removed since it was loaded
+        logger.info("it is not known which NVRTC was loaded, and it is looked for again next time: %r", error)
+    else:
         records.put(environment, record.encode(), _RECORDS_NBYTES)
     return version
 
 
-def _environment() -> str:
-    return "\0".join([sys.prefix, *(os.environ.get(name, "") for name in _SEARCHED)])
+def _environment(nvrtc: Any) -> str:
+    """What decides which library is found, as text that says nothing else. CuPy as a whole looks in more places than its
+    bindings alone, so what it has found is not there for them.
+    """
+    paths = [os.environ.get(name, "").split(os.pathsep) for name in _SEARCHED]
+    resolved = [[os.path.realpath(path) for path in each if path] for each in paths]
+    files = [_known_identity(path) for path in (_bindings_path(), _LINKER_CACHE)]
+    return json.dumps([sys.prefix, isinstance(nvrtc, LoadedWhenUsed), resolved, files])
+
+
+def _bindings_path() -> str:
+    """The file of CuPy's bindings, which is another one for another CuPy; "" where there are none."""
+    try:
+        found = importlib.util.find_spec(_BINDINGS)
+    except (ImportError, ValueError):
+        return ""
+    return "" if found is None else found.origin or ""
+
+
+def _known_identity(path: str) -> list[int]:
+    try:
+        return _identity(path)
+    except OSError:
+        return []
 
 
 def _identity(path: str) -> list[int]:

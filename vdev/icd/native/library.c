@@ -475,10 +475,13 @@ static void tell(PyObject *function, struct object *object, uint32_t kind) {
         Py_DecRef(result);
 }
 
+static _Atomic unsigned events_held; /* events that C code has references to */
+
 /* One more reference of C code's. `is_new`: the object was made for C code, and has its reference already. */
 static void hold(struct object *object, int is_new) {
     if (atomic_fetch_add(&object->references, 1) > 0)
         return;
+    events_held += object->kind == KIND_EVENT;
     Py_IncRef(object->item);
     if (!is_new)
         tell(acquire, object, object->kind);
@@ -486,6 +489,7 @@ static void hold(struct object *object, int is_new) {
 
 static void let_go(struct object *object) {
     PyObject *item = object->item;
+    events_held -= object->kind == KIND_EVENT;
     tell(drop, object, object->kind);
     Py_DecRef(item); /* may end the object, and with it the handle */
 }

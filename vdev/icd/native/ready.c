@@ -10,7 +10,8 @@
  *   nothing for other launches (`kept`).
  * - In a process with a Python program, which calls vdev without coming through here, nothing is ever ready.
  * - A blocking read of a buffer that a ready launch uses, in its queue, changes nothing: all of the buffer is on the worker, and the
- *   driver's queue keeps the order. Python is not told of it.
+ *   driver's queue keeps the order. Python is not told of it, so it is not made while the program holds an event: after the read
+ *   the event of an earlier command has to be complete, and only Python's own reads find that out.
  * - Python's own threads submit nothing by themselves. What they find out, a failure, is looked at when Python is told.
  *
  * `guard` guards all of this, together with the kernels' values. Who holds it waits for nobody but the driver.
@@ -362,7 +363,8 @@ static void *find_readable(const struct object *queue, const struct object *mem,
 static int read_without_python(const struct object *queue, const struct object *mem, uint32_t blocking, size_t offset,
                                size_t nbytes, void *target, uint32_t count, const void *event) {
     void *native_queue, *done = NULL;
-    if (!blocking || count > 0 || event != NULL || target == NULL || nbytes == 0 || nbytes > SIZE_MAX - offset || over || lost)
+    if (!blocking || count > 0 || event != NULL || target == NULL || nbytes == 0 || nbytes > SIZE_MAX - offset || events_held > 0 || over ||
+        lost)
         return 0;
     pthread_mutex_lock(&guard);
     void *memory = inside == 0 ? find_readable(queue, mem, offset + nbytes, &native_queue) : NULL;
