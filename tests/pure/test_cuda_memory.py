@@ -5,6 +5,7 @@ What the driver would do is done at once; whether the kernels themselves compute
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 import threading
@@ -558,6 +559,17 @@ def test_small_reads_that_a_marker_has_to_tell_of(
     assert (target == memory[11:51]).all()
 
 
+def test_copies_that_another_thread_starts_meanwhile_are_not_waited_for(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read of its own has started them behind what this thread waits for."""
+    driver, _ = _landing_later(backend, monkeypatch)
+    requested: list[Any] = ["a copy from a peer"]
+    monkeypatch.setattr(backend, "_fetches", requested)
+    monkeypatch.setattr(driver, "stream_synchronize", lambda stream: requested.clear() or 0)
+    assert not backend.wait_for_all()
+
+
 def test_a_refused_read_leaves_nothing_behind(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -697,6 +709,28 @@ def test_the_parts_of_cupy_that_are_used() -> None:
     del stream, memory
     given = [("create", 1), ("allocate", 100, 2), ("synchronize", 7), ("destroy", 7), ("free", 8)]
     assert calls == given
+
+
+def test_what_cuda_refuses_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pinned memory may run out: nothing is reported but the error."""
+
+    def refuse(*given: int) -> int:
+        raise _RuntimeError(2)
+
+    runtime = SimpleNamespace(
+        streamNonBlocking=1,
+        streamCreateWithFlags=refuse,
+        streamSynchronize=refuse,
+        streamDestroy=refuse,
+        hostAlloc=refuse,
+        freeHost=refuse,
+    )
+    parts, reported = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda, list[object]()
+    monkeypatch.setattr("sys.unraisablehook", lambda what: reported.append(what.exc_type))
+    for make in (lambda: parts.PinnedMemory(100, 2), lambda: parts.Stream(non_blocking=True)):
+        with contextlib.suppress(_RuntimeError):
+            make()
+    assert reported == []
 
 
 def test_cupy_has_the_parts_that_are_used() -> None:

@@ -158,13 +158,16 @@ class CudaBackend(Backend):
             self.driver.set_context(outside)
 
     def wait_for_all(self) -> bool:
+        # Copies requested from peers wait for a marker. Looked at before, since another thread's read may start them meanwhile,
+        # behind what is waited for here.
+        if self._fetches:
+            return False
         outside = self.visitor()()  # one of its own: others may be at work with the GPU
         try:
             result = self.driver.stream_synchronize(self.stream)  # a marker tells what has failed
         finally:
             if outside is not None:
                 self.leave(outside)
-        # copies requested from peers wait for a marker
         if result or self._fetches or self._lost or self._gpu.lost:
             return False
         return not any(self._let_go_behind_markers)  # and so does memory that is let go

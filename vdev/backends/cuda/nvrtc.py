@@ -52,9 +52,13 @@ def nvrtc_version(nvrtc: Any, folder: Path) -> str:
     except (OSError, ValueError, TypeError) as error:
         logger.info("NVRTC is not where it was, and is looked for again: %r", error)
     version = ".".join(map(str, nvrtc.getVersion()))
-    loaded = _loaded_path()
-    if loaded:
-        record = json.dumps([loaded, *_identity(loaded), version])
+    try:
+        loaded = _loaded_path()
+        record = json.dumps([loaded, *_identity(loaded), version]) if loaded else ""
+    except OSError as error:  # no /proc, or the file has been replaced since it was loaded
+        logger.info("where NVRTC was loaded from is not known: %r", error)
+        return version
+    if record:
         records.put(environment, record.encode(), _RECORDS_NBYTES)
     return version
 
