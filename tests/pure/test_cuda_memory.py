@@ -46,6 +46,7 @@ from vdev.backends.cuda import (
 )
 from vdev.backends.cuda.errors import ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
+from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.merging import copy_changes
 from vdev.backends.reference import combine
@@ -568,6 +569,25 @@ def test_copies_that_another_thread_starts_meanwhile_are_not_waited_for(
     monkeypatch.setattr(backend, "_fetches", requested)
     monkeypatch.setattr(driver, "stream_synchronize", lambda stream: requested.clear() or 0)
     assert not backend.wait_for_all()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_wait_that_the_driver_refuses_is_made_here(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Whatever comes later counts on it. What has failed there is reported there."""
+    peer, waited = _Driver(), list[int]()
+    monkeypatch.setattr(peer, "event_query", lambda event: ERROR_NOT_READY)
+    monkeypatch.setattr(
+        peer, "event_synchronize", lambda event: waited.append(event) or 5 * fails, raising=False
+    )
+    marker = CudaMarker(_gpu(peer), 0, 7, None)
+    marker._gpu.free_events = deque()
+    backend.order_after(marker)
+    assert waited == []
+    monkeypatch.setattr(backend.driver, "stream_wait", lambda stream, event, flags: 2)
+    backend.order_after(marker)
+    assert waited == [7]
 
 
 def test_a_refused_read_leaves_nothing_behind(
