@@ -5,6 +5,7 @@ What the driver would do is done at once; whether the kernels themselves compute
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 import threading
@@ -45,6 +46,7 @@ from vdev.backends.cuda import (
 )
 from vdev.backends.cuda.errors import ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
+from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.merging import copy_changes
 from vdev.backends.reference import combine
@@ -558,6 +560,36 @@ def test_small_reads_that_a_marker_has_to_tell_of(
     assert (target == memory[11:51]).all()
 
 
+def test_copies_that_another_thread_starts_meanwhile_are_not_waited_for(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read of its own has started them behind what this thread waits for."""
+    driver, _ = _landing_later(backend, monkeypatch)
+    requested: list[Any] = ["a copy from a peer"]
+    monkeypatch.setattr(backend, "_fetches", requested)
+    monkeypatch.setattr(driver, "stream_synchronize", lambda stream: requested.clear() or 0)
+    assert not backend.wait_for_all()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_wait_that_the_driver_refuses_is_made_here(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Whatever comes later counts on it. What has failed there is reported there."""
+    peer, waited = _Driver(), list[int]()
+    monkeypatch.setattr(peer, "event_query", lambda event: ERROR_NOT_READY)
+    monkeypatch.setattr(
+        peer, "event_synchronize", lambda event: waited.append(event) or 5 * fails, raising=False
+    )
+    marker = CudaMarker(_gpu(peer), 0, 7, None)
+    marker._gpu.free_events = deque()
+    backend.order_after(marker)
+    assert waited == []
+    monkeypatch.setattr(backend.driver, "stream_wait", lambda stream, event, flags: 2)
+    backend.order_after(marker)
+    assert waited == [7]
+
+
 def test_a_refused_read_leaves_nothing_behind(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -697,6 +729,28 @@ def test_the_parts_of_cupy_that_are_used() -> None:
     del stream, memory
     given = [("create", 1), ("allocate", 100, 2), ("synchronize", 7), ("destroy", 7), ("free", 8)]
     assert calls == given
+
+
+def test_what_cuda_refuses_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pinned memory may run out: nothing is reported but the error."""
+
+    def refuse(*given: int) -> int:
+        raise _RuntimeError(2)
+
+    runtime = SimpleNamespace(
+        streamNonBlocking=1,
+        streamCreateWithFlags=refuse,
+        streamSynchronize=refuse,
+        streamDestroy=refuse,
+        hostAlloc=refuse,
+        freeHost=refuse,
+    )
+    parts, reported = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda, list[object]()
+    monkeypatch.setattr("sys.unraisablehook", lambda what: reported.append(what.exc_type))
+    for make in (lambda: parts.PinnedMemory(100, 2), lambda: parts.Stream(non_blocking=True)):
+        with contextlib.suppress(_RuntimeError):
+            make()
+    assert reported == []
 
 
 def test_cupy_has_the_parts_that_are_used() -> None:

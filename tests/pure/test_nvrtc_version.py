@@ -147,3 +147,15 @@ def test_a_module_is_imported_when_it_is_used() -> None:
     with pytest.raises(ModuleNotFoundError):
         lazy.anything  # noqa: B018
     assert nvrtc.LoadedWhenUsed("math").pi > 3
+
+
+@pytest.mark.parametrize("what", ["no /proc", "replaced meanwhile"])
+def test_the_version_is_told_where_its_file_is_not_known(tmp_path: Path, library: Path, what: str) -> None:
+    if what == "no /proc":
+        nvrtc._MAPPED.unlink()
+    else:
+        library.unlink()
+    for _ in range(2):
+        module = _Nvrtc()
+        assert nvrtc.nvrtc_version(module, tmp_path / "kept") == "13.0"
+        assert module.loads == 1

@@ -105,10 +105,12 @@ class ModuleCalls:
 class _Owned:
     """Something of CUDA's that is given back with the object; at the end of the process it is left to the driver."""
 
+    ptr = 0  #: 0: CUDA has refused it, and there is nothing to give back
+
     def __init__(self, ptr: int, give_back: Callable[[int], object]) -> None:
-        self.ptr = ptr
         self._give_back = give_back
+        self.ptr = ptr
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_ending():
+        if self.ptr and not is_ending():
             self._give_back(self.ptr)

@@ -25,7 +25,8 @@ _SEARCHED = ("PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME", "CONDA_P
 #: Bytes of records kept, one for each environment.
 _RECORDS_NBYTES = 1 << 20
 _MAPPED = Path("/proc/self/maps")
-_BINDINGS = "cupy_backends.cuda.libs.nvrtc"
+#: The package of CuPy's bindings; to look for a module in it would import it.
+_BINDINGS = "cupy_backends"
 _LINKER_CACHE = "/etc/ld.so.cache"
 
 
