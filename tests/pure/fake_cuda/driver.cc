@@ -18,7 +18,7 @@
 #include <vector>
 
 typedef int CUresult;
-enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_IMAGE = 200, NO_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600 };
 static std::recursive_mutex lock;
 static std::map<std::string, long> calls;
 static const int late = getenv("FAKE_CUDA_LATE") ? atoi(getenv("FAKE_CUDA_LATE")) : -1;
@@ -191,11 +191,26 @@ CUresult cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned g
 // What CuPy does otherwise.
 Stream *fake_stream() { CALLED; streams.push_back(new Stream{current, {}}); return streams.back(); }
 uintptr_t fake_pinned(size_t nbytes) { CALLED; return take(nbytes, -1); }
-void *fake_module(const char *path) { CALLED; return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
-Function *fake_function(void *module, const char *name) {
+
+// Modules need a context, as a GPU's do. An image is the path of a library.
+CUresult cuModuleLoadData(void **module, const char *path) {
+  CALLED;
+  if (!current) return NO_CONTEXT;
+  *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return *module ? SUCCESS : INVALID_IMAGE;
+}
+CUresult cuModuleUnload(void *) { CALLED; return current ? SUCCESS : NO_CONTEXT; }  // functions of it may be under way late
+CUresult cuModuleGetFunction(Function **function, void *module, const char *name) {
   CALLED;
   auto run = dlsym(module, (std::string("run_") + name).c_str()), layout = dlsym(module, (std::string("layout_") + name).c_str());
-  return run && layout ? new Function{(void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, 0}
-                       : nullptr;
+  if (!run || !layout) return NOT_FOUND;
+  *function = new Function{(void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, 0};
+  return SUCCESS;
 }
+CUresult cuFuncGetAttribute(int *value, int attribute, Function *) {
+  static const int values[] = {1024, 0, 0, 0, 32};
+  *value = attribute < 5 ? values[attribute] : 0;
+  return SUCCESS;
+}
+CUresult cuFuncSetAttribute(Function *, int, int) { return SUCCESS; }
 }

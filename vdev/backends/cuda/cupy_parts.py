@@ -1,17 +1,21 @@
 """The parts of CuPy that the CUDA back end uses: CUDA's runtime, the driver's modules, NVRTC, streams and pinned memory.
 
 CuPy as a whole takes longer to load than all of vdev, most of it for arrays, which nothing here uses. Its bindings are a package of
-their own, whose modules `cupy.cuda` shows under its own name. Decides whether they suffice; if not, CuPy itself is loaded.
+their own, whose modules `cupy.cuda` shows under its own name. Those of the driver and of NVRTC import CuPy at their first call: the
+driver's few functions are called here, and NVRTC is left until something has to be compiled. Decides whether the rest suffices; if
+not, CuPy itself is loaded.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from vdev.backends.cuda.driver import declared
 from vdev.backends.cuda.nvrtc import LoadedWhenUsed, nvrtc_version
 from vdev.process.switches import cache_dir
 
@@ -21,8 +25,9 @@ logger = logging.getLogger("vdev.cuda")
 def load_parts() -> Any:
     """CuPy, or what has the same names as far as they are used. ImportError if it is not installed."""
     try:
-        from cupy_backends.cuda.api import driver, runtime
+        from cupy_backends.cuda.api import runtime
 
+        driver = ModuleCalls()
         nvrtc = LoadedWhenUsed("cupy_backends.cuda.libs.nvrtc")
         nvrtc_version(nvrtc, cache_dir())  # loads NVRTC, unless it is known to be there
         return parts_of(runtime, driver, nvrtc)
@@ -51,6 +56,50 @@ def parts_of(runtime: Any, driver: Any, nvrtc: Any) -> Any:
 
     names = {"Stream": Stream, "PinnedMemory": PinnedMemory}
     return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, driver=driver, nvrtc=nvrtc, **names))
+
+
+class ModuleCalls:
+    """The driver's functions for modules, by the names that CuPy gives them. OSError if there is no driver."""
+
+    class CUDADriverError(RuntimeError):
+        """A function of the driver has failed."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL("libcuda.so.1")
+        handle, number = ctypes.c_void_p, ctypes.c_int
+        self._load = declared(library.cuModuleLoadData, handle, ctypes.c_char_p)
+        self._unload = declared(library.cuModuleUnload, handle)
+        self._function = declared(library.cuModuleGetFunction, handle, handle, ctypes.c_char_p)
+        self._get = declared(library.cuFuncGetAttribute, handle, number, handle)
+        self._set = declared(library.cuFuncSetAttribute, handle, number, number)
+        self._name = declared(library.cuGetErrorName, number, handle)
+
+    def moduleLoadData(self, image: bytes) -> int:
+        module = ctypes.c_void_p()
+        self._check(self._load(ctypes.byref(module), image))
+        return module.value or 0
+
+    def moduleUnload(self, module: int) -> None:
+        self._check(self._unload(module))
+
+    def moduleGetFunction(self, module: int, name: str) -> int:
+        function = ctypes.c_void_p()
+        self._check(self._function(ctypes.byref(function), module, name.encode()))
+        return function.value or 0
+
+    def funcGetAttribute(self, attribute: int, function: int) -> int:
+        value = ctypes.c_int()
+        self._check(self._get(ctypes.byref(value), attribute, function))
+        return value.value
+
+    def funcSetAttribute(self, function: int, attribute: int, value: int) -> None:
+        self._check(self._set(function, attribute, value))
+
+    def _check(self, result: int) -> None:
+        if result:
+            name = ctypes.c_char_p()
+            self._name(result, ctypes.byref(name))
+            raise self.CUDADriverError(name.value.decode() if name.value else f"CUDA error {result}")
 
 
 class _Owned:

@@ -34,43 +34,43 @@ class Driver:
         except OSError as error:
             raise CudaMissing(f"NVIDIA's driver is not installed ({error})") from error
         handle, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
-        self.launch = _declared(library.cuLaunchKernel, *[handle, *[number] * 7, handle, handle, handle])
+        self.launch = declared(library.cuLaunchKernel, *[handle, *[number] * 7, handle, handle, handle])
         #: the same for arguments that are ctypes objects already, which takes less than half the time
         self.launch_assembled = library["cuLaunchKernel"]
         self.launch_assembled.restype = ctypes.c_int
-        self.param_info = _declared(library.cuFuncGetParamInfo, handle, size, handle, handle)
-        self.event_create = _declared(library.cuEventCreate, handle, number)
-        self.event_record = _declared(library.cuEventRecord, handle, handle)
-        self.event_query = _declared(library.cuEventQuery, handle)
-        self.stream_query = _declared(library.cuStreamQuery, handle)
-        self.event_elapsed = _declared(library.cuEventElapsedTime, handle, handle, handle)
-        self.stream_wait = _declared(library.cuStreamWaitEvent, handle, handle, number)
-        self.copy = _declared(library.cuMemcpyAsync, ctypes.c_uint64, ctypes.c_uint64, size, handle)
+        self.param_info = declared(library.cuFuncGetParamInfo, handle, size, handle, handle)
+        self.event_create = declared(library.cuEventCreate, handle, number)
+        self.event_record = declared(library.cuEventRecord, handle, handle)
+        self.event_query = declared(library.cuEventQuery, handle)
+        self.stream_query = declared(library.cuStreamQuery, handle)
+        self.event_elapsed = declared(library.cuEventElapsedTime, handle, handle, handle)
+        self.stream_wait = declared(library.cuStreamWaitEvent, handle, handle, number)
+        self.copy = declared(library.cuMemcpyAsync, ctypes.c_uint64, ctypes.c_uint64, size, handle)
         #: from the device to pinned memory, which never waits
-        self.read_pinned = _declared(
+        self.read_pinned = declared(
             library.cuMemcpyDtoHAsync_v2, ctypes.c_uint64, ctypes.c_uint64, size, handle
         )
-        self.fill_1 = _declared(library.cuMemsetD8Async, ctypes.c_uint64, ctypes.c_ubyte, size, handle)
-        self.fill_2 = _declared(library.cuMemsetD16Async, ctypes.c_uint64, ctypes.c_ushort, size, handle)
-        self.fill_4 = _declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
-        self.set_context = _declared(library.cuCtxSetCurrent, handle)
-        self._get_context = _declared(library.cuCtxGetCurrent, handle)
+        self.fill_1 = declared(library.cuMemsetD8Async, ctypes.c_uint64, ctypes.c_ubyte, size, handle)
+        self.fill_2 = declared(library.cuMemsetD16Async, ctypes.c_uint64, ctypes.c_ushort, size, handle)
+        self.fill_4 = declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
+        self.set_context = declared(library.cuCtxSetCurrent, handle)
+        self._get_context = declared(library.cuCtxGetCurrent, handle)
         #: the same for a single ctypes object
         self._ask_context = library["cuCtxGetCurrent"]
         self._ask_context.restype = ctypes.c_int
-        self._error_name = _declared(library.cuGetErrorName, ctypes.c_int, handle)
+        self._error_name = declared(library.cuGetErrorName, ctypes.c_int, handle)
         # These may wait: other threads can run meanwhile.
         waiting = ctypes.CDLL("libcuda.so.1")
-        self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
-        self.stream_synchronize = _declared(waiting.cuStreamSynchronize, handle)
-        self.read_memory = _declared(waiting.cuMemcpyDtoHAsync_v2, handle, ctypes.c_uint64, size, handle)
-        self._init = _declared(waiting.cuInit, number)
-        self._device = _declared(waiting.cuDeviceGet, handle, ctypes.c_int)
-        self._device_count = _declared(waiting.cuDeviceGetCount, handle)
-        self._retain = _declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)
-        self._mem_alloc = _declared(waiting.cuMemAlloc_v2, handle, size)
-        self._mem_alloc_managed = _declared(waiting.cuMemAllocManaged, handle, size, number)
-        self._mem_free = _declared(waiting.cuMemFree_v2, ctypes.c_uint64)
+        self.event_synchronize = declared(waiting.cuEventSynchronize, handle)
+        self.stream_synchronize = declared(waiting.cuStreamSynchronize, handle)
+        self.read_memory = declared(waiting.cuMemcpyDtoHAsync_v2, handle, ctypes.c_uint64, size, handle)
+        self._init = declared(waiting.cuInit, number)
+        self._device = declared(waiting.cuDeviceGet, handle, ctypes.c_int)
+        self._device_count = declared(waiting.cuDeviceGetCount, handle)
+        self._retain = declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)
+        self._mem_alloc = declared(waiting.cuMemAlloc_v2, handle, size)
+        self._mem_alloc_managed = declared(waiting.cuMemAllocManaged, handle, size, number)
+        self._mem_free = declared(waiting.cuMemFree_v2, ctypes.c_uint64)
 
     def error(self, result: int, text: str) -> BackendError:
         """The BackendError of a CUresult."""
@@ -163,7 +163,8 @@ class Driver:
         return found
 
 
-def _declared(function: Any, *types: Any) -> Any:
+def declared(function: Any, *types: Any) -> Any:
+    """A function of the driver with its parameters' types; it returns a CUresult."""
     function.argtypes = types
     function.restype = ctypes.c_int
     return function

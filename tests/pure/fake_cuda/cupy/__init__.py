@@ -8,13 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.pure import fake_cuda
+from vdev.backends.cuda.cupy_parts import ModuleCalls
 
 _driver = ctypes.CDLL("libcuda.so.1")
 for _name, _types in (
     ("fake_stream", ()),
     ("fake_pinned", (ctypes.c_size_t,)),
-    ("fake_module", (ctypes.c_char_p,)),
-    ("fake_function", (ctypes.c_void_p, ctypes.c_char_p)),
 ):
     _function = getattr(_driver, _name)
     _function.restype, _function.argtypes = ctypes.c_void_p, _types
@@ -25,10 +24,6 @@ _driver.cuEventSynchronize.argtypes = _driver.cuStreamSynchronize.argtypes = (ct
 
 class CUDARuntimeError(RuntimeError):
     status = 1
-
-
-class CUDADriverError(RuntimeError):
-    pass
 
 
 class NVRTCError(RuntimeError):
@@ -60,13 +55,6 @@ def _copy(target: int, source: int, nbytes: int, kind: int, stream: int) -> None
 
 def _copy_from_peer(target: int, to: int, source: int, peer: int, nbytes: int, stream: int) -> None:
     _COPY(target, source, nbytes, stream)
-
-
-def _function_of(module: int, name: str) -> int:
-    found = _driver.fake_function(module, name.encode())
-    if not found:
-        raise CUDADriverError(f"no function {name}")
-    return int(found)
 
 
 _COUNT = int(os.environ.get("FAKE_CUDA_DEVICES", "2"))
@@ -102,14 +90,7 @@ cuda = SimpleNamespace(
         memcpyPeerAsync=_copy_from_peer,
         eventSynchronize=lambda event: _driver.cuEventSynchronize(event),
     ),
-    driver=SimpleNamespace(
-        CUDADriverError=CUDADriverError,
-        moduleLoadData=lambda cubin: _driver.fake_module(cubin),
-        moduleGetFunction=_function_of,
-        moduleUnload=lambda module: None,
-        funcGetAttribute=lambda number, function: (1024, 0, 0, 0, 32)[number],
-        funcSetAttribute=lambda function, number, value: None,
-    ),
+    driver=ModuleCalls(),
     nvrtc=SimpleNamespace(
         NVRTCError=NVRTCError,
         getVersion=lambda: (13, 0),

@@ -1,0 +1,86 @@
+"""The driver's functions for modules: `vdev.backends.cuda.cupy_parts.ModuleCalls`, on a library in place of the driver's."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from vdev.backends.cuda import cupy_parts
+
+#: Handles count from 100; what is loaded begins with "ELF"; an attribute is what it was set to, or its number times 10.
+SOURCE = """
+#include <string.h>
+static int set[16];
+int cuModuleLoadData(void **module, const char *image) {
+    if (memcmp(image, "ELF", 3)) return 200;
+    *module = (void *)(100L + image[3]);
+    return 0;
+}
+int cuModuleUnload(void *module) { return (long)module == 101 ? 0 : 400; }
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    if ((long)module != 101 || strcmp(name, "add")) return 500;
+    *function = (void *)0x123456789abL;
+    return 0;
+}
+int cuFuncGetAttribute(int *value, int attribute, void *function) {
+    if ((long)function != 0x123456789abL) return 400;
+    *value = set[attribute] ? set[attribute] : 10 * attribute;
+    return 0;
+}
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+    if ((long)function != 0x123456789abL) return 400;
+    set[attribute] = value;
+    return 0;
+}
+int cuGetErrorName(int result, const char **name) {
+    if (result == 400) *name = "CUDA_ERROR_INVALID_HANDLE";
+    return result == 400 ? 0 : 1;
+}
+"""
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> cupy_parts.ModuleCalls:
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    (tmp_path / "driver.c").write_text(SOURCE)
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "driver.c"], check=True)
+    opened = ctypes.CDLL(str(library))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: opened if name == "libcuda.so.1" else None)
+    return cupy_parts.ModuleCalls()
+
+
+def test_modules_functions_and_attributes(calls: cupy_parts.ModuleCalls) -> None:
+    module = calls.moduleLoadData(b"ELF\x01\0more")
+    function = calls.moduleGetFunction(module, "add")
+    assert (module, function) == (101, 0x123456789AB)
+    calls.funcSetAttribute(function, 8, 70_000)
+    assert [calls.funcGetAttribute(number, function) for number in (4, 8)] == [40, 70_000]
+    calls.moduleUnload(module)
+
+
+def test_failures_have_the_drivers_names(calls: cupy_parts.ModuleCalls) -> None:
+    with pytest.raises(calls.CUDADriverError, match=r"^CUDA error 200$"):
+        calls.moduleLoadData(b"PTX")
+    with pytest.raises(calls.CUDADriverError, match=r"^CUDA error 500$"):
+        calls.moduleGetFunction(101, "subtract")
+    for failing in (
+        lambda: calls.moduleUnload(7),
+        lambda: calls.funcGetAttribute(0, 7),
+        lambda: calls.funcSetAttribute(7, 0, 1),
+    ):
+        with pytest.raises(calls.CUDADriverError, match=r"^CUDA_ERROR_INVALID_HANDLE$"):
+            failing()
+
+
+def test_without_a_driver_there_are_no_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    with pytest.raises(OSError, match="libcuda"):
+        cupy_parts.ModuleCalls()
