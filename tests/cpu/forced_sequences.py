@@ -5,8 +5,9 @@
 
 Launches are cut in every way in turn, whatever that costs, over all workers or fewer; buffers are kept on one worker and let
 go again, in the middle of sequences; reductions stay pending or are merged at once; what chunks certainly write is trusted or
-compared with a twin. All reads, and all buffers at the end, must have the bytes that one worker of the same kind gives for the
-same commands.
+compared with a twin; in some sequences, ranges of two boxes are widened and buffers that lie in three are brought together. All
+reads, and all buffers at the end, must have the bytes that one worker of the same kind gives for the same commands, and what is
+known of the buffers in between must be possible.
 
 A sequence depends on its seed alone. With `--json FILE` a run begins with the seed after the last one in the file, and is added
 to it. A process that dies is a failure of the sequence at hand, and another one goes on after that. The exit status is 0 if
@@ -26,10 +27,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from vdev.translators.ranges.ndrange import NDRange
@@ -37,7 +40,8 @@ from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.forced_cuts import CutsInTurn
 from vdev.executor import Completion
-from vdev.planner.directory import kept_on
+from vdev.planner import builder, parameters, tidying
+from vdev.planner.directory import check, kept_on
 from vdev.process.switches import parse_workers
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
 from vdev.session.session import Session, VirtualBuffer
@@ -113,11 +117,24 @@ FILLING, MAPPING, GATHERING, PLANES = (
     ("gather",),
     ("columns", "blur"),
 )  # fmt: skip
+#: those of MAPPING whose sums may stay pending
+ATOMIC = ("count", "largest", "mixed")
 LOCAL = (1, 4, 16, 64)
 #: work-groups of a launch at most; and words of a buffer: one in so many is large
 _MOST_GROUPS, _MOST, _MOST_LARGE, _LARGE = 24, 1500, 40000, 8
 #: bytes that a part of a buffer begins at a multiple of
 _ALIGNED = 128
+#: from how many bytes on a buffer is large for workers that the host reaches over links of their own
+_LARGE_NBYTES = 512
+#: the part of all sequences that is run with low limits of tidying, and these by module: any range of two boxes or more is
+#: widened, and any buffer of three or more is brought together
+_TIDIED = 0.3
+_LOW_LIMITS = (
+    (tidying, {"MOST_BOXES": 1, "RUN_NBYTES": 1 << 20, "KEPT_BOXES": 1}),
+    (tidying, {"MOST_HELD": 2, "HELD_EACH": 0, "HELD_FRESH": 0, "UNWRITTEN": 1}),
+    (parameters, {"MOST_BOXES": 1}),
+    (builder, {"FEW_ENTRIES": 0}),
+)  # fmt: skip
 #: seconds after which a process that says nothing is ended
 _SILENCE = 90.0
 #: seeds that a process takes at a time, and sequences after which it is replaced: compilers and caches keep what they made
@@ -136,14 +153,16 @@ class Commands:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        #: whether launches work on small parts of buffers, mostly of one, beside one another: some of it is pending meanwhile
+        self._beside = self.random.random() < 0.4
         most = _MOST if seed % _LARGE else _MOST_LARGE
         self.words = [self.random.randint(64, most) for _ in range(self.random.randint(2, 4))]
         self.contents = [self.random.randbytes(4 * words) for words in self.words]
-        self.list = [self._one() for _ in range(self.random.randint(3, 10))]
+        self.list = [self._one() for _ in range(self.random.randint(3, 14 if self._beside else 10))]
 
     def _one(self) -> tuple[Any, ...]:
         choice = self.random.random()
-        if choice < 0.7:
+        if choice < 0.7 or (self._beside and self.random.random() < 0.8):
             return self._launch()
         number, (start, stop) = self._some(), (0, 0)
         start, stop = self._part(self.words[number])
@@ -178,14 +197,18 @@ class Commands:
 
     def _launch(self) -> tuple[Any, ...]:
         names = self.random.choice((FILLING, MAPPING, MAPPING, MAPPING, GATHERING, PLANES))
+        if self._beside and self.random.random() < 0.4:
+            names = ATOMIC
         name = self.random.choice(names)
         count = 1 if names is FILLING else 3 if names is GATHERING else 2
         # What is written is no buffer that is read.
-        out = self._some()
+        out = 0 if self._beside and self.random.random() < 0.8 else self._some()
         others = [number for number in range(len(self.words)) if number != out]
         numbers = [self.random.choice(others) for _ in range(count - 1)] + [out]
         bound = [(number, self._offset(number)) for number in numbers]
         room = min(self.words[number] - offset // 4 for number, offset in bound)
+        if self._beside:
+            room = self.random.randint(1, max(room // 3, 1))
         again = self.random.choice((1, 1, 1, 1, 2, 5))
         if names is PLANES:
             wide = self.random.randint(1, min(room, 40))
@@ -207,7 +230,29 @@ class Commands:
     def _offset(self, number: int) -> int:
         """Bytes into a buffer at which an argument begins."""
         most = (4 * self.words[number] - 64) // _ALIGNED
-        return self.random.randint(0, most) * _ALIGNED if self.random.random() < 0.2 else 0
+        return (
+            self.random.randint(0, most) * _ALIGNED
+            if self.random.random() < (0.8 if self._beside else 0.2)
+            else 0
+        )
+
+
+@contextmanager
+def low_limits() -> Iterator[mock.Mock]:
+    """Plans that are made meanwhile widen and bring together whatever they can: the latter is called by what this gives."""
+    with ExitStack() as stack:
+        for module, limits in _LOW_LIMITS:
+            stack.enter_context(mock.patch.multiple(module, **limits))
+        yield stack.enter_context(mock.patch.object(tidying, "bring_together", wraps=tidying.bring_together))
+
+
+def _check_states(buffers: Sequence[VirtualBuffer]) -> None:
+    """What the directory says must be possible: it may be wrong long before a byte is."""
+    for number, buffer in enumerate(buffers):
+        try:
+            check(buffer.state)
+        except AssertionError as error:
+            raise Different(f"the state of buffer {number}: {error}") from error
 
 
 class Machine:
@@ -216,17 +261,30 @@ class Machine:
     def __init__(self, workers: str, *, forced: bool) -> None:
         self.session = Session(open_workers(parse_workers(workers)))
         self.kernels = self.session.build(SOURCE).kernels
-        self._options = self.session.launch_options
+        self._options = options = self.session.launch_options
+        #: as if the host reached each worker over a link of its own, so that small buffers are divided among them, too
+        self._direct_links = replace(options.links, direct=options.workers, large_nbytes=_LARGE_NBYTES)
         self._forced = forced
         self.ways: Counter[str] = Counter()
         self._cuts = CutsInTurn()
 
     def run(self, commands: Commands, seed: int) -> list[bytes]:
         """What is read in a sequence, and its buffers at the end. Raises Different where a command fails."""
-        session, ways = self.session, random.Random(seed)
-        if self._forced:
-            self._cuts = CutsInTurn(ways.randrange(1 << 16))
-            self._take_way(ways)
+        ways = random.Random(seed)
+        if not self._forced:
+            return self._run(commands, ways)
+        self._cuts = CutsInTurn(ways.randrange(1 << 16))
+        self._take_way(ways)
+        if ways.random() >= _TIDIED:
+            return self._run(commands, ways)
+        self.ways["tidied"] += 1
+        with low_limits() as together:
+            found = self._run(commands, ways)
+        self.ways["brought together"] += together.call_count
+        return found
+
+    def _run(self, commands: Commands, ways: random.Random) -> list[bytes]:
+        session = self.session
         queue = session.create_queue(in_order=True)
         buffers = [session.create_buffer(4 * words) for words in commands.words]
         hosts: list[np.ndarray] = []
@@ -262,6 +320,7 @@ class Machine:
                 row = (1, 1, nbytes), (nbytes, nbytes)
                 copy = CopyBuffer(buffers[source], buffers[target], row[0], start, row[1], into, row[1])
                 open_.append(session.submit(copy, queue=queue))
+            _check_states(buffers)
         for number, words in enumerate(commands.words):
             read(number, 0, 4 * words)
         for completion in open_:
@@ -300,12 +359,16 @@ class Machine:
         session, every = self.session, self._options.workers
         count = ways.randint(2, len(every)) if ways.random() < 0.3 else len(every)
         pending, trusted = ways.random() < 0.7, ways.random() < 0.8
+        links = self._direct_links if ways.random() < 0.4 else self._options.links
         self.ways[f"over {count}"] += 1
         self.ways["pending" if pending else "merged"] += 1
         self.ways["trusted" if trusted else "twins"] += 1
+        self.ways["memory of their own"] += links is self._direct_links
         with session.lock:
+            session.links = links
             session.launch_options = replace(
                 self._options,
+                links=links,
                 workers=every[:count],
                 fewer=count < len(every),
                 pending=pending,
