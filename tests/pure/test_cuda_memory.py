@@ -590,6 +590,19 @@ def test_a_wait_that_the_driver_refuses_is_made_here(
     assert waited == [7]
 
 
+def test_streams_are_ordered_here_where_the_driver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, waited = _Driver(), list[int]()
+    gpu = _gpu(driver)
+    gpu.free_events = deque([4])
+    monkeypatch.setattr(driver, "stream_synchronize", lambda stream: waited.append(stream) or 0)
+    gpu.order(1, 2)
+    assert waited == []
+    monkeypatch.setattr(driver, "stream_wait", lambda stream, event, flags: 2)
+    gpu.order(1, 2)
+    assert waited == [2]
+    assert list(gpu.free_events) == [4]
+
+
 def test_a_refused_read_leaves_nothing_behind(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
