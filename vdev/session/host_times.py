@@ -6,7 +6,7 @@ the devices less gains nothing, and one that takes the host longer loses. Reads 
 
 from __future__ import annotations
 
-from vdev.planner.regret import NOTHING, UNDISTURBED, Median
+from vdev.planner.regret import NOTHING, Median
 from vdev.planner.timing import Way
 from vdev.translators.values import dataclass
 
@@ -35,7 +35,8 @@ class HostTime:
 
     def __init__(self) -> None:
         #: of what is not the account's, seconds for each of its launches, of the host and of the devices
-        self._each = Median(_INTERVALS, _ENOUGH, UNDISTURBED)
+        #: The median: a program may have short intervals and long ones in turn, so that the shortest say nothing of the others.
+        self._each = Median(_INTERVALS, _ENOUGH)
         self._devices = Median(_INTERVALS, _ENOUGH)
         self._kept = 1.0  #: the part of it that is still believed
         self._last: Clocks | None = None

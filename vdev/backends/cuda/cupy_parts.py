@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from vdev.backends.cuda.driver import declared
+from vdev.backends.cuda.entry_points import declared
 from vdev.backends.cuda.nvrtc import LoadedWhenUsed, nvrtc_version
 from vdev.process.switches import cache_dir
 

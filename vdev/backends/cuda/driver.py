@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from typing import Any
 
+from vdev.backends.cuda.entry_points import declared
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
 from vdev.errors import BackendError, CudaMissing
 from vdev.process.forking import in_driver
@@ -161,13 +162,6 @@ class Driver:
             self.check(result, "parameters of a kernel")
             found.append((offset.value, nbytes.value))
         return found
-
-
-def declared(function: Any, *types: Any) -> Any:
-    """A function of the driver with its parameters' types; it returns a CUresult."""
-    function.argtypes = types
-    function.restype = ctypes.c_int
-    return function
 
 
 _loading = threading.Lock()
