@@ -38,6 +38,7 @@ import numpy as np
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
+from tests.cpu.pressure import COMMON
 from tests.pure.forced_cuts import CutsInTurn
 from vdev.executor import Completion
 from vdev.planner import builder, parameters, tidying
@@ -47,25 +48,14 @@ from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Wri
 from vdev.session.session import Session, VirtualBuffer
 from vdev.start.workers import open_workers
 
-SOURCE = """
-#define EACH for (uint i = get_global_id(0); i < n; i += get_global_size(0))
-__kernel void blocks(__global uint *out, uint seed, uint n) { uint i = get_global_id(0); if (i < n) out[i] = i * seed; }
-__kernel void stripes(__global uint *out, uint seed, uint n) { EACH out[i] = i * seed ^ 7; }
+SOURCE = (
+    COMMON
+    + """
 __kernel void more(__global uint *out, uint seed, uint n) { EACH out[i] += seed; }
 __kernel void bytes(__global uchar *out, uint seed, uint n) { EACH if (i % 3 != seed % 3) out[i] = (uchar)(i + seed); }
-__kernel void add(__global const uint *a, __global uint *out, uint n) { EACH out[i] += a[i]; }
-__kernel void some(__global const uint *a, __global uint *out, uint n) { EACH if (a[i] & 1) out[i] = a[i]; }
 __kernel void four(__global const uint *a, __global uint *out, uint n) {
   uint i = get_global_id(0);
   if (4 * i + 3 < n) vstore4(vload4(i, a).wzyx, i, out);
-}
-__kernel void reversed(__global const uint *a, __global uint *out, uint n) {
-  uint i = get_global_id(0);
-  if (i < n) out[i] = a[n - 1 - i];
-}
-__kernel void stencil(__global const uint *a, __global uint *out, uint n) {
-  uint i = get_global_id(0);
-  if (i < n) out[i] = a[max(i, 1u) - 1] + 2 * a[i] + a[min(i + 1, n - 1)];
 }
 __kernel void scatter(__global const uint *a, __global uint *out, uint n) {
   uint i = get_global_id(0);
@@ -108,6 +98,7 @@ __kernel void blur(__global const uint *a, __global uint *out, uint wide, uint h
   if (x < wide && y < high) out[y * wide + x] = a[y * wide + min(x + 1, wide - 1)] + a[max(y, 1u) * wide - wide + x];
 }
 """
+)
 #: kernels of one index space by what they take: (out), (a, out), (a, index, out), and of two
 FILLING, MAPPING, GATHERING, PLANES = (
     ("blocks", "stripes", "more", "bytes"),

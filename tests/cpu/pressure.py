@@ -41,15 +41,11 @@ LOCAL, BINS = 64, 64
 #: bytes that a sub-buffer's offset is a multiple of
 ALIGNMENT = 512
 
-SOURCE = """
+#: kernels of several programs of random launches: of (out, seed, n) and of (a, out, n)
+COMMON = """
 #define EACH for (uint i = get_global_id(0); i < n; i += get_global_size(0))
 __kernel void blocks(__global uint *out, uint seed, uint n) { uint i = get_global_id(0); if (i < n) out[i] = i * seed; }
 __kernel void stripes(__global uint *out, uint seed, uint n) { EACH out[i] = i * seed ^ 7; }
-__kernel void sums(__global const uint *a, __global uint *out, uint n) {
-  uint sum = 0;
-  EACH sum += a[i] * (i | 1);
-  out[get_global_id(0)] = sum;
-}
 __kernel void add(__global const uint *a, __global uint *out, uint n) { EACH out[i] += a[i]; }
 __kernel void some(__global const uint *a, __global uint *out, uint n) { EACH if (a[i] & 1) out[i] = a[i]; }
 __kernel void reversed(__global const uint *a, __global uint *out, uint n) {
@@ -59,6 +55,15 @@ __kernel void reversed(__global const uint *a, __global uint *out, uint n) {
 __kernel void stencil(__global const uint *a, __global uint *out, uint n) {
   uint i = get_global_id(0);
   if (i < n) out[i] = a[max(i, 1u) - 1] + 2 * a[i] + a[min(i + 1, n - 1)];
+}
+"""
+SOURCE = (
+    COMMON
+    + """
+__kernel void sums(__global const uint *a, __global uint *out, uint n) {
+  uint sum = 0;
+  EACH sum += a[i] * (i | 1);
+  out[get_global_id(0)] = sum;
 }
 __kernel void gather(__global const uint *a, __global const uint *index, __global uint *out, uint n) {
   uint i = get_global_id(0);
@@ -74,6 +79,7 @@ __kernel void columns(__global const uint *a, __global uint *out, uint wide, uin
   if (x < wide && y < high) out[x * high + y] = a[y * wide + x];
 }
 """
+)
 
 
 class Different(AssertionError):

@@ -22,6 +22,18 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 MISSING = "no g++ on this machine"
 COMPILER = shutil.which("g++")
 HEADER = Path(__file__).with_name("cuda_host.h")
+#: of a shared library that computes as a GPU does
+FLAGS = (
+    "-std=c++20",
+    "-O1",
+    "-w",
+    "-fPIC",
+    "-shared",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-fpermissive",
+    "-ffp-contract=off",
+)
 
 
 class HostProgram:
@@ -33,19 +45,7 @@ class HostProgram:
         source, library = folder / "program.cc", folder / "program.so"
         source.write_text(text)
         assert COMPILER is not None
-        command = [
-            COMPILER,
-            "-std=c++20",
-            "-O1",
-            "-w",
-            "-fPIC",
-            "-shared",
-            "-fno-strict-aliasing",
-            "-fwrapv",
-            "-fpermissive",
-            "-ffp-contract=off",
-            "-fsanitize=alignment",
-        ]
+        command = [COMPILER, *FLAGS, "-fsanitize=alignment"]
         done = subprocess.run(
             [*command, str(source), "-o", str(library)], capture_output=True, text=True, check=False
         )

@@ -68,6 +68,7 @@ def test_a_thread_that_never_comes_out_does_not_hold_a_fork_up_for_ever(
     inside = begin(lambda: in_driver(out.wait))
     until(is_anyone_inside)
     executor.hold()()
+    assert is_anyone_inside()
     out.set()
     inside.join(SOON)
 

@@ -76,6 +76,8 @@ class CompiledObject:
 
 
 _TAG = b"vdev object 1\n"
+#: CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT and CL_PROGRAM_BINARY_TYPE_LIBRARY
+_TYPES = (1, 2)
 
 
 def pack_object(compiled: CompiledObject, binary_type: int) -> bytes:
@@ -106,9 +108,7 @@ def load_object(binary: bytes) -> tuple[CompiledObject, int] | None:
         found, binary_type = CompiledObject(declarations, tuple(content["options"]), ""), content["type"]
     except (KeyError, TypeError) as error:
         raise ValueError(f"a binary that is no compiled program: {error!r}") from error
-    if binary_type not in (1, 2) or not _has_right_types(
-        found
-    ):  # CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT, _LIBRARY
+    if binary_type not in _TYPES or not _has_right_types(found):
         raise ValueError("a binary that is no compiled program")
     return found, int(binary_type)
 

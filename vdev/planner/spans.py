@@ -30,7 +30,7 @@ _NEIGHBOURS = 2
 #: seconds after which what launches have taken counts half
 _RECENT = 0.02
 #: of what one worker takes, what is foretold of several at most, for these to be tried in its place
-_WORTH = 0.9
+WORTH = 0.9
 #: what was known no longer counts
 _FORGOTTEN = 0.05
 #: each change makes the next this many times as expensive, up to this many of them
@@ -148,7 +148,7 @@ class Spans:
         if best is None or best == now or one is None:
             return None
         several = self._recent[best] + Way(self._planned, 0.0)
-        return best if several.seconds < _WORTH * one.seconds else None
+        return best if several.seconds < WORTH * one.seconds else None
 
     def leave_out(self, most: int) -> None:
         """So many workers, and fewer, are no candidates any more."""

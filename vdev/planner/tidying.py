@@ -133,8 +133,6 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
     for holder, region in list(draft.valid.items()):
         part = parts.get(holder, EMPTY)
         beside = region - part
-        if not whole:  # some of it may be pending, which is valid nowhere
-            part = region & part
         # Where the launch was, all that a history of launches has left is forgotten: the next one finds what this one
         # has written and nothing else, as after any other. At home that goes for all rows from its first to its last:
         # a part of what lies beside it would be there at one time and gone at another.

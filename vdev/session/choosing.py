@@ -51,7 +51,7 @@ from vdev.planner.regret import (
     stake_of,
     weighty,
 )
-from vdev.planner.spans import ONE, halves
+from vdev.planner.spans import ONE, WORTH, halves
 from vdev.planner.timing import MachineTimes, Way
 from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
@@ -82,8 +82,6 @@ _LONG_UNKNOWN = 64
 _SOON = 16
 #: seconds of a launch that is short
 _SHORT = 20e-6
-#: of what it takes to run whole, the time of a launch that is worth being split
-_WORTH = 0.9
 #: of the time of launches without plans, what plans may take that tell what they would exchange
 _SEEING = 0.02
 #: launches between two that are looked at where splitting gains nothing
@@ -660,7 +658,7 @@ class Choosing:
         """
         now, alone = self._span_of(account), replace(stake, moved=0.0, messages=0, busiest=0)
         ways = [self.times.way_over(timing, each, 0, now, now).seconds for each in (alone, stake)]
-        if not ways[0] < _WORTH * one.seconds <= ways[1]:
+        if not ways[0] < WORTH * one.seconds <= ways[1]:
             return False
         timing.unseen += one.seconds * count
         if timing.unseen * _SEEING < _FLOOR / 2:

@@ -69,10 +69,8 @@ class Folding:
             else:
                 if len(self._needs) >= _MOST_NEEDS:
                     self._needs.clear()
-                found = self._needs[key] = (
-                    states,
-                    needs,
-                )  # while they are kept, nothing else has their identities
+                # While the states are kept, nothing else has their identities.
+                found = self._needs[key] = states, needs
         for buffer, needed in zip(buffers, found[1], strict=True):
             if needed:
                 self.fold((buffer,))

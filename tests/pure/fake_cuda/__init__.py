@@ -15,21 +15,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..cuda_host import COMPILER, HEADER
+from ..cuda_host import COMPILER, FLAGS, HEADER
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-_FLAGS = [
-    "-std=c++20",
-    "-O1",
-    "-w",
-    "-fPIC",
-    "-shared",
-    "-fno-strict-aliasing",
-    "-fwrapv",
-    "-fpermissive",
-    "-ffp-contract=off",
-]
 
 
 def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
@@ -41,7 +30,7 @@ def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Pat
         source, made = folder / f"{name}-{own}.cc", folder / f"{name}-{own}"
         source.write_text(text)
         assert COMPILER is not None
-        command = [COMPILER, *_FLAGS, *flags, str(source), "-o", str(made)]
+        command = [COMPILER, *FLAGS, *flags, str(source), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:6000]
         made.replace(library)

@@ -96,8 +96,7 @@ class Gpu:
     def order(self, later: int, earlier: int) -> None:
         """Make what follows on one stream wait for what is on another."""
         event = self.recorded(earlier)
-        if self.driver.stream_wait(
-            later, event, 0
-        ):  # what is on its way must not land behind what comes later
+        if self.driver.stream_wait(later, event, 0):
+            # Refused. What is on its way must not land behind what comes later.
             self.check(self.driver.stream_synchronize(earlier), "order of streams")
         self.free_events.append(event)  # a wait keeps what it waits for, whatever happens to the event
