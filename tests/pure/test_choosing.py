@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 
@@ -301,6 +301,7 @@ def test_the_reason_is_recorded() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["turn", "scale", "work"]), st.integers(1, 40)), max_size=8))
+@example([("turn", 17), ("scale", 2), ("work", 5)])  # five launches that would gain by being split
 @settings(max_examples=10, deadline=None)
 def test_any_program_takes_hardly_longer_than_with_the_better_way(parts: list[tuple[str, int]]) -> None:
     def run(program: Mixed) -> None:
@@ -312,8 +313,9 @@ def test_any_program_takes_hardly_longer_than_with_the_better_way(parts: list[tu
 
     alone, split = taken(run, workers=1), taken(run, gather=False)
     gathering = 3 * 4 * N / 4 / 360e9
-    # Two changes, of two buffers each, and what is split before the first times are known.
-    assert taken(run) <= 3 * min(alone, split) + 8 * gathering + 4e-3
+    # Two changes, of two buffers each, and what is split before the first times are known. A program that ends before it is noticed
+    # that it would be faster split takes what one worker takes.
+    assert taken(run) <= max(3 * min(alone, split), 1.03 * alone) + 8 * gathering + 4e-3
 
 
 def test_two_sets_of_buffers_go_their_own_ways() -> None:
