@@ -73,7 +73,7 @@ def test_random_programs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that takes every component for the first."""
+    """One that takes every component for the first. Such a program may read and write anywhere."""
     monkeypatch.setattr(
         "vdev.translators.dialects.cuda.reading.swizzle_components",
         lambda name, count: (0,) * len(swizzle_components(name, count)),

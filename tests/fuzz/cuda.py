@@ -12,10 +12,13 @@ import random
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from vdev.translators.dialects.cuda.translation import Untranslatable, translate_cuda
+from vdev.translators.dialects.cuda.translation import CudaProgram, Untranslatable, translate_cuda
 from vdev.translators.frontend.source import Target, parse_program
 
 from tests.pure.cuda_host import HostProgram
@@ -50,21 +53,44 @@ def refused(seed: int, number: int, size: int, features: Features) -> str | None
 
 
 def differing(seed: int, number: int, size: int, features: Features, native: Native) -> list[str]:
-    """The programs of a batch whose results differ from the native device's."""
+    """The programs of a batch whose results differ from the native device's.
+
+    The C++ runs in a process of its own: what a wrong translation writes where it may not is not this process's memory, and a
+    program that ends that process is one that differs.
+    """
     batch = random_batch(seed, number, size, features)
     built = native.build(batch.source(), batch.options)
-    parsed = parse_program(batch.source(), batch.options, target=TARGET)
+    translated = translate_cuda(parse_program(batch.source(), batch.options, target=TARGET))
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        host = HostProgram(translate_cuda(parsed), Path(folder))
+    with tempfile.TemporaryDirectory() as folder, _own_process(translated, folder) as pool:
         for program in batch.programs:
-            expected, given = native.run(built, program), results(host, program)
+            expected, running = native.run(built, program), pool.submit(_results_there, program)
+            try:
+                given = running.result()
+            except BrokenProcessPool:
+                return [*found, f"{program.name}: ended the process that ran its C++"]
             hide_padding(program, expected)
             hide_padding(program, given)
             difference = compare("C++", program, expected, given)
             if difference is not None:
                 found.append(f"{program.name}: {difference.what}")
     return found
+
+
+def _own_process(translated: CudaProgram, folder: str) -> ProcessPoolExecutor:
+    """One process, begun anew rather than forked: the native engine has threads in this one."""
+    return ProcessPoolExecutor(1, get_context("spawn"), _compile_there, (translated, folder))
+
+
+_there: list[HostProgram] = []
+
+
+def _compile_there(translated: CudaProgram, folder: str) -> None:
+    _there.append(HostProgram(translated, Path(folder)))
+
+
+def _results_there(program: Program) -> list[Memory]:
+    return results(_there[0], program)
 
 
 def hide_padding(program: Program, found: list[Memory]) -> None:
