@@ -7,6 +7,9 @@ under which the planner would do the same again. Both are written down as one Py
 gives their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner
 makes.
 
+What a launch's chunks touch is such a function, too: a launch whose plan the planner has to make again finds its access
+ranges there instead of evaluating them anew.
+
 A program that works its way over a matrix leaves a different directory behind at each launch, but around the bytes
 that a launch touches the directory looks the same each time. So there are two such functions. One gives from the
 scalars, for each buffer, the *window*: all bytes that the launch touches. The other is the plan for the *views* of
@@ -35,6 +38,7 @@ from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
 from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.labelled import (
     Cut,
     LabelledBands,
@@ -50,12 +54,14 @@ from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace
 from vdev.translators.values import dataclass
 
-#: numbers of all views together above which a plan is not filled in: the trace would be long
+#: numbers of all views together above which a plan is not filled in, and boxes of all ranges above which they are
+#: evaluated: the function would be long
 MOST_NUMBERS = 400
 
 #: gives the launch for numbers that may be traced
 Request = Callable[[Sequence[Any]], LaunchRequest]
 Pitches = tuple[int, ...]
+Ranges = Sequence[AccessRange]
 
 
 class View(NamedTuple):
@@ -84,6 +90,17 @@ class Windows:
     of: Callable[[Sequence[int]], tuple[Region, ...] | None]
     #: by slot, the pitches of the chunks' ranges
     pitches: tuple[frozenset[Pitches], ...]
+    #: by chunk, its ranges, for scalars that have windows; None if they are many
+    _ranges: Callable[[Sequence[int]], tuple[Ranges, ...]] | None = None
+
+    def ranges(
+        self, scalars: Sequence[int], habit: Habit | None, request: LaunchRequest
+    ) -> dict[Chunk, Ranges]:
+        """What the chunks of the usual cut touch in a launch with such scalars, which have windows; those that are not
+        there have to be evaluated."""
+        if self._ranges is None:
+            return {}
+        return dict(zip(chunks_of(request, habit), self._ranges(scalars), strict=True))
 
     def fit(self, states: Sequence[BufferState]) -> bool:
         """Whether ranges go with the buffers' pitches, so that they are used in planning as they are."""
@@ -120,16 +137,20 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
         traced = request([trace.parameter(value) for value in scalars])
         touched: list[list[Region]] = [[] for _ in range(nslots)]
         pitches: list[set[Pitches]] = [set() for _ in range(nslots)]
+        ranges = []
         for chunk in chunks_of(traced, habit):
-            for slot, footprint in gather(traced.args, traced.evaluate(chunk)).items():
+            ranges.append(tuple(traced.evaluate(chunk)))
+            for slot, footprint in gather(traced.args, ranges[-1]).items():
                 parts = _parts_of_footprint(footprint)
                 touched[slot] += parts
                 pitches[slot].update(map(pitches_of, parts))
                 if any(is_array(part) or part.nboxes > MOST_BOXES for part in parts):
                     raise Untraceable("ranges of many boxes")
         windows = tuple(map(Region.union, touched))
+        few = sum(item.region.nboxes for of_chunk in ranges for item in of_chunk) <= MOST_NUMBERS
+        known = _Writer(trace, (), "numbers").function(tuple(ranges), known=True) if few else None
         of = _Writer(trace, (), "numbers").function(windows).compiled
-        return Windows(of, tuple(map(frozenset, pitches)))
+        return Windows(of, tuple(map(frozenset, pitches)), known)
     finally:
         trace.closed = True
 
