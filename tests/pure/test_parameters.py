@@ -275,7 +275,8 @@ def test_ranges_are_filled_in_where_the_planner_makes_the_plan(compared_ranges: 
             if program.filled == before[1]:
                 plans.append(evaluated - before[0])
     assert len(plans) > 20
-    assert sum(map(bool, plans)) <= 20, plans
+    usual = [count for count in plans if count <= 4]  # the others look at all cuts
+    assert usual.count(0) >= len(usual) // 2, plans
 
 
 def planted_conditions(trace: Trace) -> list[str]:

@@ -22,7 +22,7 @@ Decides how states are taken apart. Which plans are worth it is the caller's to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from math import inf
@@ -33,7 +33,7 @@ from vdev.planner.directory import BufferState, Replicas, label_of, mapped_state
 from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Copy, Deferred, Launch, Plan, Reserve, Touch
-from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
@@ -51,7 +51,7 @@ from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 from vdev.translators.ranges.patterns import is_array, parts_of, pitches_of, remade, source_of
 from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import Region
-from vdev.translators.ranges.tracing import Number, Real, Trace
+from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
 from vdev.translators.values import dataclass
 
 #: numbers of all views together above which a plan is not filled in, and boxes of all ranges above which they are
@@ -102,6 +102,19 @@ class Windows:
             return {}
         return dict(zip(chunks_of(request, habit), self._ranges(scalars), strict=True))
 
+    def traced(self, scalars: Sequence[Any], habit: Habit | None, request: LaunchRequest) -> Evaluate:
+        """What gives the same for traced scalars: under the windows' conditions, which are noted for them as well."""
+        if self._ranges is None or self.of(scalars) is None:
+            return request.evaluate
+        chunks = map(_form_of_chunk, chunks_of(request, habit))
+        known = dict(zip(chunks, self._ranges(scalars), strict=True))
+
+        def known_or_evaluated(chunk: Chunk) -> Ranges:
+            found = known.get(_form_of_chunk(chunk))
+            return request.evaluate(chunk) if found is None else found
+
+        return known_or_evaluated
+
     def fit(self, states: Sequence[BufferState]) -> bool:
         """Whether ranges go with the buffers' pitches, so that they are used in planning as they are."""
         for state, of_slot in zip(states, self.pitches, strict=True):
@@ -121,6 +134,10 @@ def _go_together(state: BufferState, of_slot: frozenset[Pitches]) -> bool:
     return all(
         merged(pitches, region.pitches) is not None for pitches in of_slot for _, region in state.valid
     )
+
+
+def _form_of_chunk(chunk: Chunk) -> Hashable:
+    return *map(form_of, chunk.start), *map(form_of, chunk.stop), chunk.cycle
 
 
 def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:
@@ -298,8 +315,9 @@ def trace_plan(
     habit: Habit | None,
     request: Request,
     options: LaunchOptions,
+    windows: Windows,
 ) -> Form:
-    """The form of plans like that of this launch. Raises Untraceable.
+    """The form of plans like that of this launch, which has such windows. Raises Untraceable.
 
     `pattern`, `numbers`: as of `taken_apart`. `habit`: the cut that is usual, None for a launch that is not cut.
     """
@@ -314,9 +332,11 @@ def trace_plan(
         states = _put_together(pattern, [trace.parameter(value) for value in numbers])
         cost: Any = trace.real_parameter(0.0 if habit is None else habit.cost)
         usual = None if habit is None else replace(habit, cost=cost, left=2)
+        launch = request(traced)
+        evaluate = windows.traced(traced, habit, launch)
         made = plan_launch(
             states,
-            replace(request(traced), habits=_Usual(usual), tidied=note_written),
+            replace(launch, evaluate=evaluate, habits=_Usual(usual), tidied=note_written),
             replace(options, pending=False),
         )
         if usual is not None and usual.left != 1:

@@ -228,7 +228,9 @@ class Forms:
                 pattern.planned = kind.since_trace = 0
                 self._asked = None
                 self.traced += 1
-                form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options))
+                form = _traced(
+                    partial(trace_plan, values, *apart, case.habit, case.request, case.options, windows)
+                )
                 if form is None:
                     pattern.most_planned *= 2
                 else:
