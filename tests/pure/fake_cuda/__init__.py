@@ -84,12 +84,13 @@ def environment(
     return found | {name: str(value) for name, value in orders.items() if value is not None}
 
 
-def run(script: str, env: dict[str, str]) -> str:
-    """What a script prints."""
+def run(script: str, env: dict[str, str], given: str = "") -> str:
+    """What a script prints. `given`: what it reads."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=env,
         cwd=ROOT,
+        input=given,
         capture_output=True,
         text=True,
         check=False,
