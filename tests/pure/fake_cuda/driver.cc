@@ -11,7 +11,7 @@
 // that are none or are gone, other contexts than the calls need, memory and modules given back while work may use them, peers' memory
 // without access to it, launches beyond the limits, parameters that are not the kernel's.
 //
-// FAKE_CUDA_DEVICES: how many there are. FAKE_CUDA_MEMORY: bytes of each. FAKE_CUDA_PEERS=0: none can address another.
+// FAKE_CUDA_DEVICES: how many there are. FAKE_CUDA_MEMORY: bytes that each gives. FAKE_CUDA_PEERS=0: none can address another.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
 #include <csignal>
 #include <cstdint>
@@ -474,7 +474,6 @@ CUresult fake_copy_from_peer(uint64_t target, int device, uint64_t source, int p
   require(from && from->device == peer && to && to->device == device, "not memory of these GPUs");
   return copy(stream, target, source, nbytes);
 }
-size_t fake_free_nbytes() { require(current, "no context"); return most - taken[current->device]; }
 
 // Modules need a context, as a GPU's do. An image is the path of a library.
 CUresult cuModuleLoadData(void **module, const void *path) {

@@ -17,7 +17,6 @@ for _name, _result, _types in (
     ("fake_pinned", _ADDRESS, (_SIZE,)),
     ("fake_pinned_gone", None, (_ADDRESS,)),
     ("fake_copy_from_peer", _NUMBER, (_ADDRESS, _NUMBER, _ADDRESS, _NUMBER, _SIZE, _HANDLE)),
-    ("fake_free_nbytes", _SIZE, ()),
 ):
     _function = getattr(_driver, _name)
     _function.restype, _function.argtypes = _result, _types
@@ -25,7 +24,7 @@ for _name, _result, _types in (
 hostAllocPortable = streamNonBlocking = 1
 _TO_DEVICE = 1
 _COUNT = int(os.environ.get("FAKE_CUDA_DEVICES", "2"))
-_NBYTES = int(os.environ.get("FAKE_CUDA_MEMORY", str(16 << 30)))
+_NBYTES = 16 << 30  #: as a GPU says, whatever there is in fact
 
 
 class CUDARuntimeError(RuntimeError):
@@ -79,7 +78,7 @@ def free(address: int) -> None:
 
 
 def memGetInfo() -> tuple[int, int]:
-    return _driver.fake_free_nbytes(), _NBYTES
+    return _NBYTES, _NBYTES
 
 
 def streamCreateWithFlags(flags: int) -> int:
