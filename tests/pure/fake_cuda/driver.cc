@@ -12,6 +12,7 @@
 // without access to it, launches beyond the limits, parameters that are not the kernel's.
 //
 // FAKE_CUDA_DEVICES: how many there are. FAKE_CUDA_MEMORY: bytes that each gives. FAKE_CUDA_PEERS=0: none can address another.
+// FAKE_CUDA_REFUSED: a function that refuses to do what it is asked, always or, with FAKE_CUDA_SEED, every second time.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
 #include <csignal>
 #include <cstdint>
@@ -33,7 +34,7 @@
 typedef int CUresult;
 enum {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, NO_CONTEXT = 201,
-  NO_PEER_ACCESS = 217, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ALREADY_ENABLED = 704
+  NO_PEER_ACCESS = 217, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ALREADY_ENABLED = 704, UNKNOWN = 999
 };
 static long number_in(const char *name, long otherwise) { const char *text = getenv(name); return text ? atol(text) : otherwise; }
 static std::recursive_mutex lock;
@@ -60,7 +61,12 @@ static thread_local const char *calling = "";
   _exit(99);
 }
 static void require(bool truth, const char *text) { if (!truth) fault(text); }
+static bool refuses(const char *function) {
+  static const char *name = getenv("FAKE_CUDA_REFUSED");
+  return name && !strcmp(name, function) && !(by_chance && chance() % 2);
+}
 #define CALLED std::lock_guard<std::recursive_mutex> held(lock); calling = __func__; calls[__func__]++
+#define ASKED CALLED; if (refuses(__func__)) return UNKNOWN
 
 struct Context { long device; std::set<long> reached; };
 static Context contexts[16];
@@ -288,7 +294,7 @@ static CUresult allocate(uint64_t *address, size_t nbytes) {
   *address = take(nbytes, current->device);
   return *address ? SUCCESS : OUT_OF_MEMORY;
 }
-CUresult cuMemAlloc_v2(uint64_t *address, size_t nbytes) { CALLED; return allocate(address, nbytes); }
+CUresult cuMemAlloc_v2(uint64_t *address, size_t nbytes) { ASKED; return allocate(address, nbytes); }
 CUresult cuMemAllocManaged(uint64_t *address, size_t nbytes, unsigned flags) {
   CALLED;
   require(flags == 1, "not CU_MEM_ATTACH_GLOBAL");
@@ -347,7 +353,7 @@ CUresult cuEventElapsedTime(float *ms, void *first, void *second) {
   return SUCCESS;
 }
 CUresult cuStreamWaitEvent(void *where, void *which, unsigned flags) {
-  CALLED;
+  ASKED;
   auto *event = (Event *)which;
   auto *stream = (Stream *)where;
   require_event(event), require_stream(stream);
@@ -370,14 +376,14 @@ CUresult cuStreamQuery(void *where) {
 CUresult cuStreamSynchronize(void *where) { CALLED; require_stream((Stream *)where); finish((Stream *)where); return SUCCESS; }
 
 CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t nbytes, void *where) {
-  CALLED;
+  ASKED;
   auto *stream = (Stream *)where;
   require_stream(stream);
   for (uint64_t at : {target, source}) require_reached(stream, used(at, nbytes));
   return copy(stream, target, source, nbytes);
 }
 CUresult cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t nbytes, void *where) {
-  CALLED;
+  ASKED;
   auto *stream = (Stream *)where;
   require_stream(stream);
   Part *from = used(source, nbytes), *to = used((uintptr_t)target, nbytes);
@@ -418,7 +424,7 @@ static void require_limits(const Function *function, unsigned gx, unsigned gy, u
 }
 CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                         void *where, void **params, void **extra) {
-  CALLED;
+  ASKED;
   auto *stream = (Stream *)where;
   auto *function = function_of(handle);
   require_stream(stream);
@@ -477,7 +483,7 @@ CUresult fake_copy_from_peer(uint64_t target, int device, uint64_t source, int p
 
 // Modules need a context, as a GPU's do. An image is the path of a library.
 CUresult cuModuleLoadData(void **module, const void *path) {
-  CALLED;
+  ASKED;
   require(current, "no context");
   void *library = dlopen((const char *)path, RTLD_NOW | RTLD_LOCAL);
   if (!library) return INVALID_IMAGE;
@@ -516,7 +522,7 @@ CUresult cuFuncGetAttribute(int *value, int attribute, void *handle) {
   return SUCCESS;
 }
 CUresult cuFuncSetAttribute(void *handle, int attribute, int value) {
-  CALLED;
+  ASKED;
   auto *function = function_of(handle);
   require(function->module->context == current, "a function of another context");
   require(attribute == 8, "no attribute that can be set");
