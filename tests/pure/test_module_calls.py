@@ -106,3 +106,19 @@ def test_without_a_driver_cupy_is_not_loaded_as_a_whole(monkeypatch: pytest.Monk
     found = cuda_driver._load.__wrapped__()
     assert isinstance(found, CudaMissing)
     assert "NVIDIA's driver is not installed" in str(found)
+
+
+@pytest.mark.usefixtures("calls")
+def test_without_nvrtc_cuda_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So programs run on other workers, and those that ask for GPUs are told why there are none."""
+
+    def refuse() -> None:
+        raise RuntimeError("CuPy failed to load libnvrtc.so.13")
+
+    whole = SimpleNamespace(cuda=SimpleNamespace(nvrtc=SimpleNamespace(getVersion=refuse)))
+    monkeypatch.setitem(sys.modules, "cupy_backends", None)  # nor can its bindings load it
+    monkeypatch.setitem(sys.modules, "cupy", whole)
+    monkeypatch.setattr(cupy_parts, "cache_dir", lambda: tmp_path)
+    found = cuda_driver._load.__wrapped__()
+    assert isinstance(found, CudaMissing)
+    assert "NVRTC" in str(found) and "libnvrtc.so.13" in str(found)

@@ -24,8 +24,8 @@ logger = logging.getLogger("vdev.cuda")
 
 
 def load_parts() -> Any:
-    """CuPy, or what has the same names as far as they are used. ImportError if it is not installed, CudaMissing if there
-    is no driver.
+    """CuPy, or what has the same names as far as they are used. ImportError if it is not installed, CudaMissing without
+    a driver or NVRTC.
     """
     try:
         from cupy_backends.cuda.api import runtime
@@ -40,6 +40,12 @@ def load_parts() -> Any:
         logger.info("CuPy is loaded as a whole: %r", error)
     import cupy
 
+    try:
+        nvrtc_version(cupy.cuda.nvrtc, cache_dir())
+    except Exception as error:
+        raise CudaMissing(
+            f"NVRTC, CUDA's compiler, cannot be used ({error}): pip install 'vdev[cuda]'"
+        ) from error
     return cupy
 
 
