@@ -8,6 +8,7 @@ costs. Printed is what the choices cost: of the whole program, beside one GPU; o
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -110,7 +111,9 @@ def draw(seed: int) -> Program:
             per_item[step.kernel] = seconds / max(step.nitems, FULL)
     each = sum(max(step.nitems, FULL) * per_item[step.kernel] + 1e-5 for step in period if step.kernel)
     count = min(int(LENGTH / each), MOST_LAUNCHES // len(period))
-    return Program(workers, rate, log, buffers, tuple(period), per_item, random.random() < 0.4, max(count, 16))
+    return Program(
+        workers, rate, log, buffers, tuple(period), per_item, random.random() < 0.4, max(count, 16)
+    )
 
 
 @contextmanager
@@ -142,7 +145,7 @@ def quarters(program: Program, workers: int) -> list[float]:
                 _period(machine, program, buffers)
             found.append(bench.program.machine.seconds)
         found[-1] = bench.program.wait()
-    return [after - before for before, after in zip(found, found[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(found)]
 
 
 def _chunks(per_item: float) -> Callable[[Chunk], float]:

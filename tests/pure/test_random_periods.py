@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +14,9 @@ from vdev.session.choosing import Choosing
 
 #: what is lost at most until several workers are given up: seconds, and a part of the program
 TO_NOTICE, PART = 8e-3, 0.1
-#: of the time of one GPU, what the better of a program's last two quarters takes at most: one of them may hold a trial
-SLOWER = 1.03
+#: of the time of one GPU, what the better of a program's last two quarters takes at most: one of them may hold a trial, and of two ways
+#: that are as good the model may take the wrong one
+SLOWER = 1.05
 
 
 @pytest.fixture
@@ -44,7 +46,9 @@ def program(
     per_item: dict[str, float] = {}
     steps = []
     for kernel, nitems, buffers, each in period:
-        steps.append(Step(kernel, nitems, buffers, (nitems,) if kernel in ("smooth", "rows", "columns") else ()))
+        steps.append(
+            Step(kernel, nitems, buffers, (nitems,) if kernel in ("smooth", "rows", "columns") else ())
+        )
         if kernel:
             per_item.setdefault(kernel, each / max(nitems, FULL))
     most = max(max(step.buffers) for step in steps if step.kernel != "residual") + 1
@@ -68,11 +72,12 @@ def test_a_look_weighs_launches_of_all_sizes() -> None:
     """One kernel has a short launch and a long one in each period: that the last was short says nothing of the period, which gains."""
     n = 1 << 24
     drawn = program(
-        4, PCIE, 24, ("smooth", n >> 5, (0, 1), 2.1e-5), ("alone", n >> 5, (0,), 3.1e-5), ("", 0, (0,), 0.0),
-        ("consume", n // 4, (3, 4), 2.1e-4), ("produce", n, (0, 2), 9e-6), ("smooth", n >> 5, (0, 4), 2.1e-5), ("alone", n, (2,), 1e-3), turns=True,
+        4, PCIE, 24, ("smooth", n, (0, 1), 2.1e-5), ("alone", n >> 5, (0,), 3.1e-5), ("", 0, (0,), 0.0),
+        ("consume", n // 4, (3, 4), 2.1e-4), ("produce", n, (0, 2), 9e-6), ("smooth", n, (0, 4), 2.1e-5),
+        ("alone", n, (2,), 1e-3), turns=True,
     )  # fmt: skip
     found = run(drawn, force=False)
-    assert max(found.chosen[2:]) <= 0.4 * min(found.one[2:])
+    assert max(found.chosen) <= 0.4 * min(found.one)
 
 
 def test_what_is_on_one_worker_does_not_hide_the_periods_of_what_is_not() -> None:
@@ -103,14 +108,17 @@ def test_plans_that_are_made_once_are_no_reason_not_to_try_fewer_workers(
 
 #: grids of 8192 by 8192 and coarser
 GRIDS = Case(
-    "multigrid", 8192, 12, dict.fromkeys(("sweep", "residual", "restriction", "prolongation"), 7.1e-12)
+    "multigrid", 8192, 20, dict.fromkeys(("sweep", "residual", "restriction", "prolongation"), 7.1e-12)
 )
 
 
 @pytest.mark.parametrize("workers", [4, 8])
 def test_a_change_brings_all_that_belongs_together(clocks: list[Bench], workers: int) -> None:
-    """Launches on the coarse grids lose, but the fine ones would move with them, and gain."""
+    """Launches on the coarse grids lose, but the fine ones would move with them, and gain on two workers, which are taken at once where
+    four lose.
+    """
     one, chosen = seconds(clocks, GRIDS, 1), seconds(clocks, GRIDS, workers)
+    assert sum(chosen) <= 0.85 * sum(one)
     assert chosen[1] <= 0.7 * one[1]
 
 
@@ -128,6 +136,6 @@ def test_looks_for_another_period_become_rarer(clocks: list[Bench], monkeypatch:
     transforms = Transforms(clocks, 2)
     transforms.upload()
     transforms.times(60, range(28))
-    between = [after - before for before, after in zip(seen, seen[1:], strict=False)]
+    between = [after - before for before, after in itertools.pairwise(seen)]
     assert len(between) >= 2
-    assert all(later >= 1.2 * before for before, later in zip(between, between[1:], strict=False))
+    assert all(later >= 1.2 * before for before, later in itertools.pairwise(between))

@@ -11,7 +11,6 @@ from vdev.planner.regret import NOTHING
 from vdev.session.accounts import Account
 from vdev.session.way_times import WayTimes
 
-
 #: looks after which launches over several workers that were not weighed in between are taken to be over
 _PATIENCE = 256
 
