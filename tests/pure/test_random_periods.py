@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure.random_periods import FULL, Found, Program, Step, draw, run
-from tests.pure.test_never_slower import PCIE, Bench, Case, Transforms, seconds, simulated_host
+from tests.pure.test_never_slower import PCIE, Bench, Case, Phases, Transforms, seconds, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.session.choosing import Choosing
 
@@ -120,6 +121,23 @@ def test_a_change_brings_all_that_belongs_together(clocks: list[Bench], workers:
     one, chosen = seconds(clocks, GRIDS, 1), seconds(clocks, GRIDS, workers)
     assert sum(chosen) <= 0.85 * sum(one)
     assert chosen[1] <= 0.7 * one[1]
+
+
+def test_a_launch_that_is_looked_at_twice_counts_once(clocks: list[Bench]) -> None:
+    """Before it is submitted, to see whether it has to be, and then."""
+    phases = Phases(clocks, 2)
+    phases.run("light", 300)
+    session = phases.bench.program.session
+    tally = session.ledger.kernels[1, "light"]
+    choosing, space = session.choosing, NDRange((phases.n,), (64,), (0,))
+    assert choosing is not None
+    buffers = [each.made for each in phases.buffers]
+    assert buffers[0].account is not None
+    choosing.times.timing(tally).look_again()
+    for _ in range(3):
+        assert not choosing.reconsider(space, tally, buffers)
+        choosing.times.timing(tally).look_again()
+    assert buffers[0].account.kernels[id(tally)][2] == tally.launches + 1
 
 
 def test_looks_for_another_period_become_rarer(clocks: list[Bench], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -627,6 +627,8 @@ class Choosing:
         _, _, seen = account.kernels.get(id(tally), (tally, timing, launches - 1))
         account.kernels[id(tally)] = (tally, timing, launches)
         count = launches - seen
+        if count <= 0:  # it was looked at already, before it was submitted
+            return False
         thought = timing.thought.value or 0.0
         believed = (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
         timing.thought.value = thought * believed
