@@ -268,6 +268,26 @@ class Mean:
         self.value = value if self.value is None else self.value + weight * (value - self.value)
 
 
+class MeanWay:
+    """The mean of ways in which the last ones count most."""
+
+    __slots__ = ("_device", "_host")
+
+    def __init__(self, weight: float) -> None:
+        """`weight` of each new one."""
+        self._host, self._device = Mean(weight, even=True), Mean(weight, even=True)
+
+    def add(self, total: Way, count: int) -> None:
+        """So many launches take this together."""
+        self._host.add(total.host / count, count)
+        self._device.add(total.device / count, count)
+
+    @property
+    def value(self) -> Way:
+        """Nothing before the first."""
+        return Way(self._host.value or 0.0, self._device.value or 0.0)
+
+
 class Median:
     """The median of the last values, or another quantile: some of what is measured has waited for something else."""
 

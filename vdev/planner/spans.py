@@ -150,6 +150,11 @@ class Spans:
         several = self._recent[best] + Way(self._planned, 0.0)
         return best if several.seconds < WORTH * one.seconds else None
 
+    def is_worth(self, span: int) -> bool:
+        """Whether the last launches would have taken less over so many workers than on one, beside what planning takes."""
+        one = self._recent.get(ONE)
+        return one is not None and self._recent[span].seconds < WORTH * one.seconds
+
     def leave_out(self, most: int) -> None:
         """So many workers, and fewer, are no candidates any more."""
         for table in (self._others, self._recent):

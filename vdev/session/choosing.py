@@ -84,6 +84,8 @@ _SOON = 16
 _SHORT = 20e-6
 #: of the time of launches without plans, what plans may take that tell what they would exchange
 _SEEING = 0.02
+#: each time makes the next one later by so much of the first, up to so many times that
+_LATER, _LATEST = 0.5, 4.0
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
 #: what planning and the program itself took of the host is forgotten by so much with each launch that is made without a plan; by
@@ -374,7 +376,7 @@ class Choosing:
         workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
         """
         self._note_split(account, tally, timing, stake, thought)
-        change = self.times.changing(buffers)
+        change = self.times.changing(list(account.buffers))
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
         if any(
@@ -384,7 +386,7 @@ class Choosing:
             return False  # later, once it is known what they take
         thought, once = account.take_thought()
         account.planned += thought + once
-        split, one = self._since(account, tally, thought + once, clocks)
+        split, one = self._since(account, tally, thought, clocks)
         gain = one.seconds - split.seconds
         # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
         thought += min(once, gain) if once <= _SOON * gain else once
@@ -450,12 +452,17 @@ class Choosing:
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
             if launches > seen and timing.stake is not None:
+                here = alone = NOTHING
                 for stake, count in timing.take_passed(launches - seen):
-                    split = split + self.times.split_way(timing, stake).times(count)
-                    one = one + self.times.one_way(timing, stake.nitems).times(count)
+                    here += self.times.split_way(timing, stake).times(count)
+                    alone += self.times.one_way(timing, stake.nitems).times(count)
                     for span, so_far in spans.items():
                         way = self.times.way_over(timing, stake, launches, self._span_of(account), span)
                         spans[span] = so_far + way.times(count)
+                split, one = split + here, one + alone
+                if timing.times.known:
+                    timing.typical[0].add(here, launches - seen)
+                    timing.typical[1].add(alone, launches - seen)
                 account.kernels[key] = (tally, timing, launches)
                 total += launches - seen
         beside = account.host.since(clocks, split, total, self._devices)
@@ -504,6 +511,9 @@ class Choosing:
 
     def _narrow(self, account: Account) -> bool:
         """One worker takes less time than those in use: take a number of them that takes still less, if there is one."""
+        # That it takes new plans was counted before it was wanted.
+        if account.wanted and account.spans.is_worth(account.wanted):
+            return self._take_other_span(account)
         account.wanted = 0
         while self._others(account):
             span = account.spans.instead_of_one(self._span_of(account))
@@ -617,52 +627,75 @@ class Choosing:
         _, _, seen = account.kernels.get(id(tally), (tally, timing, launches - 1))
         account.kernels[id(tally)] = (tally, timing, launches)
         count = launches - seen
+        if count <= 0:  # it was looked at already, before it was submitted
+            return False
         thought = timing.thought.value or 0.0
         believed = (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
         timing.thought.value = thought * believed
         account.host.fade(believed)
         nitems = ndrange.nitems
         timing.counts_for = 1 + int(timing.times.whole(nitems) / _SHORT)
-        # of what it exchanged in bulk, too, all counts
-        stake = timing.sizes.get(nitems.bit_length()) or self._even_stake(ndrange)
-        stake = replace(stake, nitems=nitems, moved=timing.exchanged.value or 0.0)
-        beside = account.host.beside(1)
-        now, planned = self._span_of(account), Way(thought, 0.0) + beside
-        spans = self._others(account) or (now,)
-        ways = {span: self.times.way_over(timing, stake, launches, now, span) + planned for span in spans}
-        account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
-        best = account.spans.best() or now
-        split = ways[best]
+        stake = self._stake_alone(timing, ndrange)
+        one, split = self._weigh_alone(account, timing, stake, launches, count)
         # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
         planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
         change = max(self.times.changing(buffers) + planning, _FLOOR_HANDS / 2)
         change *= _RETURN ** min(account.returns, 10)
-        one = self.times.one_way(timing, nitems) + beside
-        self._devices += (one.device - beside.device) * count
-        all_split = split.times(count) + account.periods.take_toll(split=False)
-        timing.looked_at(all_split.seconds >= one.seconds * count, one.seconds)
+        split += account.periods.take_toll(split=False)
+        timing.looked_at(split.seconds >= one.seconds, one.seconds / count)
         if account.periods.on_trial:
             return False
-        if not account.thrift.weigh(one.times(count), all_split, change):
-            return self._see_again(account, timing, stake, one, count)
+        if not account.thrift.weigh(one, split, change):
+            return self._see_again(account, timing, stake, one.seconds)
+        # Those that gain are looked at sooner than those that lose.
+        if not account.thrift.weigh(*self._others_alone(account, tally), change):
+            return False
         logger.debug(
             "%s gains by being split: %.3g s instead of %.3g s, %.3g s of it on the host",
             tally.name, split.seconds, one.seconds, split.host,
         )  # fmt: skip
-        self._set_span(account, best)
+        self._set_span(account, account.spans.best() or self._span_of(account))
         return self._change(account)
 
-    def _see_again(self, account: Account, timing: KernelTiming, stake: Stake, one: Way, count: int) -> bool:
-        """So many more launches without plans took `one` each, and nothing but what their kernel has exchanged before may keep
-        them there. The program may do something else by now: from time to time, plans tell. True where they do from this launch on.
+    def _weigh_alone(
+        self, account: Account, timing: KernelTiming, stake: Stake, launches: int, count: int
+    ) -> tuple[Way, Way]:
+        """What so many of an account's launches without plans take, up to this number of their kernel's, and would take over the number
+        of workers that is best for all that are weighed.
+        """
+        beside, now = account.host.beside(1), self._span_of(account)
+        planned = Way(timing.thought.value or 0.0, 0.0) + beside
+        spans = self._others(account) or (now,)
+        ways = {span: self.times.way_over(timing, stake, launches, now, span) + planned for span in spans}
+        account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
+        one = self.times.one_way(timing, stake.nitems)
+        self._devices += one.device * count
+        return (one + beside).times(count), ways[account.spans.best() or now].times(count)
+
+    def _others_alone(self, account: Account, tally: KernelTally) -> tuple[Way, Way]:
+        """The same of all launches of other kernels than this one that were not weighed yet."""
+        one = split = NOTHING
+        for key, (other, timing, seen) in account.kernels.items():
+            if other is tally or other.launches <= seen or timing.stake is None or not timing.times.known:
+                continue
+            stake = replace(timing.stake, moved=timing.exchanged.value or 0.0)
+            account.kernels[key] = other, timing, other.launches
+            ways = self._weigh_alone(account, timing, stake, other.launches, other.launches - seen)
+            one, split = one + ways[0], split + ways[1]
+        return one, split
+
+    def _see_again(self, account: Account, timing: KernelTiming, stake: Stake, seconds: float) -> bool:
+        """More launches without plans took so long, and nothing but what their kernel has exchanged before may keep them there. The
+        program may do something else by now: from time to time, each time later, plans tell. True where they do from this launch on.
         """
         now, alone = self._span_of(account), replace(stake, moved=0.0, messages=0, busiest=0)
         ways = [self.times.way_over(timing, each, 0, now, now).seconds for each in (alone, stake)]
-        if not ways[0] < WORTH * one.seconds <= ways[1]:
+        if not ways[0] < WORTH * self.times.one_way(timing, stake.nitems).seconds <= ways[1]:
             return False
-        timing.unseen += one.seconds * count
-        if timing.unseen * _SEEING < _FLOOR / 2:
+        timing.unseen += seconds
+        if timing.unseen * _SEEING < _FLOOR / 2 * min(1 + _LATER * timing.sights, _LATEST):
             return False
+        timing.sights += 1
         timing.unseen = 0.0
         logger.debug(
             "launches on %d buffers have plans again, to see what they exchange", len(account.buffers)
@@ -672,6 +705,11 @@ class Choosing:
         account.split_states.clear()
         account.ways.changed()
         return True
+
+    def _stake_alone(self, timing: KernelTiming, ndrange: NDRange) -> Stake:
+        """Of a launch that is split no more, as its kernel's last ones were; of what it exchanged in bulk, too, all counts."""
+        stake = timing.sizes.get(ndrange.nitems.bit_length()) or self._even_stake(ndrange)
+        return replace(stake, nitems=ndrange.nitems, moved=timing.exchanged.value or 0.0)
 
     def _even_stake(self, ndrange: NDRange) -> Stake:
         """Of launches that were never split: even shares, and an exchange between neighbours."""
@@ -788,6 +826,8 @@ class Choosing:
         """Another way is in use for an account."""
         account.take_thought()
         account.planned, account.wanted = 0.0, 0
+        for _, timing, _ in account.kernels.values():
+            timing.look_again()
         account.kernels.clear()
         for each in (
             account.ways,

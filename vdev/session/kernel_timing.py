@@ -6,7 +6,7 @@ ways: that is `choosing`'s.
 
 from __future__ import annotations
 
-from vdev.planner.regret import Mean, Median, Stake
+from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
 from vdev.session.launch_plans import LaunchCache
 
@@ -51,12 +51,14 @@ class KernelTiming:
         "pause",
         "plan",
         "settling",
+        "sights",
         "sizes",
         "skipped",
         "stake",
         "stakes",
         "thought",
         "times",
+        "typical",
         "unit",
         "unseen",
     )
@@ -67,6 +69,8 @@ class KernelTiming:
         #: seconds that a unit of costs takes in its transfers: columns are slower than blocks
         self.unit = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
         self.times = KernelTimes(least)
+        #: of split launches, which may differ: what they take, and would take on one worker
+        self.typical = MeanWay(_LONG_RUN), MeanWay(_LONG_RUN)
         #: of split launches: seconds of continued planning, once the one-time plans have been made, and costs of what
         #: moved
         self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
@@ -89,6 +93,7 @@ class KernelTiming:
         self.due_at = 0  #: launches of the kernel at the last question whether one without a plan is due
         #: seconds of launches without plans since it was seen what they would exchange
         self.unseen = 0.0
+        self.sights = 0  #: how often that was
         #: by index space, in the unit of costs: what was brought to one worker beyond the change of ways
         self.gathered: dict[object, Mean] = {}
 
@@ -160,6 +165,10 @@ class KernelTiming:
         count = max(launches, 1)
         if not once:
             self.thought.add(seconds / count, count)
+
+    def look_again(self) -> None:
+        """Another way is in use: what was gained in the last one says nothing about this one."""
+        self.pause = self.skipped = 0
 
     @property
     def settling_seconds(self) -> float:

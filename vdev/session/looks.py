@@ -11,6 +11,9 @@ from vdev.planner.regret import NOTHING
 from vdev.session.accounts import Account
 from vdev.session.way_times import WayTimes
 
+#: looks after which launches over several workers that were not weighed in between are taken to be over
+_PATIENCE = 256
+
 
 class Looks:
     """Those of one session. Under its lock."""
@@ -20,21 +23,29 @@ class Looks:
         self.account: Account | None = None  #: whose launches were weighed last
         self._at_ns = 0  #: of the last look
         self._nbytes = 0
+        self._since = 0  #: looks since then
         #: when the last window ended: looks, and launches by kernel
         self._looks = 0
         self._launches: dict[int, int] = {}
 
     def weighed(self, account: Account) -> None:
-        """Launches of an account were."""
+        """Launches of an account were. While others are split, those on one worker are a part of their periods like anything else that
+        the program does.
+        """
         if account is not self.account:
+            others = self.account is not None and self.account.keeper is None and self._since < _PATIENCE
+            if others and account.keeper is not None:
+                return
             self.account, self._at_ns = account, 0
             self._launches = {}
+        self._since = 0
 
     def look(self, at_ns: int, nbytes: int) -> Turn:
         """The program waits for so many bytes."""
         before_ns, self._at_ns = self._at_ns, at_ns
         before, self._nbytes = self._nbytes, nbytes
         account = self.account
+        self._since += 1
         if account is None or not before_ns or account.barred:
             return Turn.GO_ON
         split = account.keeper is None
@@ -58,9 +69,8 @@ class Looks:
         split = one = NOTHING
         for tally, timing, _ in kernels:
             count = tally.launches - before[id(tally)]
-            if timing.stake is not None and timing.times.known:
-                split += self._times.split_way(timing, timing.stake).times(count)
-                one += self._times.one_way(timing, timing.stake.nitems).times(count)
+            split += timing.typical[0].value.times(count)
+            one += timing.typical[1].value.times(count)
         part = periods.in_window / looks  # of these launches, those in the window
         change = self._times.changing(list(account.buffers))
         return periods.judge(split.seconds * part, one.seconds * part, change)
