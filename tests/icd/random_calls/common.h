@@ -77,6 +77,11 @@ static __thread struct run *run;
 /* Whether each command ends before the next one is enqueued: the reference, in which nothing can overtake anything. */
 static int is_careful;
 
+/* Properties of a queue by its number. The reference has no unordered ones, whose clFinish may return too early natively. */
+static cl_command_queue_properties order_of(int number) {
+    return number == UNORDERED && !is_careful ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0;
+}
+
 static uint64_t draw(void) {
     uint64_t x = run->random += 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;

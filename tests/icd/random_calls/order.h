@@ -103,7 +103,7 @@ static void count_references(void) {
     settle();
     cl_uint count = 0;
     cl_int code;
-    struct memory *memory = pick(is_any, 0);
+    struct memory *memory = pick_any(is_any);
     size_t more = below(4);
     if (memory != NULL) {
         for (size_t i = 0; i < more; i++)
@@ -163,7 +163,7 @@ static void renew_queue(void) {
     LOG("release queue: %d\n", clReleaseCommandQueue(run->queues[number]));
     run->is_profiled[number] = chance(50);
     cl_queue_properties bits = (run->is_profiled[number] ? CL_QUEUE_PROFILING_ENABLE : 0) |
-                               (number == UNORDERED ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
+                               order_of(number);
     cl_queue_properties list[] = {CL_QUEUE_PROPERTIES, bits, 0};
     cl_int code;
     run->queues[number] = clCreateCommandQueueWithProperties(context, device, list, &code);

@@ -96,7 +96,7 @@ static void run_seed(unsigned long seed) {
     LOG("seed %lu\n", seed);
     for (int i = 0; i < QUEUES; i++) {
         cl_int code;
-        run->queues[i] = clCreateCommandQueue(context, device, i == UNORDERED ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, &code);
+        run->queues[i] = clCreateCommandQueue(context, device, order_of(i), &code);
         LOG("new queue: %d\n", code);
     }
     for (size_t count = 20 + below(100); count > 0; count--) {
