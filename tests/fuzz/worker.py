@@ -95,7 +95,7 @@ class Child:
         self.native = Native(args.native)
         self.machines = Machines(args.workers.split("+"), args.check or args.excused, args.excused, args.cuts)
         self.features = Features(
-            partial_groups=args.native == "CPU",
+            partial_groups=args.native == "CPU" and "cuda" not in args.workers,
             plain=args.native == "GPU",
             skip=frozenset(filter(None, args.skip.split(","))),
         )

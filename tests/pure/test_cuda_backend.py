@@ -427,6 +427,22 @@ def test_no_gpu_is_opened_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not opening
 
 
+def test_a_driver_that_lacks_a_function_is_not_told_by_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only by `load`, as what keeps CUDA from being used; the thread that opens GPUs ahead says nothing."""
+
+    def old() -> object:
+        raise AttributeError("undefined symbol: cuFuncGetParamInfo")
+
+    told = list[object]()
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    monkeypatch.setattr(cuda_driver, "_opening", opening := list[threading.Thread]())
+    monkeypatch.setattr(cuda_driver, "_has_cupy", lambda: True)
+    monkeypatch.setattr(cuda_driver, "Driver", old)
+    cuda_driver.begin_opening((0,))
+    opening[0].join()
+    assert told == []
+
+
 class _Parameters:
     """Of a driver: where a kernel's parameters lie (pointer, local memory, int, hidden structure)."""
 

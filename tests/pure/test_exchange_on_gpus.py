@@ -57,14 +57,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cuda")
 
 
-def _environment(folder: Path, late: int) -> dict[str, str]:
+def _environment(folder: Path, late: int | None = None, seed: int | None = None) -> dict[str, str]:
     always = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "3"}
-    return fake_cuda.environment(folder, "cuda:0-2", late) | always
+    return fake_cuda.environment(folder, "cuda:0-2", late, seed) | always
 
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_neighbours_wait_for_each_other(folder: Path, late: int) -> None:
     assert "right" in fake_cuda.run(PROGRAM, _environment(folder, late))
+
+
+@pytest.mark.parametrize("order", [{"late": 0}, {"late": 1}, {"seed": 7}])
+def test_neighbours_wait_on_the_host_where_the_driver_orders_nothing(folder: Path, order: dict[str, int]) -> None:
+    env = _environment(folder, **order) | {"FAKE_CUDA_REFUSED": "cuStreamWaitEvent"}
+    assert "right" in fake_cuda.run(PROGRAM, env)
+
+
+def test_whatever_is_done_by_chance(folder: Path) -> None:
+    for seed in range(3):
+        assert "right" in fake_cuda.run(PROGRAM, _environment(folder, seed=seed))
 
 
 @pytest.mark.parametrize("planted", [WITHOUT_WAITS, ALWAYS_THE_FIRST])

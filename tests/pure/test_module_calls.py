@@ -5,11 +5,15 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from vdev.backends.cuda import cupy_parts
+from vdev.backends.cuda import driver as cuda_driver
+from vdev.errors import CudaMissing
 
 #: Handles count from 100; what is loaded begins with "ELF"; an attribute is what it was set to, or its number times 10.
 SOURCE = """
@@ -77,10 +81,44 @@ def test_failures_have_the_drivers_names(calls: cupy_parts.ModuleCalls) -> None:
             failing()
 
 
-def test_without_a_driver_there_are_no_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    with pytest.raises(OSError, match="libcuda"):
+    monkeypatch.setattr(ctypes, "PyDLL", missing)
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_without_a_driver_there_are_no_modules() -> None:
+    with pytest.raises(CudaMissing, match="libcuda"):
         cupy_parts.ModuleCalls()
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_without_a_driver_cupy_is_not_loaded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading it would take longer than all else that such a program does with CUDA, which is nothing."""
+    bindings = SimpleNamespace(runtime=SimpleNamespace())
+    for name in ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api"):
+        monkeypatch.setitem(sys.modules, name, bindings)
+    monkeypatch.setitem(sys.modules, "cupy", None)  # an import of it fails
+    found = cuda_driver._load.__wrapped__()
+    assert isinstance(found, CudaMissing)
+    assert "NVIDIA's driver is not installed" in str(found)
+
+
+@pytest.mark.usefixtures("calls")
+def test_without_nvrtc_cuda_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So programs run on other workers, and those that ask for GPUs are told why there are none."""
+
+    def refuse() -> None:
+        raise RuntimeError("CuPy failed to load libnvrtc.so.13")
+
+    whole = SimpleNamespace(cuda=SimpleNamespace(nvrtc=SimpleNamespace(getVersion=refuse)))
+    monkeypatch.setitem(sys.modules, "cupy_backends", None)  # nor can its bindings load it
+    monkeypatch.setitem(sys.modules, "cupy", whole)
+    monkeypatch.setattr(cupy_parts, "cache_dir", lambda: tmp_path)
+    found = cuda_driver._load.__wrapped__()
+    assert isinstance(found, CudaMissing)
+    assert "NVRTC" in str(found) and "libnvrtc.so.13" in str(found)

@@ -1,7 +1,8 @@
-"""CUDA workers on machines without a GPU: the CUDA back end as it is, on a driver in C++ (`driver.cc`) and a stand-in for CuPy.
+"""CUDA workers on machines without a GPU: the CUDA back end as it is, on a driver in C++ (`driver.cc`) and stand-ins for CuPy's bindings.
 
 Programs run as they would: `run` gives a script an environment in which vdev finds these GPUs. Kernels are compiled by the host's
-compiler (`cuda_host`). What a GPU may do in another order than it was told can be made to happen (`late`).
+compiler (`cuda_host`). What a GPU may do in another order than it was told can be made to happen (`late`, `seed`). What a driver must not be asked ends
+the process.
 """
 
 from __future__ import annotations
@@ -61,8 +62,12 @@ def library_of(source: str, options: Sequence[str], folder: Path | None = None) 
     return _built(whole, folder or Path(os.environ["FAKE_CUDA_FOLDER"]), "module", defined)
 
 
-def environment(folder: Path, workers: str = "cuda:0,1", late: int | None = None) -> dict[str, str]:
-    """What a process needs to find these GPUs. `late`: the number of the one that does nothing until somebody waits for it."""
+def environment(
+    folder: Path, workers: str = "cuda:0,1", late: int | None = None, seed: int | None = None
+) -> dict[str, str]:
+    """What a process needs to find these GPUs. `late`: the number of the one that does nothing until somebody waits for it.
+    `seed`: of what all of them do by chance until then.
+    """
     driver = _built((HERE / "driver.cc").read_text(), folder, "driver", ["-Wl,-soname,libcuda.so.1"])
     named = folder / "libcuda.so.1"
     if not named.exists():
@@ -75,15 +80,17 @@ def environment(folder: Path, workers: str = "cuda:0,1", late: int | None = None
         "VDEV_WORKERS": workers,
         "VDEV_CACHE_DIR": str(folder / "cache"),
     }
-    return found if late is None else found | {"FAKE_CUDA_LATE": str(late)}
+    orders = {"FAKE_CUDA_LATE": late, "FAKE_CUDA_SEED": seed}
+    return found | {name: str(value) for name, value in orders.items() if value is not None}
 
 
-def run(script: str, env: dict[str, str]) -> str:
-    """What a script prints."""
+def run(script: str, env: dict[str, str], given: str = "") -> str:
+    """What a script prints. `given`: what it reads."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=env,
         cwd=ROOT,
+        input=given,
         capture_output=True,
         text=True,
         check=False,

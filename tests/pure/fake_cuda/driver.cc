@@ -1,9 +1,20 @@
 // CUDA's driver as vdev calls it, for machines without a GPU: memory is the host's, kernels are functions of libraries that the host's
 // compiler has made, and a stream is a queue of what it still has to do.
 //
+// What a GPU may do in another order than it was told can be made to happen:
 // FAKE_CUDA_LATE, a device's number: its streams do nothing until somebody waits for them, while all others do at once what they can.
-// So whatever is not ordered by an event runs in the other order. FAKE_CUDA_LATE unset: all do at once what they can.
-// FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end.
+// So whatever is not ordered by an event runs in the other order.
+// FAKE_CUDA_SEED, a number: at each call, some streams do a few steps, at random.
+// Neither set: all do at once what they can.
+//
+// What a GPU's driver must not be asked ends the process with a message (`fault`), also where a GPU would return an error: handles
+// that are none or are gone, other contexts than the calls need, memory and modules given back while work may use them, peers' memory
+// without access to it, launches beyond the limits, parameters that are not the kernel's.
+//
+// FAKE_CUDA_DEVICES: how many there are. FAKE_CUDA_MEMORY: bytes that each gives. FAKE_CUDA_PEERS=0: none can address another.
+// FAKE_CUDA_REFUSED: a function that refuses to do what it is asked, always or, with FAKE_CUDA_SEED, every second time.
+// FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,16 +24,26 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 typedef int CUresult;
-enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_IMAGE = 200, NO_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600 };
+enum {
+  SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, NO_CONTEXT = 201,
+  NO_PEER_ACCESS = 217, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ALREADY_ENABLED = 704, UNKNOWN = 999
+};
+static long number_in(const char *name, long otherwise) { const char *text = getenv(name); return text ? atol(text) : otherwise; }
 static std::recursive_mutex lock;
 static std::map<std::string, long> calls;
-static const int late = getenv("FAKE_CUDA_LATE") ? atoi(getenv("FAKE_CUDA_LATE")) : -1;
-static const bool idle = getenv("FAKE_CUDA_IDLE") != nullptr;  // kernels do nothing
+static const long late = number_in("FAKE_CUDA_LATE", -1), devices = number_in("FAKE_CUDA_DEVICES", 2);
+static const size_t most = (size_t)number_in("FAKE_CUDA_MEMORY", 16L << 30);
+static const bool idle = getenv("FAKE_CUDA_IDLE") != nullptr, peers = number_in("FAKE_CUDA_PEERS", 1) != 0;
+static const bool by_chance = getenv("FAKE_CUDA_SEED") != nullptr;
+static std::minstd_rand chance((unsigned)number_in("FAKE_CUDA_SEED", 0));
 static struct AtEnd {
   ~AtEnd() {
     const char *name = getenv("FAKE_CUDA_CALLS");
@@ -32,28 +53,145 @@ static struct AtEnd {
     fclose(file);
   }
 } at_end;
-#define CALLED std::lock_guard<std::recursive_mutex> held(lock); calls[__func__]++
 
-struct Context { int device; };
+static thread_local const char *calling = "";
+[[noreturn]] static void fault(const std::string &text) {
+  fprintf(stderr, "fault: %s: %s\n", calling, text.c_str());
+  fflush(stderr);
+  _exit(99);
+}
+static void require(bool truth, const char *text) { if (!truth) fault(text); }
+static bool refuses(const char *function) {
+  static const char *name = getenv("FAKE_CUDA_REFUSED");
+  return name && !strcmp(name, function) && !(by_chance && chance() % 2);
+}
+#define CALLED std::lock_guard<std::recursive_mutex> held(lock); calling = __func__; calls[__func__]++
+#define ASKED CALLED; if (refuses(__func__)) return UNKNOWN
+
+struct Context { long device; std::set<long> reached; };
 static Context contexts[16];
 static thread_local Context *current;
-static int device_count() { const char *n = getenv("FAKE_CUDA_DEVICES"); return n ? atoi(n) : 2; }
+
+// How far work has come, or how far it is known to have come: of each stream, by its number, how many steps.
+struct Clock {
+  std::vector<long> steps;
+  void reach(size_t stream, long step) {
+    if (steps.size() <= stream) steps.resize(stream + 1);
+    if (steps[stream] < step) steps[stream] = step;
+  }
+  void join(const Clock &other) { for (size_t s = 0; s < other.steps.size(); ++s) reach(s, other.steps[s]); }
+  bool covers(const Clock &other) const {
+    for (size_t s = 0; s < other.steps.size(); ++s) if (other.steps[s] > (s < steps.size() ? steps[s] : 0)) return false;
+    return true;
+  }
+};
+static Clock known;  // to the program, as it has asked or waited
+
+// Memory: what is the device's, and what is pinned; anything else is the program's own. What is given back is not used again
+// soon, and whoever touches it ends the process.
+struct Part { uintptr_t start; size_t nbytes; long device; bool gone = false; Clock used; };  // device -1: pinned
+static std::map<uintptr_t, Part *> memory;
+static std::deque<Part *> given_back;
+static size_t taken[16];
+enum { PAGE = 4096, MOST_GIVEN_BACK = 1000 };
+static size_t pages(size_t nbytes) { return (nbytes + PAGE - 1) / PAGE * PAGE; }
+static Part *part_of(uintptr_t at) {
+  auto found = memory.upper_bound(at);
+  if (found == memory.begin()) return nullptr;
+  --found;
+  return at < found->first + found->second->nbytes ? found->second : nullptr;
+}
+static uintptr_t take(size_t nbytes, long device) {  // between two pages that nobody may touch
+  require(nbytes > 0, "no bytes");
+  if (device >= 0 && taken[device] + nbytes > most) return 0;
+  char *found = (char *)mmap(nullptr, pages(nbytes) + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  require(found != MAP_FAILED, "the host has no memory");
+  mprotect(found += PAGE, pages(nbytes), PROT_READ | PROT_WRITE);
+  memset(found, 0xCD, nbytes);
+  if (device >= 0) taken[device] += nbytes;
+  memory[(uintptr_t)found] = new Part{(uintptr_t)found, nbytes, device};
+  return (uintptr_t)found;
+}
+static void give_back(uintptr_t at, bool pinned) {
+  auto found = memory.find(at);
+  require(found != memory.end(), "no memory begins there");
+  Part *part = found->second;
+  require(!part->gone, "memory is given back twice");
+  require((part->device < 0) == pinned, "another kind of memory");
+  require(known.covers(part->used), "memory that is given back may still be in use");
+  part->gone = true;
+  if (!pinned) taken[part->device] -= part->nbytes;
+  mprotect((void *)at, pages(part->nbytes), PROT_NONE);
+  madvise((void *)at, pages(part->nbytes), MADV_DONTNEED);
+  given_back.push_back(part);
+  if (given_back.size() <= MOST_GIVEN_BACK) return;
+  Part *oldest = given_back.front();
+  given_back.pop_front();
+  memory.erase(oldest->start);
+  munmap((char *)oldest->start - PAGE, pages(oldest->nbytes) + 2 * PAGE);
+  delete oldest;
+}
 
 // An event may be recorded anew while others wait for where it was before: `open` are the places that are still to come.
 struct Event {
+  Context *context;
   long asked = 0;
   std::set<long> open;
+  Clock clock;  // of what is before its last place
   bool has(long turn) const { return !open.count(turn); }
 };
-struct Op { std::function<void()> run; Event *waits = nullptr; long turn = 0; Event *reaches = nullptr; Context *own = nullptr; };
-struct Stream { Context *context; std::deque<Op> ops; bool busy = false; };
-static std::vector<Stream *> streams;
+struct Op { std::function<void()> run; Event *waits = nullptr; long turn = 0; Event *reaches = nullptr; std::vector<Part *> uses; const char *what = ""; };
+struct Stream { Context *context; size_t number; long issued = 0; Clock clock; std::deque<Op> ops; bool busy = false; };
+struct Module { Context *context; void *library; Clock used; };
+struct Function {
+  Module *module;
+  void (*run)(char *, const unsigned *, const unsigned *);
+  int (*layout)(int, size_t *, size_t *);
+  unsigned nbytes = 0, shared = 48 << 10;
+};
+static std::vector<Stream *> streams;  // those that exist, and of the others nothing
+static size_t streams_made;
+static std::set<void *> events, modules, functions;
+static void require_stream(Stream *stream) {
+  for (auto *s : streams) if (s == stream) return;
+  fault(stream ? "no stream, or one that is gone" : "no stream");
+}
+static void require_event(Event *event) { require(events.count(event), "no event"); }
+
+// A kernel must not touch memory that its GPU does not address: it is closed meanwhile.
+static const Context *at_work;
+static void touched(int signal, siginfo_t *info, void *) {
+  Part *part = part_of((uintptr_t)info->si_addr);
+  if (!part && !at_work) {  // the program's own mistake
+    ::signal(signal, SIG_DFL);
+    return;
+  }
+  char text[160];
+  int n = snprintf(text, sizeof text, "fault: %s touches memory %s\n", at_work ? "a kernel" : "the program",
+                   !part ? "that is nobody's" : part->gone ? "that was given back" : "of a GPU without access to it");
+  (void)!write(2, text, (size_t)n);
+  _exit(99);
+}
+static struct Watching {
+  Watching() {
+    struct sigaction action = {};
+    action.sa_sigaction = touched;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, nullptr);
+  }
+} watching;
+static void close_others(const Context *context, int protection) {
+  for (auto &[at, part] : memory)
+    if (!part->gone && part->device >= 0 && part->device != context->device && !context->reached.count(part->device))
+      mprotect((void *)at, pages(part->nbytes), protection);
+}
 
 static bool step(Stream *s) {  // the first of what it has to do, if that waits for nothing
   if (s->busy || s->ops.empty()) return false;
   Op &op = s->ops.front();
   if (op.waits && !op.waits->has(op.turn)) return false;
   s->busy = true;
+  for (Part *part : op.uses) if (part->gone) fault(std::string(op.what) + " uses memory that was given back");
   if (op.run) op.run();
   if (op.reaches) op.reaches->open.erase(op.turn);
   s->ops.pop_front();
@@ -61,6 +199,10 @@ static bool step(Stream *s) {  // the first of what it has to do, if that waits 
   return true;
 }
 static void go_on() {  // those that are not late do what they can
+  if (by_chance) {
+    for (unsigned count = chance() % 4; count && !streams.empty(); --count) step(streams[chance() % streams.size()]);
+    return;
+  }
   for (bool some = true; some;) {
     some = false;
     for (auto *s : streams) if (s->context->device != late) while (step(s)) some = true;
@@ -79,138 +221,313 @@ static void force(Stream *s, Event *until, long turn) {
     Event *e = op.waits;
     long before = op.turn;
     reach(e, before);
-    if (!e->has(before)) { fprintf(stderr, "a stream waits for what never comes\n"); abort(); }
+    if (!e->has(before)) fault("a stream waits for what never comes");
   }
 }
+static void finish(Stream *s) { force(s, nullptr, 0), go_on(); known.join(s->clock); }
 static CUresult give(Stream *s, Op op) {
+  s->clock.reach(s->number, ++s->issued);
+  for (Part *part : op.uses) part->used.join(s->clock);
   s->ops.push_back(std::move(op));
   go_on();
   return SUCCESS;
 }
-
-// Memory: what is the device's, and what is pinned; anything else is the program's own.
-struct Part { size_t nbytes; int device; };  // -1: pinned
-static std::map<uintptr_t, Part> memory;
-static const Part *part_of(uintptr_t at) {
-  auto found = memory.upper_bound(at);
-  if (found == memory.begin()) return nullptr;
-  --found;
-  return at < found->first + found->second.nbytes ? &found->second : nullptr;
+// The memory in which the bytes lie, all of them; null for the program's own.
+static Part *used(uintptr_t at, size_t nbytes) {
+  Part *part = part_of(at);
+  require(at != 0, "no address");
+  if (!part) { require(!nbytes || !part_of(at + nbytes - 1), "bytes before memory and in it"); return nullptr; }
+  require(!part->gone, "memory that was given back");
+  require(at + nbytes <= part->start + part->nbytes, "bytes beyond the end of memory");
+  return part;
 }
-static uintptr_t take(size_t nbytes, int device) {
-  void *found = aligned_alloc(4096, (nbytes + 4095) / 4096 * 4096);
-  memset(found, 0xCD, nbytes);
-  memory[(uintptr_t)found] = {nbytes, device};
-  return (uintptr_t)found;
+static void require_reached(Stream *stream, const Part *part) {
+  if (part && part->device >= 0 && part->device != stream->context->device)
+    require(stream->context->reached.count(part->device), "memory of a GPU without access to it");
 }
-
-struct Function { void (*run)(char *, const unsigned *, const unsigned *); int (*layout)(int, size_t *, size_t *); size_t nbytes; };
-
-extern "C" {
-CUresult cuInit(unsigned) { return SUCCESS; }
-CUresult cuDeviceGetCount(int *count) { *count = device_count(); return SUCCESS; }
-CUresult cuDeviceGet(int *device, int number) { *device = number; return number < device_count() ? SUCCESS : 101; }
-CUresult cuDevicePrimaryCtxRetain(void **context, int device) { contexts[device].device = device; *context = &contexts[device]; return SUCCESS; }
-CUresult cuCtxSetCurrent(void *context) { CALLED; current = (Context *)context; return SUCCESS; }
-CUresult cuCtxGetCurrent(void **context) { CALLED; *context = current; return SUCCESS; }
-CUresult cuGetErrorName(int result, const char **name) {
-  *name = result == INVALID_HANDLE ? "CUDA_ERROR_INVALID_HANDLE" : "CUDA_ERROR";
-  return SUCCESS;
-}
-CUresult cuMemAlloc_v2(uint64_t *address, size_t nbytes) { CALLED; *address = take(nbytes, current->device); return SUCCESS; }
-CUresult cuMemAllocManaged(uint64_t *address, size_t nbytes, unsigned) { CALLED; *address = take(nbytes, current->device); return SUCCESS; }
-CUresult cuMemFree_v2(uint64_t address) { CALLED; memory.erase(address); free((void *)address); return SUCCESS; }
-
-CUresult cuEventCreate(void **event, unsigned) { CALLED; *event = new Event; return SUCCESS; }
-CUresult cuEventRecord(Event *event, Stream *stream) {
-  CALLED;
-  if (stream->context != current) return INVALID_HANDLE;
+static CUresult copy(Stream *stream, uintptr_t target, uintptr_t source, size_t nbytes) {
   Op op;
-  op.reaches = event, op.turn = ++event->asked;
-  event->open.insert(op.turn);
-  return give(stream, op);
-}
-CUresult cuEventQuery(Event *event) { CALLED; return event->has(event->asked) ? SUCCESS : NOT_READY; }
-CUresult cuEventSynchronize(Event *event) { CALLED; reach(event, event->asked); go_on(); return SUCCESS; }
-CUresult cuEventElapsedTime(float *ms, Event *, Event *) { CALLED; *ms = 0.001f; return SUCCESS; }
-CUresult cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
-  CALLED;
-  Op op;
-  op.waits = event, op.turn = event->asked;
-  return give(stream, op);
-}
-CUresult cuStreamQuery(Stream *stream) { CALLED; return stream->ops.empty() ? SUCCESS : NOT_READY; }
-CUresult cuStreamSynchronize(Stream *stream) { CALLED; force(stream, nullptr, 0); go_on(); return SUCCESS; }
-
-CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t nbytes, Stream *stream) {
-  CALLED;
-  Op op;
-  if (!part_of(source)) {  // the program's memory is read at once
+  Part *from = used(source, nbytes), *to = used(target, nbytes);
+  require(from || to, "neither is memory of a GPU, or pinned");
+  for (Part *part : {from, to}) if (part) op.uses.push_back(part);
+  op.what = "a copy";
+  if (!from) {  // the program's memory is read at once
     std::string content((const char *)source, nbytes);
     op.run = [=] { memcpy((void *)target, content.data(), nbytes); };
   } else
     op.run = [=] { memmove((void *)target, (const void *)source, nbytes); };
   give(stream, op);
-  if (!part_of(target)) force(stream, nullptr, 0), go_on();
+  if (!to) finish(stream);
   return SUCCESS;
 }
-CUresult cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t nbytes, Stream *stream) {
+
+extern "C" {
+CUresult cuInit(unsigned flags) { require(!flags, "flags"); return SUCCESS; }
+CUresult cuDeviceGetCount(int *count) { *count = (int)devices; return SUCCESS; }
+CUresult cuDeviceGet(int *device, int number) { *device = number; return number >= 0 && number < devices ? SUCCESS : INVALID_DEVICE; }
+CUresult cuDevicePrimaryCtxRetain(void **context, int device) {
   CALLED;
-  Op op;
-  op.run = [=] { memcpy(target, (const void *)source, nbytes); };
-  give(stream, op);
-  if (!part_of((uintptr_t)target)) force(stream, nullptr, 0), go_on();
+  require(device >= 0 && device < devices, "no device");
+  contexts[device].device = device;
+  *context = &contexts[device];
   return SUCCESS;
+}
+CUresult cuCtxSetCurrent(void *context) {
+  CALLED;
+  bool is_one = !context;
+  for (long n = 0; n < devices; ++n) is_one |= context == &contexts[n];
+  require(is_one, "no context");
+  current = (Context *)context;
+  return SUCCESS;
+}
+CUresult cuCtxGetCurrent(void **context) { CALLED; *context = current; return SUCCESS; }
+CUresult cuGetErrorName(int result, const char **name) {
+  static const std::map<int, const char *> names = {
+      {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"}, {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+      {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"}, {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}};
+  auto found = names.find(result);
+  *name = found == names.end() ? "CUDA_ERROR" : found->second;
+  return SUCCESS;
+}
+static CUresult allocate(uint64_t *address, size_t nbytes) {
+  require(current, "no context");
+  *address = take(nbytes, current->device);
+  return *address ? SUCCESS : OUT_OF_MEMORY;
+}
+CUresult cuMemAlloc_v2(uint64_t *address, size_t nbytes) { ASKED; return allocate(address, nbytes); }
+CUresult cuMemAllocManaged(uint64_t *address, size_t nbytes, unsigned flags) {
+  CALLED;
+  require(flags == 1, "not CU_MEM_ATTACH_GLOBAL");
+  return allocate(address, nbytes);
+}
+CUresult cuMemFree_v2(uint64_t address) { CALLED; require(current, "no context"); give_back(address, false); return SUCCESS; }
+
+CUresult cuEventCreate(void **event, unsigned flags) {
+  CALLED;
+  require(current, "no context");
+  require(!flags, "an event without times");
+  events.insert(*event = new Event{current});
+  return SUCCESS;
+}
+CUresult cuEventRecord(void *which, void *where) {
+  CALLED;
+  auto *event = (Event *)which;
+  auto *stream = (Stream *)where;
+  require_event(event), require_stream(stream);
+  require(stream->context == current, "a stream of another context");
+  require(event->context == current, "an event of another context");
+  Op op;
+  op.reaches = event, op.turn = ++event->asked;
+  event->open.insert(op.turn);
+  event->clock = stream->clock;
+  event->clock.reach(stream->number, stream->issued + 1);
+  return give(stream, op);
+}
+CUresult cuEventQuery(void *which) {
+  CALLED;
+  auto *event = (Event *)which;
+  require_event(event);
+  go_on();
+  if (!event->has(event->asked)) return NOT_READY;
+  known.join(event->clock);
+  return SUCCESS;
+}
+CUresult cuEventSynchronize(void *which) {
+  CALLED;
+  auto *event = (Event *)which;
+  require_event(event);
+  reach(event, event->asked);
+  go_on();
+  require(event->has(event->asked), "a wait for what never comes");
+  known.join(event->clock);
+  return SUCCESS;
+}
+CUresult cuEventElapsedTime(float *ms, void *first, void *second) {
+  CALLED;
+  auto *one = (Event *)first, *two = (Event *)second;
+  require_event(one), require_event(two);
+  require(one->context == two->context, "events of two contexts");
+  require(one->asked && two->asked, "an event that was never recorded");
+  if (!one->has(one->asked) || !two->has(two->asked)) return NOT_READY;
+  *ms = 0.001f;
+  return SUCCESS;
+}
+CUresult cuStreamWaitEvent(void *where, void *which, unsigned flags) {
+  ASKED;
+  auto *event = (Event *)which;
+  auto *stream = (Stream *)where;
+  require_event(event), require_stream(stream);
+  require(!flags, "flags");
+  require(event->asked, "an event that was never recorded");
+  Op op;
+  op.waits = event, op.turn = event->asked;
+  stream->clock.join(event->clock);
+  return give(stream, op);
+}
+CUresult cuStreamQuery(void *where) {
+  CALLED;
+  auto *stream = (Stream *)where;
+  require_stream(stream);
+  go_on();
+  if (!stream->ops.empty()) return NOT_READY;
+  known.join(stream->clock);
+  return SUCCESS;
+}
+CUresult cuStreamSynchronize(void *where) { CALLED; require_stream((Stream *)where); finish((Stream *)where); return SUCCESS; }
+
+CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t nbytes, void *where) {
+  ASKED;
+  auto *stream = (Stream *)where;
+  require_stream(stream);
+  for (uint64_t at : {target, source}) require_reached(stream, used(at, nbytes));
+  return copy(stream, target, source, nbytes);
+}
+CUresult cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t nbytes, void *where) {
+  ASKED;
+  auto *stream = (Stream *)where;
+  require_stream(stream);
+  Part *from = used(source, nbytes), *to = used((uintptr_t)target, nbytes);
+  require(from && from->device == stream->context->device, "not from the stream's GPU");
+  require(!to || to->device < 0, "not to the host");
+  return copy(stream, (uintptr_t)target, source, nbytes);
 }
 #define FILL(NAME, T) \
-CUresult NAME(uint64_t target, T value, size_t count, Stream *stream) { \
+CUresult NAME(uint64_t target, T value, size_t count, void *where) { \
   CALLED; \
+  auto *stream = (Stream *)where; \
+  require_stream(stream); \
+  require(target % sizeof(T) == 0, "not aligned"); \
+  Part *to = used(target, count * sizeof(T)); \
+  require(to && to->device == stream->context->device, "not memory of the stream's GPU"); \
   Op op; \
+  op.uses = {to}, op.what = "a fill"; \
   op.run = [=] { for (size_t i = 0; i < count; ++i) ((T *)target)[i] = value; }; \
   return give(stream, op); \
 }
 FILL(cuMemsetD8Async, uint8_t) FILL(cuMemsetD16Async, uint16_t) FILL(cuMemsetD32Async, uint32_t)
 
-CUresult cuFuncGetParamInfo(Function *function, size_t number, size_t *offset, size_t *nbytes) {
-  return function->layout((int)number, offset, nbytes);
+static Function *function_of(void *handle) {
+  require(functions.count(handle), "no function");
+  auto *function = (Function *)handle;
+  require(modules.count(function->module), "a function of a module that was unloaded");
+  return function;
 }
-CUresult cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned,
-                        Stream *stream, void **, void **extra) {
+CUresult cuFuncGetParamInfo(void *handle, size_t number, size_t *offset, size_t *nbytes) {
   CALLED;
-  if (stream->context != current) return INVALID_HANDLE;
-  if ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || extra[4]) return INVALID_VALUE;
-  std::vector<char> params((char *)extra[1], (char *)extra[1] + *(size_t *)extra[3]);
+  return function_of(handle)->layout((int)number, offset, nbytes);
+}
+static void require_limits(const Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared) {
+  require(gx && gy && gz && bx && by && bz, "a launch without groups or work-items");
+  require(gx <= 0x7fffffffu && gy <= 65535 && gz <= 65535, "too many groups");
+  require(bx <= 1024 && by <= 1024 && bz <= 64 && (size_t)bx * by * bz <= 1024, "too many work-items in a group");
+  require(shared <= function->shared, "more shared memory than was permitted");
+}
+CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                        void *where, void **params, void **extra) {
+  ASKED;
+  auto *stream = (Stream *)where;
+  auto *function = function_of(handle);
+  require_stream(stream);
+  require(stream->context == current, "a stream of another context");
+  require(function->module->context == current, "a function of another context");
+  require_limits(function, gx, gy, gz, bx, by, bz, shared);
+  require(!params && extra && (uintptr_t)extra[0] == 1 && (uintptr_t)extra[2] == 2 && !extra[4], "not a buffer of parameters and its size");
+  require(*(size_t *)extra[3] == function->nbytes, "the parameters are not as many bytes as the kernel's");
+  std::vector<char> content((char *)extra[1], (char *)extra[1] + function->nbytes);
   Op op;
-  op.run = [=]() mutable {
+  op.run = [=, context = current]() mutable {
     const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
-    if (!idle) function->run(params.data(), grid, block);
+    require(modules.count(function->module), "a kernel of a module that was unloaded");
+    if (idle) return;
+    close_others(context, PROT_NONE);
+    at_work = context;
+    function->run(content.data(), grid, block);
+    at_work = nullptr;
+    close_others(context, PROT_READ | PROT_WRITE);
   };
-  return give(stream, op);
+  give(stream, op);
+  function->module->used.join(stream->clock);
+  return SUCCESS;
 }
 
-// What CuPy does otherwise.
-Stream *fake_stream() { CALLED; streams.push_back(new Stream{current, {}}); return streams.back(); }
-uintptr_t fake_pinned(size_t nbytes) { CALLED; return take(nbytes, -1); }
+// What CUDA's runtime does otherwise.
+void *fake_stream() {
+  CALLED;
+  require(current, "no context");
+  streams.push_back(new Stream{current, streams_made++});
+  return streams.back();
+}
+void fake_stream_gone(void *where) {  // what it still has to do is done
+  CALLED;
+  require_stream((Stream *)where);
+  force((Stream *)where, nullptr, 0);
+  std::erase(streams, (Stream *)where);
+}
+uintptr_t fake_pinned(size_t nbytes) { CALLED; require(current, "no context, and the runtime would take the first GPU's"); return take(nbytes, -1); }
+void fake_pinned_gone(uintptr_t at) { CALLED; give_back(at, true); }
+int fake_can_reach(int device, int peer) { return peers && device != peer; }
+CUresult fake_reach(int peer) {
+  CALLED;
+  require(current && peer >= 0 && peer < devices && peer != current->device, "no peer");
+  if (!peers) return NO_PEER_ACCESS;
+  return current->reached.insert(peer).second ? SUCCESS : ALREADY_ENABLED;
+}
+CUresult fake_copy_from_peer(uint64_t target, int device, uint64_t source, int peer, size_t nbytes, void *where) {
+  CALLED;
+  auto *stream = (Stream *)where;
+  require_stream(stream);
+  Part *from = used(source, nbytes), *to = used(target, nbytes);
+  require(from && from->device == peer && to && to->device == device, "not memory of these GPUs");
+  return copy(stream, target, source, nbytes);
+}
 
 // Modules need a context, as a GPU's do. An image is the path of a library.
-CUresult cuModuleLoadData(void **module, const char *path) {
-  CALLED;
-  if (!current) return NO_CONTEXT;
-  *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  return *module ? SUCCESS : INVALID_IMAGE;
+CUresult cuModuleLoadData(void **module, const void *path) {
+  ASKED;
+  require(current, "no context");
+  void *library = dlopen((const char *)path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return INVALID_IMAGE;
+  modules.insert(*module = new Module{current, library});
+  return SUCCESS;
 }
-CUresult cuModuleUnload(void *) { CALLED; return current ? SUCCESS : NO_CONTEXT; }  // functions of it may be under way late
-CUresult cuModuleGetFunction(Function **function, void *module, const char *name) {
+CUresult cuModuleUnload(void *handle) {
   CALLED;
-  auto run = dlsym(module, (std::string("run_") + name).c_str()), layout = dlsym(module, (std::string("layout_") + name).c_str());
+  require(modules.count(handle), "no module, or one that was unloaded");
+  auto *module = (Module *)handle;
+  require(module->context == current, "a module of another context");
+  require(known.covers(module->used), "a module is unloaded while a kernel of it may run");
+  modules.erase(module);  // its library stays: other modules may be of the same
+  return SUCCESS;
+}
+CUresult cuModuleGetFunction(void **function, void *handle, const char *name) {
+  CALLED;
+  require(modules.count(handle), "no module, or one that was unloaded");
+  auto *module = (Module *)handle;
+  require(module->context == current, "a module of another context");
+  auto run = dlsym(module->library, (std::string("run_") + name).c_str());
+  auto layout = dlsym(module->library, (std::string("layout_") + name).c_str());
   if (!run || !layout) return NOT_FOUND;
-  *function = new Function{(void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, 0};
+  auto *found = new Function{module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout};
+  size_t offset = 0, nbytes = 0;
+  for (int number = 0; !found->layout(number, &offset, &nbytes); ++number) found->nbytes = (unsigned)(offset + nbytes);
+  functions.insert(*function = found);
   return SUCCESS;
 }
-CUresult cuFuncGetAttribute(int *value, int attribute, Function *) {
+CUresult cuFuncGetAttribute(int *value, int attribute, void *handle) {
+  CALLED;
   static const int values[] = {1024, 0, 0, 0, 32};
-  *value = attribute < 5 ? values[attribute] : 0;
+  auto *function = function_of(handle);
+  require(attribute >= 0 && attribute < 9, "no attribute");
+  *value = attribute == 8 ? (int)function->shared : attribute < 5 ? values[attribute] : 0;
   return SUCCESS;
 }
-CUresult cuFuncSetAttribute(Function *, int, int) { return SUCCESS; }
+CUresult cuFuncSetAttribute(void *handle, int attribute, int value) {
+  ASKED;
+  auto *function = function_of(handle);
+  require(function->module->context == current, "a function of another context");
+  require(attribute == 8, "no attribute that can be set");
+  if (value < 0 || value > 232448) return INVALID_VALUE;
+  function->shared = (unsigned)value;
+  return SUCCESS;
+}
 }

@@ -15,15 +15,18 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from vdev.backends.cuda.entry_points import declared
+from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.nvrtc import LoadedWhenUsed, nvrtc_version
+from vdev.errors import CudaMissing
 from vdev.process.switches import cache_dir
 
 logger = logging.getLogger("vdev.cuda")
 
 
 def load_parts() -> Any:
-    """CuPy, or what has the same names as far as they are used. ImportError if it is not installed."""
+    """CuPy, or what has the same names as far as they are used. ImportError if it is not installed, CudaMissing without
+    a driver or NVRTC.
+    """
     try:
         from cupy_backends.cuda.api import runtime
 
@@ -31,10 +34,18 @@ def load_parts() -> Any:
         nvrtc = LoadedWhenUsed("cupy_backends.cuda.libs.nvrtc")
         nvrtc_version(nvrtc, cache_dir())  # loads NVRTC, unless it is known to be there
         return parts_of(runtime, driver, nvrtc)
+    except CudaMissing:  # and all of CuPy would take half a second to find that out
+        raise
     except Exception as error:  # another version of CuPy's, or a library that is where only CuPy itself looks
         logger.info("CuPy is loaded as a whole: %r", error)
     import cupy
 
+    try:
+        nvrtc_version(cupy.cuda.nvrtc, cache_dir())
+    except Exception as error:
+        raise CudaMissing(
+            f"NVRTC, CUDA's compiler, cannot be used ({error}): pip install 'vdev[cuda]'"
+        ) from error
     return cupy
 
 
@@ -59,13 +70,13 @@ def parts_of(runtime: Any, driver: Any, nvrtc: Any) -> Any:
 
 
 class ModuleCalls:
-    """The driver's functions for modules, by the names that CuPy gives them. OSError if there is no driver."""
+    """The driver's functions for modules, by the names that CuPy gives them. CudaMissing if there is no driver."""
 
     class CUDADriverError(RuntimeError):
         """A function of the driver has failed."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL("libcuda.so.1")
+        library = driver_library(ctypes.CDLL)
         handle, number = ctypes.c_void_p, ctypes.c_int
         self._load = declared(library.cuModuleLoadData, handle, ctypes.c_char_p)
         self._unload = declared(library.cuModuleUnload, handle)

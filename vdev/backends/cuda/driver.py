@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from typing import Any
 
-from vdev.backends.cuda.entry_points import declared
+from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
 from vdev.errors import BackendError, CudaMissing
 from vdev.process.forking import in_driver
@@ -30,10 +30,7 @@ class Driver:
     """The driver's entry points that never wait, with the interpreter lock kept; all return a CUresult."""
 
     def __init__(self) -> None:
-        try:
-            library = ctypes.PyDLL("libcuda.so.1")
-        except OSError as error:
-            raise CudaMissing(f"NVIDIA's driver is not installed ({error})") from error
+        library = driver_library(ctypes.PyDLL)
         handle, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
         self.launch = declared(library.cuLaunchKernel, *[handle, *[number] * 7, handle, handle, handle])
         #: the same for arguments that are ctypes objects already, which takes less than half the time
@@ -61,7 +58,7 @@ class Driver:
         self._ask_context.restype = ctypes.c_int
         self._error_name = declared(library.cuGetErrorName, ctypes.c_int, handle)
         # These may wait: other threads can run meanwhile.
-        waiting = ctypes.CDLL("libcuda.so.1")
+        waiting = driver_library(ctypes.CDLL)
         self.event_synchronize = declared(waiting.cuEventSynchronize, handle)
         self.stream_synchronize = declared(waiting.cuStreamSynchronize, handle)
         self.read_memory = declared(waiting.cuMemcpyDtoHAsync_v2, handle, ctypes.c_uint64, size, handle)
@@ -189,7 +186,7 @@ def _has_cupy() -> bool:
 def _open(numbers: Sequence[int]) -> None:
     try:
         driver = Driver()
-    except CudaMissing:  # which `load` tells
+    except (CudaMissing, AttributeError):  # no driver, or one that lacks a function: `load` tells
         return
     threads = [
         threading.Thread(target=in_driver, args=(partial(driver.open_device, number),), daemon=True)
@@ -207,6 +204,8 @@ def _load() -> tuple[Any, Driver] | CudaMissing:
 
     try:
         cupy = load_parts()
+    except CudaMissing as missing:
+        return missing
     except ImportError as error:
         return CudaMissing(f"CuPy is not installed ({error}): pip install 'vdev[cuda]'")
     try:

@@ -1,3 +1,1 @@
-"""CuPy's bindings, which an installed CuPy would have, are not there: its stand-in is `cupy`."""
-
-raise ImportError("these GPUs are none")
+"""CuPy's bindings of CUDA as vdev uses them, on the driver in `driver.cc`: GPUs whose memory is the host's."""
