@@ -1,0 +1,1 @@
+"""A program that makes random calls of OpenCL, and the comparison of what comes of them."""
