@@ -24,7 +24,7 @@ ROOT = HERE.parents[2]
 
 def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
     """The library of a C++ program, compiled once."""
-    key = hashlib.sha256("\0".join([text, *flags]).encode()).hexdigest()[:24]
+    key = hashlib.sha256("\0".join([text, *FLAGS, *flags]).encode()).hexdigest()[:24]
     library = folder / f"{name}-{key}.so"
     if not library.exists():
         own = f"{os.getpid()}-{threading.get_ident()}"
