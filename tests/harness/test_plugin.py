@@ -77,12 +77,12 @@ PROPERTIES = """
 import pytest
 
 from vdev.harness import plugin
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vdev.harness import empty
 
-FEW = settings(max_examples=5, deadline=None, database=None)
+FEW = settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.opencl("kernel.cl")
