@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from vdev.translators.ranges.region import Region
 from vdev.backends.base import BackendProgram, Box, LaunchShape, LocalBytes
 from vdev.backends.opencl.backend import OpenCLBackend, opener
 from vdev.backends.opencl.boxes import halves, pieces_within
+from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.backends.opencl.native import load_native
 from vdev.errors import BackendError, BuildFailure
 from vdev.executor import Completion, Executor, LaunchRecipe
@@ -285,6 +287,49 @@ def test_markers_wait_and_tell_times_of_the_host(backend: OpenCLBackend) -> None
     queued, submit, start, end = marker.times() or (0, 0, 0, 0)
     assert before - 100_000 <= queued <= submit <= start < end <= time.perf_counter_ns() + 100_000
     assert backend.record().times() is None
+
+
+def test_the_last_marker_waits_for_the_queue_and_an_earlier_one_does_not(
+    device: Any, backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cl, allocation, peer = backend.device.cl, backend.allocate(64), OpenCLBackend(device)
+    gate, opened = cl.UserEvent(peer.device.context), []
+
+    def finish() -> None:
+        if not opened:
+            gate.set_status(cl.command_execution_status.COMPLETE)
+            opened.append("by waiting for the queue")
+        OpenCLBackend.finish(backend)
+
+    def give_up() -> None:  # rather than waiting for ever
+        gate.set_status(cl.command_execution_status.COMPLETE)
+
+    timer = threading.Timer(60, give_up)
+    timer.start()
+    monkeypatch.setattr(backend, "finish", finish)
+    backend.fill(allocation, 0, 64, b"\1")
+    earlier = backend.record()
+    backend.order_after(OpenCLMarker(cl, peer.device.context, _Queue(gate), [gate], 0))
+    backend.fill(allocation, 0, 64, b"\2")
+    later = backend.record()
+    earlier.wait()
+    assert not later.done()
+    assert not opened
+    later.wait()
+    assert opened
+    timer.cancel()
+    assert (get(backend, allocation) == 2).all()
+    peer.close()
+
+
+class _Queue:
+    """One whose last command has `last` for its event."""
+
+    def __init__(self, last: Any) -> None:
+        self.last = last
+
+    def finish(self) -> None:
+        raise AssertionError("nobody waits for this one")
 
 
 def test_a_launch_made_again_behind_a_marker_belongs_to_the_next_one(backend: OpenCLBackend) -> None:

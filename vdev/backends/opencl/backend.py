@@ -81,7 +81,8 @@ class OpenCLBackend(Backend):
         #: whether launches must go through `SharedDevice.enqueue`, in order
         self._in_any_order = not self.device.orders_launches
         self._events: list[Any] = []
-        self._last: Any = None
+        #: event of the last command of the queue
+        self.last: Any = None
         #: events since a marker, and how many of them are known to be complete, without failures
         self._sound: tuple[list[Any], int] = ([], 0)
         self._status = cl.event_info.COMMAND_EXECUTION_STATUS
@@ -236,7 +237,7 @@ class OpenCLBackend(Backend):
             except error as refusal:
                 raise failure_of(refusal, "transfer") from refusal
             self._events.append(event)
-            self._last = event
+            self.last = event
             counters.from_peer += box.nbytes
 
         return copy
@@ -349,7 +350,7 @@ class OpenCLBackend(Backend):
         except self._cl.Error as error:
             raise failure_of(error, "launch") from error
         self._events.append(event)
-        self._last = event
+        self.last = event
         self.counters.launches += 1
 
     def again(
@@ -365,7 +366,7 @@ class OpenCLBackend(Backend):
             except error as refusal:
                 raise failure_of(refusal, "launch") from refusal
             self._events.append(event)  # a marker begins another list
-            self._last = event
+            self.last = event
             counters.launches += 1
 
         return launch
@@ -405,7 +406,7 @@ class OpenCLBackend(Backend):
     def launched(self, handles: Sequence[int]) -> None:
         from_handle = self._cl.Event.from_int_ptr
         self._events += [from_handle(handle, False) for handle in handles]
-        self._last = self._events[-1]
+        self.last = self._events[-1]
         self.counters.launches += len(handles)
 
     def _set_arguments(self, kernel: _Kernel, args: list[KernelArgument]) -> None:
@@ -453,7 +454,7 @@ class OpenCLBackend(Backend):
         if isinstance(marker, OpenCLMarker) and marker.context is self.device.context:
             cl, last = self._cl, marker.last
             try:
-                self._last = cl._enqueue_barrier_with_wait_list(self._queue, [last])
+                self.last = cl._enqueue_barrier_with_wait_list(self._queue, [last])
                 self._sound = [], 0
             except cl.Error as error:
                 raise failure_of(error, "barrier") from error
@@ -466,12 +467,12 @@ class OpenCLBackend(Backend):
     def wait_for_all(self) -> bool:
         # Others may hand something over meanwhile: what has become known before does not include it.
         events, status = self._events, self._status
-        count, last = len(events), self._last
+        count, last = len(events), self.last
         known, sound = self._sound
         try:
             # The queue is in order. A native wait lets go of the interpreter lock, which others may keep for a while.
             if last is not None and last.get_info(status) > 0:
-                last.wait()
+                self.finish()
             for event in events[sound if known is events else 0 : count]:
                 if event.get_info(status):
                     return False
@@ -492,13 +493,16 @@ class OpenCLBackend(Backend):
     def record(self) -> Marker:
         events, self._events = self._events, []
         marker = OpenCLMarker(
-            self._cl, self.device.context, events, self._last, self._offset_ns, self.timed_from_ns
+            self._cl, self.device.context, self, events, self._offset_ns, self.timed_from_ns
         )
         try:
             self._queue.flush()
         except self._cl.Error as error:
             marker.failed(failure_of(error, "flush"))
         return marker
+
+    def finish(self) -> None:
+        self._queue.finish()
 
     def is_at_rest(self) -> bool:
         return not self.device.is_cpu or others_asleep()
@@ -508,7 +512,7 @@ class OpenCLBackend(Backend):
             self._queue.finish()
         except self._cl.Error:
             # Every failure has been reported through a marker, or nobody is left to hear of it.
-            self._last = None
+            self.last = None
         self._events.clear()
         self._peer_queues.clear()
         self._kernels = weakref.WeakKeyDictionary()
@@ -517,7 +521,7 @@ class OpenCLBackend(Backend):
 
     def _did(self, event: Any) -> None:
         self._events.append(event)
-        self._last = event
+        self.last = event
 
     def _guarded(self, call: Callable[[], Any]) -> None:
         try:

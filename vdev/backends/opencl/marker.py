@@ -6,7 +6,7 @@ Decides nothing about what is waited for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from vdev.backends.base import Marker, Times
 from vdev.backends.opencl.errors import failure_of
@@ -14,6 +14,15 @@ from vdev.errors import BackendError
 
 #: the most events of one marker whose times are asked for, however short the work was
 _FEW_EVENTS = 8
+
+
+class InOrderQueue(Protocol):
+    """What a marker knows of its queue."""
+
+    last: Any  #: event of its last command
+
+    def finish(self) -> None:
+        """Wait for all of its commands."""
 
 
 class OpenCLMarker(Marker):
@@ -28,6 +37,7 @@ class OpenCLMarker(Marker):
         "_failure",
         "_first",
         "_is_done",
+        "_queue",
         "_spans",
         "_timed_from_ns",
         "context",
@@ -39,18 +49,19 @@ class OpenCLMarker(Marker):
         self,
         cl: Any,
         context: Any,
+        queue: InOrderQueue,
         events: list[Any],
-        last: Any,
         offset_ns: int,
         timed_from_ns: int | None = None,
     ) -> None:
         self._cl = cl
         self.context = context
+        self._queue = queue
         self._events = events
         self._first = events[0] if events else None
-        self.last = last
+        self.last = queue.last
         self._failure: BackendError | None = None
-        self._is_done = last is None
+        self._is_done = self.last is None
         self.offset_ns = offset_ns
         self._timed_from_ns = timed_from_ns
         self._spans: tuple[tuple[int, int], ...] = ()
@@ -58,22 +69,38 @@ class OpenCLMarker(Marker):
     def wait(self) -> None:
         events = self._events
         if events:
-            if not self._all_well(events):
-                try:
-                    self._cl.wait_for_events(events)
-                except self._cl.Error as error:
-                    self._failure = self._find_failure(events, error)
+            try:
+                self._wait_for(events)
+            except self._cl.Error as error:
+                self._failure = self._find_failure(events, error)
             if self._timed_from_ns is not None and self._failure is None:
                 self._spans = self._times_of(events, self._timed_from_ns)
             self._events = []
         elif self.last is not None and not self.done():
             try:
-                self.last.wait()
+                if not self._finish_queue():
+                    self.last.wait()
             except self._cl.Error:
                 if self._failure is None:
                     return  # the marker that covers it reports the failure
         if self._failure is not None:
             raise self._failure
+
+    def _wait_for(self, events: list[Any]) -> None:
+        if not self._all_well(events) and not (self._finish_queue() and self._all_well(events)):
+            self._cl.wait_for_events(events)
+
+    def _finish_queue(self) -> bool:
+        """Wait for the queue (specification 5.13), if nothing was handed over behind this marker.
+
+        A CPU's engine lets the thread that waits for a queue work at it, whenever there is something to do; one that waits for
+        events only where they can run at once. Of two queues that wait for each other, on two cores, the engine then ran one
+        kernel at a time.
+        """
+        if self._queue.last is not self.last:
+            return False
+        self._queue.finish()
+        return True
 
     def _all_well(self, events: list[Any]) -> bool:
         """Whether all events are complete, without failures; asked without releasing the interpreter lock.
