@@ -1,8 +1,8 @@
 """CUDA workers on machines without a GPU: the CUDA back end as it is, on a driver in C++ (`driver.cc`) and stand-ins for CuPy's bindings.
 
 Programs run as they would: `run` gives a script an environment in which vdev finds these GPUs. Kernels are compiled by the host's
-compiler (`cuda_host`). What a GPU may do in another order than it was told can be made to happen (`late`, `seed`). What a driver must not be asked ends
-the process.
+compiler (`cuda_host`). What a GPU may do in another order than it was told can be made to happen (`late`, `seed`). What a driver must
+not be asked ends the process.
 """
 
 from __future__ import annotations
