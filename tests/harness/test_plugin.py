@@ -125,7 +125,7 @@ def run(project: Path, *arguments: str) -> str:
         "-rs",
         *arguments,
     ]
-    done = subprocess.run(command, cwd=project, text=True, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=project, text=True, capture_output=True, timeout=1800, check=False)
     return done.stdout + done.stderr
 
 

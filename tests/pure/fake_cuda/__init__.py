@@ -94,7 +94,7 @@ def run(script: str, env: dict[str, str], given: str = "") -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
