@@ -1,12 +1,15 @@
 """The cost of launches whose scalars differ from the previous launch's: processor time of the host, without any device.
 
-    python samples/benchmarks/changed_scalars.py [--launches N] [--workers N] [--only NAME,...] [--near] [--profile] [--json FILE]
+    python samples/benchmarks/changed_scalars.py [--launches N] [--workers N] [--only NAME,...] [--near]
+                                                 [--profile | --bytecodes] [--json FILE]
 
 Each program is launched again and again with other scalars, through a session's cache of plans up to plans that are ready
 to run, on the states that the previous launch has left. Nothing is run. Shown, in microseconds of processor time: the first
 plan of the kernel; the median, the mean and the worst tenth of all later launches; and the median launch's shares for
 access ranges, the plan, its steps, and the statistics (none if it was filled in). Also shown:
-how many launches were filled in, and how many were planned. `--near`: workers that use the host's memory; otherwise
+how many launches were filled in, and how many were planned. `--bytecodes`: instead of times, how many thousand bytecodes
+Python executes, which is the same on any machine, loaded or not: for the median launch that was filled in, for the mean
+of those that were planned, of those that were planned and traced, and of all. `--near`: workers that use the host's memory; otherwise
 they have memory of their own.
 """
 
@@ -24,6 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time_ns
+from types import FrameType
 from typing import Any
 
 from vdev.translators.ranges.ndrange import NDRange
@@ -213,6 +217,11 @@ class Bench:
         """Plans that were filled in."""
         return sum(kernel.plans.forms.filled for kernel in self.kernels.values() if kernel.plans is not None)
 
+    @property
+    def traced(self) -> int:
+        """Launches that were traced, so that others can be filled in."""
+        return sum(kernel.plans.forms.traced for kernel in self.kernels.values() if kernel.plans is not None)
+
     def _plan(self, command: Launch, buffers: Any) -> launch_plans.CachedPlan:
         self.plans += 1
         return launch_plans.make_plan(command, buffers, self.workers.options, self.workers)  # type: ignore[arg-type]
@@ -312,7 +321,70 @@ def profile(names: list[str], workers: int, launches: int, *, near: bool) -> Non
         pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
 
+def count_bytecodes(name: str, workers: int, launches: int, *, near: bool) -> dict[str, Any]:
+    """Bytecodes of each launch but the first, in thousands."""
+    count = 0
+
+    def count_each(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "opcode"
+        return count_each
+
+    def enter(frame: FrameType, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return count_each
+
+    bench = Bench(workers, near=near)
+    found: dict[str, list[float]] = {"filled": [], "planned": [], "traced": []}
+    for number, step in enumerate(PROGRAMS[name](launches)):
+        command = bench.command(step)
+        before, count = (bench.plans, bench.filled, bench.traced), 0
+        sys.settrace(enter)
+        try:
+            bench.launch(command)
+        finally:
+            sys.settrace(None)
+        plans, filled, traced = (bench.plans - before[0], bench.filled - before[1], bench.traced - before[2])
+        if number and plans:  # others were found
+            found["filled" if filled else "traced" if traced else "planned"].append(count * 1e-3)
+    everything = [each for of_kind in found.values() for each in of_kind]
+    return {
+        "filled_median": statistics.median(found["filled"]) if found["filled"] else 0.0,
+        **{
+            f"{kind}_mean": statistics.mean(found[kind]) if found[kind] else 0.0
+            for kind in ("planned", "traced")
+        },
+        "mean": statistics.mean(everything),
+        "launches": {kind: len(each) for kind, each in found.items()},
+    }
+
+
+def show_bytecodes(names: list[str], workers: int, launches: int, *, near: bool) -> dict[str, Any]:
+    print(f"{'1,000':8}{'filled':>10}{'planned':>10}{'traced':>10}{'all':>10}   filled, planned, traced")
+    found = {}
+    for name in names:
+        figures = found[name] = count_bytecodes(name, workers, launches, near=near)
+        columns = ("filled_median", "planned_mean", "traced_mean", "mean")
+        line = "".join(f"{figures[column]:10.1f}" for column in columns)
+        print(f"{name:8}{line}   {', '.join(map(str, figures['launches'].values()))}", flush=True)
+    return found
+
+
 COLUMNS = "first", "median", "mean", "worst_tenth", "ranges", "plan", "steps", "counted"
+
+
+def show_times(names: list[str], workers: int, launches: int, *, near: bool) -> dict[str, Any]:
+    print(
+        f"{'us':8}"
+        + "".join(f"{column.replace('_', ' '):>13}" for column in COLUMNS)
+        + f"{'filled, plans':>20}"
+    )
+    found = {}
+    for name in names:
+        figures = found[name] = measure(name, workers, launches, near=near)
+        line = "".join(f"{figures[column + '_us']:13.0f}" for column in COLUMNS)
+        print(f"{name:8}{line}{figures['filled']:9d}, {figures['plans']} / {figures['launches']}", flush=True)
+    return found
 
 
 def main() -> int:
@@ -324,21 +396,14 @@ def main() -> int:
     )
     parser.add_argument("--near", action="store_true", help="workers that use the host's memory")
     parser.add_argument("--profile", action="store_true", help="say which functions take the time instead")
+    parser.add_argument("--bytecodes", action="store_true", help="count bytecodes instead of measuring times")
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     if options.profile:
         profile(options.only, options.workers, options.launches, near=options.near)
         return 0
-    print(
-        f"{'us':8}"
-        + "".join(f"{column.replace('_', ' '):>13}" for column in COLUMNS)
-        + f"{'filled, plans':>20}"
-    )
-    found = {}
-    for name in options.only:
-        figures = found[name] = measure(name, options.workers, options.launches, near=options.near)
-        line = "".join(f"{figures[column + '_us']:13.0f}" for column in COLUMNS)
-        print(f"{name:8}{line}{figures['filled']:9d}, {figures['plans']} / {figures['launches']}", flush=True)
+    show = show_bytecodes if options.bytecodes else show_times
+    found = show(options.only, options.workers, options.launches, near=options.near)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0

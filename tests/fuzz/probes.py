@@ -37,6 +37,8 @@ class Probes(Loops):
                 target = f"{row.name}[{row.base(self.me)}]"
         elif self.chance(0.2):
             return [*lines, *self._to_one_of_two(row, place, value)]
+        elif self.chance(0.2):
+            return self.rng.choice([self._to_a_swapped_one, self._to_a_moved_one])(row, value)
         store = f"{target} = {value};"
         if tests and self.chance(0.8):
             glue = self.rng.choice([" && ", " && ", " & "])
@@ -60,6 +62,46 @@ class Probes(Loops):
         )
         self.forms.add("pointer to one of two")
         return [Stmt(f"{lines}\n*{p} = (uchar)({value});")]
+
+    def _to_a_swapped_one(self, row: Own, value: str) -> list[Stmt]:
+        """Through one of two pointers, which a loop has exchanged so many times."""
+        p, q, kept, step = self.fresh("q"), self.fresh("q"), self.fresh("q"), self.fresh("r")
+        first, second = self.rng.sample(range(row.count), 2)
+        with self.expressions.of_few():
+            bound = self.expressions.moved_into(self.expressions.few_leaf(), 0, 5)
+        rounds = str(self.rng.randrange(5)) if bound is None or self.chance(0.5) else cast(INT, bound).text
+        leave = f" if ({self.doubt()}) break;" if self.chance(0.3) else ""
+        base, pointer = f"{row.name} + {row.base(self.me)}", f"global {row.t.name} *"
+        exchange = f"{pointer}{kept} = {p}; {p} = {q}; {q} = {kept};{leave}"
+        self.forms.add("exchanged pointers")
+        return [
+            Stmt(f"{pointer}{p} = {base} + {first}, *{q} = {base} + {second};"),
+            Stmt(f"for (int {step} = 0; {step} < {rounds}; ++{step}) {{ {exchange} }}", droppable=False),
+            Stmt(f"*{p} = {value};"),
+        ]
+
+    def _to_a_moved_one(self, row: Own, value: str) -> list[Stmt]:
+        """Through a pointer that a loop has moved by steps, up or down, to another one or until a condition holds."""
+        p, end, step = self.fresh("q"), self.fresh("q"), self.rng.choice([1, 1, 2, 3])
+        times = self.rng.randrange((row.count - 1) // step + 1)
+        low = self.rng.randrange(row.count - times * step)
+        first, last = low, low + times * step
+        move, before = f"{p} += {step}", "<"
+        if self.chance(0.4):
+            first, last, move, before = last, first, f"{p} -= {step}", ">"
+        leave = f"if ({self.doubt()}) break;" if self.chance(0.5) else ";"
+        loop = self.rng.choice([
+            f"while ({p} != {end}) {{ {leave} {move}; }}",
+            f"for (; {p} {before} {end}; {move}) {leave}",
+            f"do {{ {leave} }} while ({p} {before} {end} && ({move}) {before} {end});",
+        ])  # fmt: skip
+        base, pointer = f"{row.name} + {row.base(self.me)}", f"global {row.t.name} *"
+        self.forms.add("moved pointer")
+        return [
+            Stmt(f"{pointer}{p} = {base} + {first}, *const {end} = {base} + {last};"),
+            Stmt(loop, droppable=False),
+            Stmt(f"*{p} = {value};"),
+        ]
 
     def _of_an_operation(self, count: int) -> tuple[list[Stmt], str, list[str]]:
         e = self.expressions.probe(count)

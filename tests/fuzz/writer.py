@@ -87,11 +87,24 @@ class Draft(Arguments):
             text, items = f"{power - 1} - (int)({text})", power
         elif roll < 0.32 and power >= 4:
             text, items = f"((uint)({text}) % 4) * {power // 4} + (uint)({text}) / 4", power
+        elif roll < 0.44 and power >= 4:
+            text, items = f"({self.by_bits(f'(uint)({text})', power)})", power
         types = [t for t in (INT, INT, UINT, UINT, LONG, ULONG, USHORT, INTS[2], UCHAR) if t.hi >= items - 1]
         t = rng.choice(types)
         self.items, self.power, self.me_type = items, 1 << (items - 1).bit_length(), t
         self.number_text = f"({t.name})({text})"
         return [Stmt(f"const {t.name} me = {self.number_text};")]
+
+    def by_bits(self, number: str, power: int) -> str:
+        """The numbers below `power` in another order, by their bits: a Gray code, turned round, or from the last bit to the first."""
+        bits = power.bit_length() - 1
+        by = self.rng.randrange(1, bits)
+        self.prelude.forms.add("numbers by their bits")
+        return self.rng.choice([
+            f"{number} ^ ({number} >> {by})",
+            f"({number} << {by} | {number} >> {bits - by}) & {power - 1}u",
+            " | ".join(f"({number} >> {bit} & 1u) << {bits - 1 - bit}" for bit in range(bits)),
+        ])  # fmt: skip
 
     def stride_loop(self, inner: list[Stmt]) -> list[Stmt]:
         """The body for every `me` of `total`, dealt to the work-items in one way or another (one dimension)."""
@@ -173,6 +186,8 @@ class Draft(Arguments):
             lines += self.group_copy()
         if rng.random() < 0.3:
             lines += self.local_cells()
+        if rng.random() < 0.3 and not self.features.plain:
+            lines += self.group_functions()
         if rng.random() < 0.5:
             lines.append(
                 Stmt(
@@ -245,6 +260,24 @@ class Draft(Arguments):
             how = f"async_work_group_copy({ends}, {count}, 0)"
         lines.append(f"event_t {event} = {how};\nwait_group_events(1, &{event});")
         return [Stmt("\n".join(lines), droppable=False)]
+
+    def group_functions(self) -> list[Stmt]:
+        """What a work-group finds out together by functions of OpenCL C 2.0: sums that wrap, extremes, one work-item's number."""
+        rng, e, t = self.rng, self.expressions, self.rng.choice([UINT, UINT, ULONG])
+        lines = []
+        for _ in range(rng.randrange(1, 3)):
+            value, name = cast(t, e.scalar(1)).text, self.statements.fresh("all")
+            how = rng.choice(["reduce", "scan_inclusive", "scan_exclusive"])
+            call = f"work_group_{how}_{rng.choice(['add', 'min', 'max'])}({value})"
+            if rng.random() < 0.3:
+                places = ", ".join("0" for _ in self.shapes[0].size)
+                call = f"work_group_broadcast({value}, {places})"
+            elif rng.random() < 0.3:
+                call = f"({t.name})work_group_{rng.choice(['any', 'all'])}({cast(INT, e.scalar(1)).text})"
+            lines.append(Stmt(f"const {t.name} {name} = {call};", droppable=False))
+            self.scope.leaves.append(Ex(name, t, t.lo, t.hi))
+        self.prelude.forms.add("functions of a group")
+        return lines
 
     def local_cells(self) -> list[Stmt]:
         """Atomics on local memory that commute."""

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Trace
 
@@ -25,7 +27,7 @@ from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
-from vdev.session import filling
+from vdev.session import filling, requests
 from vdev.session.commands import BufferArg
 
 SOURCE = """
@@ -137,10 +139,33 @@ class Comparison:
                 assert region.nbytes == sum(stop - start for start, stop in region.runs.tolist())
 
 
+class RangesComparison:
+    """Evaluates all access ranges that are filled in."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, known: dict[Chunk, Sequence[AccessRange]], request: LaunchRequest) -> None:
+        for chunk, found in known.items():
+            self.count += 1
+            made = tuple(request.evaluate(chunk))
+            assert found == made
+            for ours, theirs in zip(found, made, strict=True):
+                assert ours.region.pitches == theirs.region.pitches
+                assert ours.region.nbytes == theirs.region.nbytes == Region.from_runs(ours.region.runs).nbytes
+
+
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> Comparison:
     found = Comparison()
     monkeypatch.setattr(filling, "check", found)
+    return found
+
+
+@pytest.fixture
+def compared_ranges(monkeypatch: pytest.MonkeyPatch) -> RangesComparison:
+    found = RangesComparison()
+    monkeypatch.setattr(filling, "check_ranges", found)
     return found
 
 
@@ -215,12 +240,59 @@ def test_plans_of_random_launches_are_the_planners(seed: int, compared: Comparis
     assert filled > 20
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_ranges_of_random_launches_are_those_that_are_evaluated(
+    seed: int, compared_ranges: RangesComparison
+) -> None:
+    run_random(seed, 2 + seed % 3, seed % 2 == 0)
+    assert compared_ranges.count > 50
+
+
+def test_ranges_are_filled_in_where_the_planner_makes_the_plan(compared_ranges: RangesComparison) -> None:
+    """A tile moves on, and what it leaves behind is brought together again and again: of the launches whose plans have
+    to be made, few evaluate anything."""
+    program = Bench(4)
+    evaluated = 0
+    evaluate = requests.evaluator
+
+    def counting(*args: Any) -> Any:
+        found = evaluate(*args)
+
+        def counted(chunk: Chunk) -> Any:
+            nonlocal evaluated
+            evaluated += 1
+            return found(chunk)
+
+        return counted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(requests, "evaluator", counting)
+        patch.setattr(filling, "check_ranges", None)
+        plans = []
+        for step in bench.PROGRAMS["tile"](160):
+            before = evaluated, program.filled
+            program.launch(program.command(step))
+            if program.filled == before[1]:
+                plans.append(evaluated - before[0])
+    assert len(plans) > 20
+    usual = [count for count in plans if count <= 4]  # the others look at all cuts
+    assert usual.count(0) >= len(usual) // 2, plans
+
+
 def planted_conditions(trace: Trace) -> list[str]:
     return []
 
 
 def test_a_plan_for_other_conditions_would_be_seen(
     compared: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trace, "conditions", planted_conditions)
+    with pytest.raises(AssertionError):
+        sum(run_random(seed, 3, True) for seed in range(6))
+
+
+def test_ranges_for_other_conditions_would_be_seen(
+    compared_ranges: RangesComparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Trace, "conditions", planted_conditions)
     with pytest.raises(AssertionError):

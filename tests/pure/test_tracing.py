@@ -188,6 +188,22 @@ def test_bounds_reduced_by_equations_stay_as_tight() -> None:
     assert allowed(lambda a, b: (a + b != 15, a + b != 16, a - b != 3)) == set(range(-9, 30)) - {8}
 
 
+def test_a_quotient_that_noted_conditions_determine_is_no_variable() -> None:
+    trace = Trace()
+    a, b = trace.parameter(37), trace.parameter(5)
+    assert type((a + 3) // 128) is Number
+    assert a >= 0
+    assert type((a + 3) // 128) is Number
+    assert a < 100
+    assert (type((a + 3) // 128), (a + 3) // 128) == (int, 0)
+    assert (type((127 - a) // 128), (127 - a) // 128) == (int, 0)
+    assert (type((-1 - a) // 100), (-1 - a) // 100) == (int, -1)
+    assert ((a + 28) % 128).terms == a.terms  # the quotient is known to be 0
+    assert type((a + 29) // 128) is Number
+    assert type((128 - a) // 128) is Number
+    assert type((a + b) // 128) is Number
+
+
 def _asked(factors: Sequence[int], number: int, kind: int, values: Sequence[int]) -> bool:
     total = sum(factor * value for factor, value in zip(factors, values, strict=True))
     return COMPARISONS[kind](total, number)

@@ -15,7 +15,7 @@ Knows neither kernels nor plans.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import gcd
 from operator import index
 from typing import Any
@@ -110,6 +110,15 @@ class Trace:
         old_low, old_high = self._ranges.get(linear, (None, None))
         self._ranges[linear] = (larger(old_low, low), smaller(old_high, high))
 
+    def quotient(self, terms: dict[int, int], constant: int, divisor: int) -> int | None:
+        """What a form divided by `divisor` > 0 is, rounded down, if that follows from conditions that were noted already."""
+        linear, factor = normal(terms)
+        low, high = self._ranges.get(linear, (None, None))
+        if low is None or high is None:
+            return None
+        first, last = (factor * bound + constant for bound in (low, high))
+        return first // divisor if first // divisor == last // divisor else None
+
     def compare_reals(self, text: str, outcome: bool) -> bool:
         self.check_open()
         self._comparisons[text if outcome else f"not {text}"] = None
@@ -203,6 +212,11 @@ class Trace:
         return found
 
 
+def form_of(number: Any) -> Hashable:
+    """What tells numbers apart that are made in different ways from parameters, without asking for their values."""
+    return (number.constant, *number.terms.items()) if type(number) is Number else number
+
+
 Operand = Any  # an int, a float, a Number or a Real
 
 
@@ -283,15 +297,18 @@ class Number:
             return -self // -divisor
         if divisor == 0:
             raise ZeroDivisionError
+        known = self.trace.quotient(self.terms, self.constant, divisor)
+        if known is not None:
+            return known
         whole = {v: c // divisor for v, c in self.terms.items() if c // divisor}
         rest = {v: c % divisor for v, c in self.terms.items() if c % divisor}
         base = self._made(0, whole, self.constant // divisor)
         if rest:
             low = self.constant % divisor
             common = gcd(divisor, *rest.values())  # floor((a*x + b) / (a*d)) is floor((x + b//a) / d)
-            rest = {v: c // common for v, c in rest.items()}
-            text = f"({show(rest, low // common)}) // {divisor // common}"
-            base = base + self._of(text, 0)
+            rest, low, divided = {v: c // common for v, c in rest.items()}, low // common, divisor // common
+            known = self.trace.quotient(rest, low, divided)
+            base = base + (self._of(f"({show(rest, low)}) // {divided}", 0) if known is None else known)
         if type(base) is Number:  # not a shared object: it was made here
             base.value = self.value // divisor
         return base

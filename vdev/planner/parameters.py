@@ -7,6 +7,9 @@ under which the planner would do the same again. Both are written down as one Py
 gives their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner
 makes.
 
+What a launch's chunks touch is such a function, too: a launch whose plan the planner has to make again finds its access
+ranges there instead of evaluating them anew.
+
 A program that works its way over a matrix leaves a different directory behind at each launch, but around the bytes
 that a launch touches the directory looks the same each time. So there are two such functions. One gives from the
 scalars, for each buffer, the *window*: all bytes that the launch touches. The other is the plan for the *views* of
@@ -19,7 +22,7 @@ Decides how states are taken apart. Which plans are worth it is the caller's to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from math import inf
@@ -30,11 +33,12 @@ from vdev.planner.directory import BufferState, Replicas, label_of, mapped_state
 from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Copy, Deferred, Launch, Plan, Reserve, Touch
-from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
 from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.labelled import (
     Cut,
     LabelledBands,
@@ -47,15 +51,17 @@ from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 from vdev.translators.ranges.patterns import is_array, parts_of, pitches_of, remade, source_of
 from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import Region
-from vdev.translators.ranges.tracing import Number, Real, Trace
+from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
 from vdev.translators.values import dataclass
 
-#: numbers of all views together above which a plan is not filled in: the trace would be long
+#: numbers of all views together above which a plan is not filled in, and boxes of all ranges above which they are
+#: evaluated: the function would be long
 MOST_NUMBERS = 400
 
 #: gives the launch for numbers that may be traced
 Request = Callable[[Sequence[Any]], LaunchRequest]
 Pitches = tuple[int, ...]
+Ranges = Sequence[AccessRange]
 
 
 class View(NamedTuple):
@@ -84,6 +90,30 @@ class Windows:
     of: Callable[[Sequence[int]], tuple[Region, ...] | None]
     #: by slot, the pitches of the chunks' ranges
     pitches: tuple[frozenset[Pitches], ...]
+    #: by chunk, its ranges, for scalars that have windows; None if they are many
+    _ranges: Callable[[Sequence[int]], tuple[Ranges, ...]] | None = None
+
+    def ranges(
+        self, scalars: Sequence[int], habit: Habit | None, request: LaunchRequest
+    ) -> dict[Chunk, Ranges]:
+        """What the chunks of the usual cut touch in a launch with such scalars, which have windows; those that are not
+        there have to be evaluated."""
+        if self._ranges is None:
+            return {}
+        return dict(zip(chunks_of(request, habit), self._ranges(scalars), strict=True))
+
+    def traced(self, scalars: Sequence[Any], habit: Habit | None, request: LaunchRequest) -> Evaluate:
+        """What gives the same for traced scalars: under the windows' conditions, which are noted for them as well."""
+        if self._ranges is None or self.of(scalars) is None:
+            return request.evaluate
+        chunks = map(_form_of_chunk, chunks_of(request, habit))
+        known = dict(zip(chunks, self._ranges(scalars), strict=True))
+
+        def known_or_evaluated(chunk: Chunk) -> Ranges:
+            found = known.get(_form_of_chunk(chunk))
+            return request.evaluate(chunk) if found is None else found
+
+        return known_or_evaluated
 
     def fit(self, states: Sequence[BufferState]) -> bool:
         """Whether ranges go with the buffers' pitches, so that they are used in planning as they are."""
@@ -106,6 +136,10 @@ def _go_together(state: BufferState, of_slot: frozenset[Pitches]) -> bool:
     )
 
 
+def _form_of_chunk(chunk: Chunk) -> Hashable:
+    return *map(form_of, chunk.start), *map(form_of, chunk.stop), chunk.cycle
+
+
 def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:
     """The chunks of the usual cut, or the one of a launch that is not cut."""
     if habit is None:
@@ -120,16 +154,20 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
         traced = request([trace.parameter(value) for value in scalars])
         touched: list[list[Region]] = [[] for _ in range(nslots)]
         pitches: list[set[Pitches]] = [set() for _ in range(nslots)]
+        ranges = []
         for chunk in chunks_of(traced, habit):
-            for slot, footprint in gather(traced.args, traced.evaluate(chunk)).items():
+            ranges.append(tuple(traced.evaluate(chunk)))
+            for slot, footprint in gather(traced.args, ranges[-1]).items():
                 parts = _parts_of_footprint(footprint)
                 touched[slot] += parts
                 pitches[slot].update(map(pitches_of, parts))
                 if any(is_array(part) or part.nboxes > MOST_BOXES for part in parts):
                     raise Untraceable("ranges of many boxes")
         windows = tuple(map(Region.union, touched))
+        few = sum(item.region.nboxes for of_chunk in ranges for item in of_chunk) <= MOST_NUMBERS
+        known = _Writer(trace, (), "numbers").function(tuple(ranges), known=True) if few else None
         of = _Writer(trace, (), "numbers").function(windows).compiled
-        return Windows(of, tuple(map(frozenset, pitches)))
+        return Windows(of, tuple(map(frozenset, pitches)), known)
     finally:
         trace.closed = True
 
@@ -277,8 +315,9 @@ def trace_plan(
     habit: Habit | None,
     request: Request,
     options: LaunchOptions,
+    windows: Windows,
 ) -> Form:
-    """The form of plans like that of this launch. Raises Untraceable.
+    """The form of plans like that of this launch, which has such windows. Raises Untraceable.
 
     `pattern`, `numbers`: as of `taken_apart`. `habit`: the cut that is usual, None for a launch that is not cut.
     """
@@ -293,9 +332,11 @@ def trace_plan(
         states = _put_together(pattern, [trace.parameter(value) for value in numbers])
         cost: Any = trace.real_parameter(0.0 if habit is None else habit.cost)
         usual = None if habit is None else replace(habit, cost=cost, left=2)
+        launch = request(traced)
+        evaluate = windows.traced(traced, habit, launch)
         made = plan_launch(
             states,
-            replace(request(traced), habits=_Usual(usual), tidied=note_written),
+            replace(launch, evaluate=evaluate, habits=_Usual(usual), tidied=note_written),
             replace(options, pending=False),
         )
         if usual is not None and usual.left != 1:

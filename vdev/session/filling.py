@@ -29,8 +29,10 @@ from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.planner.directory import BufferState
-    from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+    from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
     from vdev.planner.parameters import View
+    from vdev.translators.interpreter.summaries import AccessRange
+    from vdev.translators.ranges.ndrange import Chunk
 
 logger = logging.getLogger("vdev.session.filling")
 
@@ -49,6 +51,8 @@ MOST_AT_FIRST, FILLED_EACH = 8, 8
 
 #: set by tests: called with each plan that was filled in, and what it is for
 check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions, Habit | None], None] | None = None
+#: and with the access ranges that were filled in, and the launch that they are for
+check_ranges: Callable[[dict[Chunk, Sequence[AccessRange]], LaunchRequest], None] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +132,7 @@ class Forms:
         "_last",
         "_options",
         "_others",
+        "_reached",
         "_unusual",
         "_varying",
         "_varying_of",
@@ -146,6 +151,8 @@ class Forms:
         #: where the last launch was counted, if the planner has to plan it; and whether it has no usual cut
         self._asked: _Pattern | _Kind | None = None
         self._unusual = False
+        #: the windows that the last launch reached, its numbers and its habit
+        self._reached: tuple[Windows, tuple[Any, ...], Habit | None] | None = None
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
 
@@ -165,6 +172,7 @@ class Forms:
         told apart by its hash. `request`: the launch with other scalars, which may be traced.
         """
         last, self._last, self._asked = self._last, scalars, None
+        self._reached = None
         if last is None or len(last) != len(scalars) or options is not self._options:
             self._kinds.clear()
             self._options = options
@@ -201,6 +209,7 @@ class Forms:
             if reached is None:
                 continue
             kind.most_planned = MOST_PLANNED
+            self._reached = windows, values, case.habit
             if not windows.fit(states):
                 return None
             views = views_of(states, reached)
@@ -219,7 +228,9 @@ class Forms:
                 pattern.planned = kind.since_trace = 0
                 self._asked = None
                 self.traced += 1
-                form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options))
+                form = _traced(
+                    partial(trace_plan, values, *apart, case.habit, case.request, case.options, windows)
+                )
                 if form is None:
                     pattern.most_planned *= 2
                 else:
@@ -233,6 +244,29 @@ class Forms:
             made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
         return None
+
+    def ranges(self, request: LaunchRequest) -> Evaluate:
+        """What gives the access ranges of the chunks of the last launch, which is this one: those of the usual cut are
+        filled in where launches like it were traced.
+        """
+        evaluate = request.evaluate
+        if self._reached is None:
+            return evaluate
+        windows, values, habit = self._reached
+        try:
+            known = windows.ranges(values, habit, request)
+        except Exception:
+            # A fault of ours must not become the program's: they are evaluated.
+            logger.exception("an internal error: access ranges could not be filled in")
+            return evaluate
+        if check_ranges is not None:
+            check_ranges(known, request)
+
+        def filled_or_evaluated(chunk: Chunk) -> Sequence[AccessRange]:
+            found = known.get(chunk)
+            return evaluate(chunk) if found is None else found
+
+        return filled_or_evaluated
 
     def planned(self, plan: Plan) -> None:
         """The planner has made this plan for the last launch, which was not filled in."""

@@ -455,7 +455,7 @@ def make_plan(  # noqa: C901 (on the way of every launch)
         if filled is not None:
             return filled
         forms = kernel.plans.forms
-    request = request_of(launch, buffers)
+    request = request_of(launch, buffers, forms)
     if kernel.plans is not None and kernel.plans.successors:
         request = replace(request, readings=kernel.plans.readings(launch, request.args))
     pointers, evaluate = request.args, request.evaluate
@@ -587,7 +587,8 @@ def _filled_in(
         if kernel.one_worker and not plan.reasons:
             plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
         prepared = executor.prepare(plan, recipe)
-        ranges = [request(scalars).evaluate(chunk) for _, chunk in plan.partition]
+        evaluate = cache.forms.ranges(request(scalars))
+        ranges = [evaluate(chunk) for _, chunk in plan.partition]
         available = len(executor.all_workers) - 1
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
         by_slot = arguments_by_slot(cache.tally, pointers)

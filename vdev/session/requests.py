@@ -18,6 +18,7 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.launch_request import LaunchRequest
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
+from vdev.session.filling import Forms
 from vdev.session.programs import SessionKernel
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.interpreter.summaries import AccessRange
@@ -43,8 +44,10 @@ class EvaluationFault(Exception):
     """The analysis could not say what a chunk touches, for a reason of its own."""
 
 
-def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchRequest:
-    """What the planner has to know of a launch besides its buffers' states. `buffers`: by slot."""
+def request_of(launch: Launch, buffers: Sequence[VirtualBuffer], forms: Forms | None = None) -> LaunchRequest:
+    """What the planner has to know of a launch besides its buffers' states. `buffers`: by slot. `forms`: where it was
+    looked for in vain, what is known of launches like it.
+    """
     kernel = launch.kernel
     pointers = pointer_args(launch, buffers)
     values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
@@ -53,7 +56,8 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
         return request
     key = tuple(launch.args[index] for index in sorted(kernel.scalars))
     places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
-    evaluate = kernel.plans.ranges.remember((launch.ndrange, key, places), request.evaluate)
+    evaluate = request.evaluate if forms is None else forms.ranges(request)
+    evaluate = kernel.plans.ranges.remember((launch.ndrange, key, places), evaluate)
     summary = kernel.summary
 
     def work(axis: int) -> WorkProfile | None:
