@@ -8,8 +8,11 @@ from collections import Counter
 import hypothesis
 import pytest
 
-# Runs on shared machines have no steady clock; how many examples are tried is the tests' own business.
-hypothesis.settings.register_profile("vdev", deadline=None)
+# Runs on shared machines have no steady clock; how many examples are tried is the tests' own business, and how long drawing
+# them takes, and how many are refused on the way, is chance.
+hypothesis.settings.register_profile(
+    "vdev", deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+)
 hypothesis.settings.load_profile("vdev")
 
 #: A developer may choose the workers that tests run on; anything else that is set would change results.

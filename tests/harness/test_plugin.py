@@ -77,12 +77,12 @@ PROPERTIES = """
 import pytest
 
 from vdev.harness import plugin
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vdev.harness import empty
 
-FEW = settings(max_examples=5, deadline=None, database=None)
+FEW = settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.opencl("kernel.cl")
@@ -125,7 +125,7 @@ def run(project: Path, *arguments: str) -> str:
         "-rs",
         *arguments,
     ]
-    done = subprocess.run(command, cwd=project, text=True, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=project, text=True, capture_output=True, timeout=1800, check=False)
     return done.stdout + done.stderr
 
 

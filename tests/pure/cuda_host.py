@@ -29,6 +29,7 @@ FLAGS = (
     "-w",
     "-fPIC",
     "-shared",
+    "-fno-gnu-unique",  # local variables of inline functions are each library's own, as __isShared tells them by their place
     "-fno-strict-aliasing",
     "-fwrapv",
     "-fpermissive",

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from .cuda_host import COMPILER
 
-#: By function, its parameters: p is a handle or an address in the program's memory, *p what points to one, and a letter with a number of bytes an
-#: integer (an enumeration, too) or a floating-point number, behind * what points to one. All return a CUresult, an int.
+#: By function, its parameters: p is a handle or an address in the program's memory, *p what points to one, and a letter with a number
+#: of bytes an integer (an enumeration, too) or a floating-point number, behind * what points to one. All return a CUresult, an int.
 SIGNATURES = {
     "cuCtxGetCurrent": "*p",
     "cuCtxSetCurrent": "p",
@@ -94,4 +94,6 @@ def header() -> Path | None:
     spec = importlib.util.find_spec("nvidia")
     packages = () if spec is None else spec.submodule_search_locations or ()
     places = [path for root in packages for path in sorted(Path(root).glob("*/include"))]
-    return next((path for path in (*places, Path("/usr/local/cuda/include")) if (path / "cuda.h").exists()), None)
+    return next(
+        (path for path in (*places, Path("/usr/local/cuda/include")) if (path / "cuda.h").exists()), None
+    )

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
@@ -25,11 +25,7 @@ from .oracle import Trace, touched
 KERNELS = int(os.environ.get("VDEV_FUZZ_KERNELS", "300"))
 
 
-@settings(
-    max_examples=KERNELS,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=KERNELS, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_ranges_contain_what_brute_force_touches(rng: random.Random) -> None:
     one_round(rng)

@@ -82,7 +82,10 @@ def test_functions_are_declared_as_the_header_has_them(functions: list[_Function
         if function.argtypes is not None:
             kinds = [_KINDS[kind] for kind in function.argtypes]
             expected = ["p" if "*" in kind else kind for kind in SIGNATURES[function.name].split()]
-            fits = [kind in (wanted, "u8" if wanted == "p" else "") for kind, wanted in zip(kinds, expected, strict=True)]
+            fits = [
+                kind in (wanted, "u8" if wanted == "p" else "")
+                for kind, wanted in zip(kinds, expected, strict=True)
+            ]
             assert all(fits), (function.name, kinds, expected)  # an address may be passed as a number
     assert {function.name for function in functions if function.argtypes is not None} == set(SIGNATURES)
     assert {f.name for f in functions if f.argtypes is None} == {"cuLaunchKernel", "cuCtxGetCurrent"}

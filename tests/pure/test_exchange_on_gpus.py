@@ -68,7 +68,9 @@ def test_neighbours_wait_for_each_other(folder: Path, late: int) -> None:
 
 
 @pytest.mark.parametrize("order", [{"late": 0}, {"late": 1}, {"seed": 7}])
-def test_neighbours_wait_on_the_host_where_the_driver_orders_nothing(folder: Path, order: dict[str, int]) -> None:
+def test_neighbours_wait_on_the_host_where_the_driver_orders_nothing(
+    folder: Path, order: dict[str, int]
+) -> None:
     env = _environment(folder, **order) | {"FAKE_CUDA_REFUSED": "cuStreamWaitEvent"}
     assert "right" in fake_cuda.run(PROGRAM, env)
 

@@ -12,11 +12,14 @@ from .cuda_host import COMPILER, MISSING
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
-#: Mistakes by name, each with what the driver says of it. `d` is the driver, `r` the runtime, `m` the calls for modules; `s` and `t` are streams of two
-#: GPUs, the first of which is at hand; `a` and `b` memory of theirs, `p` pinned memory; `k` a kernel of the first that fills `a`.
+#: Mistakes by name, each with what the driver says of it. `d` is the driver, `r` the runtime, `m` the calls for modules; `s` and `t` are
+#: streams of two GPUs, the first of which is at hand; `a` and `b` memory of theirs, `p` pinned memory; `k` a kernel of the first.
 MISTAKES = {
     "a null stream": ("d.fill_1(a, 0, 8, 0)", "no stream"),
-    "a stream that is gone": ("r.streamDestroy(s); d.fill_1(a, 0, 8, s)", "a stream that is gone|one that is gone"),
+    "a stream that is gone": (
+        "r.streamDestroy(s); d.fill_1(a, 0, 8, s)",
+        "a stream that is gone|one that is gone",
+    ),
     "a stream destroyed twice": ("r.streamDestroy(s); r.streamDestroy(s)", "one that is gone"),
     "a stream of another GPU": ("d.event_record(d.new_event(), t)", "a stream of another context"),
     "an event of another GPU": (
@@ -49,8 +52,14 @@ MISTAKES = {
     "a fill of a peer's memory": ("d.fill_1(b, 0, 8, s)", "not memory of the stream's GPU"),
     "a copy from a peer without access": ("d.copy(a, b, 8, s)", "without access"),
     "a read from a peer": ("d.read_pinned(p, b, 8, s)", "not from the stream's GPU"),
-    "a copy between GPUs in the wrong order": ("r.memcpyPeerAsync(a, 1, b, 0, 8, s)", "not memory of these GPUs"),
-    "a kernel on a peer's memory without access": ("launch(fill(b))", "a kernel touches memory of a GPU without access"),
+    "a copy between GPUs in the wrong order": (
+        "r.memcpyPeerAsync(a, 1, b, 0, 8, s)",
+        "not memory of these GPUs",
+    ),
+    "a kernel on a peer's memory without access": (
+        "launch(fill(b))",
+        "a kernel touches memory of a GPU without access",
+    ),
     "a kernel beyond memory": ("launch(fill(a + 4096))", "a kernel touches memory that is nobody's"),
     "a kernel on memory that was given back": (
         "d.give_memory(a); launch(fill(a))",
@@ -58,8 +67,14 @@ MISTAKES = {
     ),
     "a kernel of a module that was unloaded": ("m.moduleUnload(module); launch(fill(a))", "unloaded"),
     "a module unloaded twice": ("m.moduleUnload(module); m.moduleUnload(module)", "unloaded"),
-    "a module unloaded under its kernel": ("launch(fill(a)); m.moduleUnload(module)", "a kernel of it may run"),
-    "a module unloaded elsewhere": ("d.set_context(other); m.moduleUnload(module)", "a module of another context"),
+    "a module unloaded under its kernel": (
+        "launch(fill(a)); m.moduleUnload(module)",
+        "a kernel of it may run",
+    ),
+    "a module unloaded elsewhere": (
+        "d.set_context(other); m.moduleUnload(module)",
+        "a module of another context",
+    ),
     "a function of another GPU": (
         "d.set_context(other); launch(fill(b), stream=t)",
         "a function of another context",
@@ -85,10 +100,10 @@ RIGHT = {
         "launch(fill(a)); d.stream_synchronize(s); m.moduleUnload(module); d.give_memory(a)"
     ),
     "a kernel on a peer's memory": ("r.deviceEnablePeerAccess(1); launch(fill(b))"),
-    "a copy between GPUs": ("r.memcpyPeerAsync(a, 0, b, 1, 8, s); r.deviceEnablePeerAccess(1); d.copy(a, b, 8, s)"),
-    "more shared memory": (
-        "m.funcSetAttribute(k, 8, 100_000); launch(fill(a), shared=100_000)"
+    "a copy between GPUs": (
+        "r.memcpyPeerAsync(a, 0, b, 1, 8, s); r.deviceEnablePeerAccess(1); d.copy(a, b, 8, s)"
     ),
+    "more shared memory": ("m.funcSetAttribute(k, 8, 100_000); launch(fill(a), shared=100_000)"),
 }
 
 SCRIPT = """

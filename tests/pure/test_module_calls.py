@@ -121,4 +121,5 @@ def test_without_nvrtc_cuda_is_missing(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(cupy_parts, "cache_dir", lambda: tmp_path)
     found = cuda_driver._load.__wrapped__()
     assert isinstance(found, CudaMissing)
-    assert "NVRTC" in str(found) and "libnvrtc.so.13" in str(found)
+    assert "NVRTC" in str(found)
+    assert "libnvrtc.so.13" in str(found)

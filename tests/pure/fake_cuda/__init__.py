@@ -1,8 +1,8 @@
 """CUDA workers on machines without a GPU: the CUDA back end as it is, on a driver in C++ (`driver.cc`) and stand-ins for CuPy's bindings.
 
 Programs run as they would: `run` gives a script an environment in which vdev finds these GPUs. Kernels are compiled by the host's
-compiler (`cuda_host`). What a GPU may do in another order than it was told can be made to happen (`late`, `seed`). What a driver must not be asked ends
-the process.
+compiler (`cuda_host`). What a GPU may do in another order than it was told can be made to happen (`late`, `seed`). What a driver must
+not be asked ends the process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = HERE.parents[2]
 
 def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
     """The library of a C++ program, compiled once."""
-    key = hashlib.sha256("\0".join([text, *flags]).encode()).hexdigest()[:24]
+    key = hashlib.sha256("\0".join([text, *FLAGS, *flags]).encode()).hexdigest()[:24]
     library = folder / f"{name}-{key}.so"
     if not library.exists():
         own = f"{os.getpid()}-{threading.get_ident()}"
@@ -94,7 +94,7 @@ def run(script: str, env: dict[str, str], given: str = "") -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

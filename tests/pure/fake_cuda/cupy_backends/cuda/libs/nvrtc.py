@@ -23,7 +23,8 @@ def getVersion() -> tuple[int, int]:
 
 
 def createProgram(source: str, name: str, headers: Sequence[str], names: Sequence[str]) -> _Program:
-    assert not headers and not names
+    assert not headers
+    assert not names
     return _Program(source)
 
 
@@ -34,7 +35,8 @@ def compileProgram(program: _Program, options: Sequence[str]) -> None:
 
 
 def getCUBIN(program: _Program) -> bytes:
-    assert not program.is_gone and program.cubin
+    assert not program.is_gone
+    assert program.cubin
     return program.cubin
 
 
