@@ -471,6 +471,47 @@ def test_program_scope_constants_bound_an_index() -> None:
     assert found[1, "read"].region == Region.span(6 * 4, 19 * 4)
 
 
+@pytest.mark.parametrize(
+    ("declared", "index", "lowest", "highest"),
+    [
+        ("int t[4] = {-2, 3, 1, 0};", "t[j]", -2, 3),
+        ("int t[4]; t[0] = 1; t[1] = -1; t[2] = 2; t[3] = 1;", "t[j]", -1, 2),
+        ("int t[4] = {9, 3, 1, 0}; t[0] = 2;", "t[j]", 0, 3),
+        ("int t[4] = {-9, 3, 9, 1};", "t[1 + 2 * (j & 1)]", 1, 3),
+        ("int t[4][2] = {{9, 1}, {9, 2}, {9, -1}, {9, 1}};", "t[j][1]", -1, 2),
+        ("int2 t[4] = {(int2)(9, 1), (int2)(9, 2), (int2)(9, -1), (int2)(9, 1)};", "t[j].y", -1, 2),
+        ("struct { int far, near; } t[2] = {{9, -2}, {9, 3}};", "t[j & 1].near", -2, 3),
+        ("char t[4] = {-2, 3, 1, 0};", "t[j]", -2, 3),
+        ("int t[4] = {-2, 3, 1, 0}; int *p = t + 1; ", "p[j & 1]", 1, 3),
+    ],
+)
+def test_tables_in_private_memory_bound_an_index(
+    declared: str, index: str, lowest: int, highest: int
+) -> None:
+    body = f"int i = get_global_id(0), j = i & 3; {declared} a[i] = b[i + {index}];"
+    found = ranges(body, chunk=Chunk((1,), (2,)))
+    assert found[1, "read"].region == Region.span((8 + lowest) * 4, (16 + highest) * 4)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "int t[4] = {0, 1, 0, 1}; t[j] = i;",
+        "int t[4]; t[0] = 0; t[1] = 1; t[2] = 0;",
+        "int t[4] = {0, 1, 0, 1}; if (b[i]) t[2] = b[0];",
+        "int t[4] = {0, 1, 0, 1}; int *p = t; p[j] = b[0];",
+        "int t[4] = {0, 1, 0, 1}; ((char *)t)[5] = 7;",
+        "int t[4] = {0, 1, 0, 1}; for (int k = 0; k < 3; ++k) t[k] = b[k];",
+        "union { int t[4]; short s[8]; } u = {{0, 1, 0, 1}}; u.s[3] = 5; int *t = u.t;",
+        "int t[4] = {0, 1, 0, 1}; *(j ? t + 1 : &i) = b[0];",
+    ],
+)
+def test_tables_of_which_not_all_is_known_do_not(declared: str) -> None:
+    body = f"int i = get_global_id(0), j = i & 3; {declared} a[get_global_id(0)] = b[t[j]];"
+    found = ranges(body, chunk=Chunk((1,), (2,)))
+    assert found[1, "read"].region == Region.span(0, 4096)
+
+
 def test_expression_is_sympy_with_arguments_as_symbols() -> None:
     (access,) = summary(
         "__kernel void k(__global float *a, long w) { a[get_global_id(1) * w + get_global_id(0)] = 1; }"

@@ -369,7 +369,8 @@ def _under(condition: Expr, target: Target) -> Target:
 def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Value:
     """The value of `ctype` at `offset` bytes in an object of type `whole`."""
     if not isinstance(offset, nodes.Const):
-        return _load_somewhere(content, ctype)
+        between = _between_elements(content, whole, offset, ctype)
+        return _load_somewhere(content, ctype) if between is None else between
     byte = offset.number
     if byte == 0 and not isinstance(content, Aggregate) and whole.size == ctype.size:
         return reinterpret(content, ctype)
@@ -387,7 +388,41 @@ def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Va
                 (at - byte, n): v for (at, n), v in content.cells.items() if byte <= at and at + n <= stop
             }
             return Aggregate(cells, places_of(content), complete=content.complete)
+        return _load_component(content, byte, ctype)
     return _load_somewhere(content, ctype)
+
+
+def _load_component(content: Aggregate, byte: int, ctype: CType) -> Value:
+    """A component of a vector that is an element or a member."""
+    for (at, nbytes), cell in content.cells.items():
+        if at <= byte < at + nbytes and isinstance(cell, Vector) and isinstance(ctype, CInt | CBool):
+            index, rest = divmod(byte - at, ctype.size)
+            if rest == 0 and index < len(cell.items):
+                return reinterpret(cell.items[index], ctype)
+    return _load_somewhere(content, ctype)
+
+
+def _between_elements(content: Value, whole: CType, offset: Expr, ctype: CType) -> Value | None:
+    """An integer somewhere in a private array of which all that it can be are known: a table of directions, whose element
+    depends on a loop. None if something else may be there, or not all of it is known.
+    """
+    if not isinstance(content, Aggregate) or not content.cells or not isinstance(ctype, CInt):
+        return None
+    step, first = ex.congruence(offset)
+    start, stop = max(offset.lo, 0), min(offset.hi, whole.size - ctype.size)
+    if step == 0 or step % ctype.size or (stop - start) // step >= _MOST_ELEMENTS:
+        return None
+    lowest = highest = None
+    for byte in range(start + (first - start) % step, stop + 1, step):
+        found = load_private(content, whole, ex.const(byte), ctype)
+        if not isinstance(found, Number):
+            return None
+        value = found.observed()
+        lowest = value.lo if lowest is None else min(lowest, value.lo)
+        highest = value.hi if highest is None else max(highest, value.hi)
+    if lowest is None or highest is None:
+        return None
+    return Number(ex.unknown(lowest, highest, _ELEMENT), ctype.integer)
 
 
 def disguised(content: Value, offset: Expr, ctype: CType) -> Iterable[Value]:
@@ -406,6 +441,11 @@ def disguised(content: Value, offset: Expr, ctype: CType) -> Iterable[Value]:
     ]
 
 
+_ELEMENT = "an element of a private array"
+#: of a private array that are looked at, if it is not known which one is loaded
+_MOST_ELEMENTS = 256
+
+
 def _load_somewhere(content: Value, ctype: CType) -> Value:
     if isinstance(ctype, CPointer):
         places = places_of(content)
@@ -413,7 +453,7 @@ def _load_somewhere(content: Value, ctype: CType) -> Value:
     if isinstance(ctype, Aggregated):
         complete = isinstance(content, Aggregate) and content.complete
         return Aggregate({}, places_of(content), complete=complete)
-    return unknown_value(ctype, "an element of a private array")
+    return unknown_value(ctype, _ELEMENT)
 
 
 def store_private(
