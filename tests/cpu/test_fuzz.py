@@ -1,13 +1,12 @@
-"""Random programs give the same bytes natively and on 2, 3 and 5 workers: a slice with a fresh seed, and a planted defect.
+"""Random programs give the same bytes natively and on 2, 3 and 5 workers: a slice with a fixed seed, and a planted defect.
 
-FUZZ_PROGRAMS sets how many there are in the slice (192); FUZZ_SEED repeats one. `python -m tests.fuzz` is
-the long run, `python -m tests.fuzz.strength` the table of planted defects: nine of ten are found by as many programs.
+FUZZ_PROGRAMS sets how many there are in the slice (192); FUZZ_SEED takes another seed. `python -m tests.fuzz` is
+the long run, with a fresh one, `python -m tests.fuzz.strength` the table of planted defects: nine of ten are found by as many programs.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.environ.get("VDEV") == "1", reason="opens wor
 
 
 PROGRAMS = int(os.environ.get("FUZZ_PROGRAMS", "192"))
-SEED = int(os.environ.get("FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+SEED = int(os.environ.get("FUZZ_SEED", "20"))
 
 
 def test_a_slice_of_random_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

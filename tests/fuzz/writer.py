@@ -8,6 +8,7 @@ nobody writes in that launch.
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -332,6 +333,8 @@ class Draft(Arguments):
         body = [*start]
         memories, owns = [m for m in self.scope.memories if m.base], s.owns
         self.scope.memories = [m for m in self.scope.memories if not m.base]  # until `me` is known
+        early = [e for e in self.scope.leaves if style != "plain" and re.search(r"\bme\b", e.text)]
+        self.scope.leaves = [e for e in self.scope.leaves if e not in early]
         if style == "plain":
             self.scope.leaves.append(Ex("me", t, 0, self.items - 1))
         if not self.light and rng.random() < 0.25:
@@ -344,6 +347,7 @@ class Draft(Arguments):
             n = rng.choice([n, *known])
             body.append(Stmt(f"if (me >= {cast(t, n).text}) return;"))
         self.scope.memories += memories
+        self.scope.leaves += early
         s.owns = owns
         if style == "stride":
             s.in_loop, s.may_return = True, False

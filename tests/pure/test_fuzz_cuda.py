@@ -1,9 +1,11 @@
-"""Random programs are translated to CUDA and compiled: a fresh seed, which is printed. FUZZ_SEED repeats one."""
+"""Random programs are translated to CUDA and compiled: a fixed seed, so that what fails is what changed.
+
+FUZZ_SEED takes another one; `python -m tests.fuzz.cuda` is the long run, with a fresh one.
+"""
 
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
 
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.skipif(library() is None, reason=MISSING)
 
 #: batches, and programs of each
 BATCHES, SIZE = 16, 12
-SEED = int(os.environ.get("FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+SEED = int(os.environ.get("FUZZ_SEED", "20"))
 
 
 def test_random_programs_compile(capsys: pytest.CaptureFixture[str]) -> None:
