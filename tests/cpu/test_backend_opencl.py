@@ -305,6 +305,7 @@ def test_the_last_marker_waits_for_the_queue_and_an_earlier_one_does_not(
         gate.set_status(cl.command_execution_status.COMPLETE)
 
     timer = threading.Timer(60, give_up)
+    timer.daemon = True
     timer.start()
     monkeypatch.setattr(backend, "finish", finish)
     backend.fill(allocation, 0, 64, b"\1")

@@ -283,17 +283,11 @@ def planted_conditions(trace: Trace) -> list[str]:
     return []
 
 
-def test_a_plan_for_other_conditions_would_be_seen(
-    compared: Comparison, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("comparison", ["compared", "compared_ranges"])
+def test_a_plan_or_ranges_for_other_conditions_would_be_seen(
+    request: pytest.FixtureRequest, comparison: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Trace, "conditions", planted_conditions)
-    with pytest.raises(AssertionError):
-        sum(run_random(seed, 3, True) for seed in range(6))
-
-
-def test_ranges_for_other_conditions_would_be_seen(
-    compared_ranges: RangesComparison, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    request.getfixturevalue(comparison)
     monkeypatch.setattr(Trace, "conditions", planted_conditions)
     with pytest.raises(AssertionError):
         sum(run_random(seed, 3, True) for seed in range(6))

@@ -394,8 +394,8 @@ def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Va
 
 def _load_component(content: Aggregate, byte: int, ctype: CType) -> Value:
     """A component of a vector that is an element or a member."""
-    for (at, nbytes), cell in content.cells.items():
-        if at <= byte < at + nbytes and isinstance(cell, Vector) and isinstance(ctype, CInt | CBool):
+    for (at, nbytes), cell in content.cells.items() if isinstance(ctype, CInt | CBool) else ():
+        if at <= byte < at + nbytes and isinstance(cell, Vector):
             index, rest = divmod(byte - at, ctype.size)
             if rest == 0 and index < len(cell.items):
                 return reinterpret(cell.items[index], ctype)
