@@ -227,3 +227,42 @@ registered.join()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.stdout.split(), done.stderr) == (["True"] * 5, "")
+
+
+def test_a_child_has_none_of_its_parents_locks() -> None:
+    program = """
+import os, sys, threading
+from functools import cached_property
+from types import ModuleType
+from vdev.process import forking
+module = sys.modules["vdev.example"] = ModuleType("vdev.example")
+code = '''
+import threading
+from functools import cached_property
+lock = threading.RLock()
+inside, out = threading.Event(), threading.Event()
+class Example:
+    lock = threading.Lock()
+    @cached_property
+    def size(self):
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            out.wait()
+        return 7
+def hold():
+    with lock, Example.lock:
+        Example().size
+'''
+exec(code, vars(module))
+thread = threading.Thread(target=module.hold); thread.start()
+module.inside.wait()
+number = os.fork()
+if number == 0:
+    free = [lock.acquire(timeout=1) for lock in (module.lock, module.Example.lock)]
+    threading.Timer(30, os._exit, (9,)).start()
+    os._exit(0 if all(free) and module.Example().size == 7 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
+module.out.set(); thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert (done.stdout.split(), done.stderr) == (["0"], "")

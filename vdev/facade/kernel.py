@@ -8,6 +8,7 @@ a launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from vdev.facade.arguments import PACKERS, Converter, Kept, converter_of, packer_of, refuse, refuser
@@ -21,6 +22,7 @@ from vdev.facade.program import ProgramState, _Program
 from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.svm import SVMPointer
 from vdev.facade.svm_memory import SVMArgument
+from vdev.process.forking import in_driver
 from vdev.session.commands import Argument, LocalArg
 
 if TYPE_CHECKING:
@@ -162,14 +164,18 @@ class Kernel(Handle):
         self._vdev_state = KernelState(program, kernel)
         state_of(program).kernels.add(self)
         count = len(self._vdev_state.args)
-        self._enqueue, self._set_all = generate_enqueue_and_set_args(  # type: ignore[no-untyped-call]
-            kernel.name,
-            count,
-            count,
-            None,
-            warn_about_arg_count_bug=None,
-            work_around_arg_count_bug=None,
-            devs=[state_of(self._vdev_state.context).device],
+        # PyOpenCL looks into a data base of invokers, whose lock a child forked meanwhile would find held.
+        self._enqueue, self._set_all = in_driver(
+            partial(
+                generate_enqueue_and_set_args,  # type: ignore[no-untyped-call]
+                kernel.name,
+                count,
+                count,
+                None,
+                warn_about_arg_count_bug=None,
+                work_around_arg_count_bug=None,
+                devs=[state_of(self._vdev_state.context).device],
+            )
         )
 
     @property

@@ -16,8 +16,10 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from threading import get_ident
+from types import ModuleType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -96,6 +98,20 @@ def renew(lock: object) -> None:
     lock._at_fork_reinit()  # type: ignore[attr-defined]
 
 
+def locks_of(module: ModuleType) -> Iterable[object]:
+    """The locks that live as long as a module: its own, those of its classes, and those inside `cached_property`,
+    which before Python 3.12 lets one thread at a time compute a property, of whatever object.
+    """
+    for value in list(vars(module).values()):
+        if isinstance(value, _KINDS):
+            yield value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for inner in list(vars(value).values()):
+                lock = getattr(inner, "lock", None) if isinstance(inner, cached_property) else inner
+                if isinstance(lock, _KINDS):
+                    yield lock
+
+
 def _prepare() -> None:
     _fork.acquire()
     for action in reversed(_before):
@@ -115,9 +131,8 @@ def _begin_anew() -> None:
         entries.clear()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "vdev":
-            for value in list(vars(module).values()):
-                if isinstance(value, _KINDS):
-                    renew(value)
+            for lock in locks_of(module):
+                renew(lock)
     for action in _in_child:
         action()
 

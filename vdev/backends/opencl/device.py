@@ -16,7 +16,7 @@ from vdev.backends.opencl.errors import failure_of
 from vdev.backends.opencl.info import kernel_resources, loses_compiled_kernels
 from vdev.backends.opencl.native import load_native
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError, BuildFailure
-from vdev.process.forking import in_child, keep_for_ever, renew
+from vdev.process.forking import in_child, keep_for_ever
 
 logger = logging.getLogger("vdev.opencl.device")
 
@@ -54,7 +54,6 @@ class SharedDevice:
     @classmethod
     def forget(cls) -> None:
         """In a forked child: it makes contexts of its own."""
-        renew(cls._opening)
         keep_for_ever(dict(cls._opened))
         cls._opened.clear()
 
