@@ -149,7 +149,7 @@ def nothing_kept() -> None:
 
 def all_is_changed() -> None:
     """Merging takes everything for changed."""
-    merge_steps.copy_changes = lambda into, new, old, start, grain: into.__setitem__(slice(None), new)
+    merge_steps.copy_changed_rows = lambda into, new, old, block, grain: into.__setitem__(slice(None), new)
 
 
 def the_last_is_lost() -> None:

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.interpreter.summaries import AccessRange
-from vdev.translators.ranges.grain import joined, of_store, of_unit
+from vdev.translators.ranges.grain import Grain, joined, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 
+from vdev.backends import merging
+from vdev.backends.merging import Bytes, blocks, combine, combine_changes, copy_changed_rows, rows_of
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.errors import OUT_OF_RESOURCES
 from vdev.planner.directory import HOST, buffer_state
@@ -22,6 +24,7 @@ from vdev.planner.instructions import Combine, Copy, Fetch, Gather, Merge, Plan,
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
+from vdev.planner.merges import identity_of
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, VirtualBuffer
@@ -238,6 +241,11 @@ def test_the_reference_merges_unit_by_unit(data: st.DataObject) -> None:
     backend.merge(memories[0], 16, memories[1], 16, memories[2], 16, region, "diff", "V1", grain)
     backend.record().wait()
     backend.close()
+    np.testing.assert_array_equal(memories[0].native, merged(target, stage, twin, region, grain))
+
+
+def merged(target: Bytes, stage: Bytes, twin: Bytes, region: Region, grain: Grain) -> Bytes:
+    """What is to come out, of memories that begin at byte 16 of the buffer."""
     expected = target.copy()
     for start, stop in region.runs.tolist():
         at = start
@@ -249,4 +257,65 @@ def test_the_reference_merges_unit_by_unit(data: st.DataObject) -> None:
             if (stage[part] != twin[part]).any():
                 expected[part] = stage[part]
             at = end
-    np.testing.assert_array_equal(memories[0].native, expected)
+    return expected
+
+
+# the host's part ------------------------------------------------------------------------------------
+
+#: rows: first byte, bytes in each, how many, and the bytes between two of them
+rows = st.tuples(st.integers(16, 80), st.integers(1, 24), st.integers(1, 9), st.integers(1, 24))
+
+
+@settings(max_examples=300, deadline=None)
+@given(grains, st.lists(rows, min_size=1, max_size=2), st.integers(0, 2**32 - 1))
+def test_the_host_merges_rows_unit_by_unit(
+    grain: Grain, shapes: list[tuple[int, int, int, int]], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    target, stage, twin = (rng.integers(0, 3, 512, dtype=np.uint8) for _ in range(3))
+    region = Region.union(
+        span(first, first + nbytes).shift(row * (nbytes + between))
+        for first, nbytes, count, between in shapes
+        for row in range(count)
+    )
+    expected = merged(target, stage, twin, region, grain)
+
+    for block in blocks(region):
+        copy_changed_rows(*(rows_of(memory, 16, block) for memory in (target, stage, twin)), block, grain)
+
+    np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("add", "<u4"), ("min", "<i2"), ("max", "<f8"), ("xor", "<u8")])
+def test_the_host_combines_members_of_structures(op: str, dtype: str) -> None:
+    rng, count, size = np.random.default_rng(0), 50, np.dtype(dtype).itemsize
+    home, stage = (rng.integers(1, 99, (count, 3)).astype(dtype) for _ in range(2))
+    home[::2, 1] = stage[::3, 1] = np.frombuffer(identity_of(op, dtype), dtype)
+    region = Region.boxes(16 + size, size, [(3 * size, count)])
+    operation = {"add": np.add, "min": np.minimum, "max": np.maximum, "xor": np.bitwise_xor}[op]
+    for apart in (False, True):
+        into = home.copy()
+        (block,) = blocks(region)
+        target, part = (rows_of(values.view(np.uint8).ravel(), 16, block) for values in (into, stage))
+        if apart:
+            combine_changes(target, part, op, dtype, identity_of(op, dtype))
+        else:
+            combine(target, part, op, dtype)
+
+        np.testing.assert_array_equal(into[:, 1], operation(home[:, 1], stage[:, 1]))
+        np.testing.assert_array_equal(into[:, ::2], home[:, ::2])
+
+
+def test_a_member_of_many_structures_costs_no_step_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, units = 1000, []
+    copy_unit = merging._copy_unit
+    monkeypatch.setattr(merging, "_copy_unit", lambda *rows: units.append(len(rows[0])) or copy_unit(*rows))
+    monkeypatch.setattr(merging, "copy_changes", lambda *_: pytest.fail("one row by itself"))
+    region = Region.boxes(16, 4, [(24, count)])
+    memories = [np.full(24 * count, value, np.uint8) for value in (0, 1, 2)]
+
+    (block,) = blocks(region)
+    copy_changed_rows(*(rows_of(memory, 16, block) for memory in memories), block, of_store(24, 16, 4))
+
+    assert units == [count]
+    assert memories[0].reshape(count, 24).tolist() == [[1] * 4 + [0] * 20] * count

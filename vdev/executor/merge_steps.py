@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 
 from vdev.backends.base import Allocation, Bytes, FoldPart
-from vdev.backends.merging import combine, combine_changes, copy_changes
+from vdev.backends.merging import blocks, combine, combine_changes, copy_changed_rows, rows_of
 from vdev.executor.boxes import boxes_of_region
 from vdev.executor.holdings import Replica
 from vdev.executor.roles import StepJob, StepWorker
@@ -53,36 +53,37 @@ class MergeStep(Step):
         if self.op == "diff":
             self._merge_changes(home, job)
         else:
-            for number, region in self.parts:
-                stage, first = job.stage(number)
-                for start, stop in region.runs.tolist():
-                    part = stage[start - first : stop - first]
-                    if self.apart:
-                        identity = identity_of(self.op, self.dtype)
-                        combine_changes(home[start:stop], part, self.op, self.dtype, identity)
-                    else:
-                        combine(home[start:stop], part, self.op, self.dtype)
+            self._combine(home, job)
         for number in (*(number for number, _ in self.parts), *self.twins):
             job.drop_stage(number)
+
+    def _combine(self, home: Bytes, job: StepJob) -> None:
+        for number, region in self.parts:
+            stage, first = job.stage(number)
+            for block in blocks(region):
+                target, part = rows_of(home, 0, block), rows_of(stage, first, block)
+                if self.apart:
+                    combine_changes(target, part, self.op, self.dtype, identity_of(self.op, self.dtype))
+                else:
+                    combine(target, part, self.op, self.dtype)
 
     def _merge_changes(self, home: Bytes, job: StepJob) -> None:
         if self.apart:
             for (number, region), twin_number in zip(self.parts, self.twins, strict=True):
                 (stage, first), (own, _) = job.stage(number), job.stage(twin_number)
-                for start, stop in region.runs.tolist():
-                    part = slice(start - first, stop - first)
-                    copy_changes(home[start:stop], stage[part], own[part], start, self.grain)
+                for block in blocks(region):
+                    new, old = rows_of(stage, first, block), rows_of(own, first, block)
+                    copy_changed_rows(rows_of(home, 0, block), new, old, block, self.grain)
             return
         # The twin is taken before the first stage is merged: a unit of a later stage that equals the twin was
         # not changed there.
-        twins = [
-            [home[start:stop].copy() for start, stop in region.runs.tolist()] for _, region in self.parts
-        ]
-        for (number, region), twin in zip(self.parts, twins, strict=True):
+        parts = [(number, blocks(region)) for number, region in self.parts]
+        twins = [[rows_of(home, 0, block).copy() for block in found] for _, found in parts]
+        for (number, found), twin in zip(parts, twins, strict=True):
             stage, first = job.stage(number)
-            for (start, stop), old in zip(region.runs.tolist(), twin, strict=True):
-                new = stage[start - first : stop - first]
-                copy_changes(home[start:stop], new, old, start, self.grain)
+            for block, old in zip(found, twin, strict=True):
+                new = rows_of(stage, first, block)
+                copy_changed_rows(rows_of(home, 0, block), new, old, block, self.grain)
 
 
 class GatherStep(Step):
