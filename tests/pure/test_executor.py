@@ -606,6 +606,20 @@ def test_bytes_that_differ_from_the_twin_are_taken_in_units(grain: Grain) -> Non
         assert into.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 8, 12, 16, 32, 128])
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_home_is_filled_with_whole_patterns(size: int, start: int) -> None:
+    pattern, count = bytes(range(1, size + 1)), 7
+    with Machine(2) as machine:
+        buffer = machine.buffer(2048)
+        buffer.home[:] = 255
+        machine.write(buffer, np.full(2048, 255, np.uint8))
+        assert machine.fill(buffer, start * size, count * size, pattern).wait() == 0
+        assert machine.map(buffer).wait() == 0
+    expected = b"\xff" * start * size + pattern * count
+    assert buffer.home.tobytes() == expected + b"\xff" * (2048 - len(expected))
+
+
 def test_the_submitting_thread_hands_over_where_it_may(
     any_thread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from math import gcd
 
@@ -98,20 +98,20 @@ def _places(block: Block, grain: Grain) -> Iterator[tuple[slice, slice]]:
 
 
 def _copy_unit(into: Rows, new: Rows, old: Rows) -> None:
-    word = _word((into.shape[1],))
+    word = widest_word(into.shape[1])
     target, found, twin = (rows.view(word) for rows in (into, new, old))
     np.copyto(target, found, where=(found != twin).any(axis=1, keepdims=True))
 
 
-def _word(sizes: Sequence[int]) -> str:
-    """The widest type that NumPy compares directly and of which all sizes are multiples."""
+def widest_word(*sizes: int) -> str:
+    """The widest type that NumPy compares and assigns directly and of which all sizes are multiples."""
     return f"u{gcd(8, *sizes)}"
 
 
 def _copy_rows(into: Bytes, new: Bytes, old: Bytes, grain: Grain) -> None:
     """The same, where all are whole periods from a first cut."""
     edges = [cut - grain.cuts[0] for cut in grain.cuts] + [grain.period]
-    word = _word(edges)
+    word = widest_word(*edges)
     size = np.dtype(word).itemsize
     target, found, twin = (part.view(word).reshape(-1, grain.period // size) for part in (into, new, old))
     for low, high in pairwise(edges):

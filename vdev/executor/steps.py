@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdev.backends.base import Allocation, Backend, Box, Bytes, copy_box
+from vdev.backends.merging import widest_word
 from vdev.errors import BackendError
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
 from vdev.executor.holdings import Holdings, Replica
@@ -170,9 +171,13 @@ class FillStep(Step):
             return
         if job.holdings[self.slot].blank and not any(self.pattern):
             return  # and no memory is taken for it
-        home, unit = job.holdings[self.slot].home(), np.frombuffer(self.pattern, np.uint8)
+        home, unit = (
+            job.holdings[self.slot].home(),
+            np.frombuffer(self.pattern, widest_word(len(self.pattern))),
+        )
         for start, stop in self.runs:
-            home[start:stop].reshape(-1, len(unit))[...] = unit
+            # word by word: byte by byte NumPy takes thirty times as long
+            home[start:stop].view(unit.dtype).reshape(-1, len(unit))[...] = unit
 
 
 class CopyBetweenStep(Step):
