@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,7 +96,14 @@ def outcomes(
     found: dict[str, str] = {}
     while left := [test for test in tests if test not in found]:
         with tempfile.TemporaryDirectory() as folder:
-            words = [*before, str(program), *_OPTIONS, *_MORE_OPTIONS.get(program.name, ()), *left]
+            words = [
+                *_by_lines(),
+                *before,
+                str(program),
+                *_OPTIONS,
+                *_MORE_OPTIONS.get(program.name, ()),
+                *left,
+            ]
             ending, text = _run(words, environment, folder, limit)
         if _NOTHING in text:
             return found | dict.fromkeys(left, "skip")
@@ -105,6 +113,12 @@ def outcomes(
             begun = [name for name in _BEGUN.findall(text) if name in left and name not in told]
             found[begun[-1] if begun else next(test for test in left if test not in told)] = ending
     return found
+
+
+def _by_lines() -> list[str]:
+    """What lets a program write each line at once, although a file takes its output: a slow test is not one that stands still."""
+    found = shutil.which("stdbuf")
+    return [found, "-oL"] if found else []
 
 
 def _run(words: Sequence[str], environment: dict[str, str], folder: str, limit: float) -> tuple[str, str]:

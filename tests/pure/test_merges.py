@@ -306,6 +306,17 @@ def test_the_host_combines_members_of_structures(op: str, dtype: str) -> None:
         np.testing.assert_array_equal(into[:, ::2], home[:, ::2])
 
 
+def test_a_long_row_costs_no_step_for_each_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_places", lambda *_: pytest.fail("unit by unit"))
+    region = span(16, 4016) | span(5016, 9016)
+    memories = [np.full(10000, value, np.uint8) for value in (0, 1, 2)]
+
+    for block in blocks(region):
+        copy_changed_rows(*(rows_of(memory, 0, block) for memory in memories), block, of_unit(4))
+
+    assert np.flatnonzero(memories[0]).tolist() == [*range(16, 4016), *range(5016, 9016)]
+
+
 def test_a_member_of_many_structures_costs_no_step_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     count, units = 1000, []
     copy_unit = merging._copy_unit

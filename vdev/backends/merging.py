@@ -79,18 +79,24 @@ def copy_changed_rows(into: Rows, new: Rows, old: Rows, block: Block, grain: Gra
     if grain == BYTES:
         np.copyto(into, new, where=new != old)
         return
-    places = list(_places(block, grain))  # one after the other, or row after row: whichever takes fewer steps
-    if len(places) >= block.count:
+    # Place after place or row after row: whichever takes fewer steps. A row may have a million places.
+    patterns = min(_same_after(block, grain), block.count)
+    if patterns * len(grain.cuts) * (1 + block.nbytes // grain.period) >= block.count:
         for row in range(block.count):
             copy_changes(into[row], new[row], old[row], block.start + row * block.stride, grain)
         return
-    for every, unit in places:
+    for every, unit in _places(block, grain):
         _copy_unit(*(rows[every, unit] for rows in (into, new, old)))
+
+
+def _same_after(block: Block, grain: Grain) -> int:
+    """After how many rows the grain's cuts lie at the same places of a row again."""
+    return grain.period // gcd(grain.period, block.stride)
 
 
 def _places(block: Block, grain: Grain) -> Iterator[tuple[slice, slice]]:
     """Rows in which the grain has the same cuts, and a unit that all of them have there."""
-    step = grain.period // gcd(grain.period, block.stride)
+    step = _same_after(block, grain)
     for row in range(min(step, block.count)):
         start = block.start + row * block.stride
         for low, high in grain.units(start, start + block.nbytes):
