@@ -75,6 +75,14 @@ def test_wrong_workers_are_told(vector_add: Path) -> None:
     assert "opencl:77.0, which does not exist" in done.stderr
 
 
+@pytest.mark.parametrize("switch", ["VDEV_WORKERS", "VDEV_PLANNING", "VDEV_LOG"])
+def test_a_wrong_switch_is_one_line(vector_add: Path, switch: str) -> None:
+    done = run_on_vdev(vector_add, **{switch: "bogus"})
+    assert done.returncode
+    assert "Traceback" not in done.stderr
+    assert f"vdev: {switch}='bogus' is not valid" in done.stderr
+
+
 def test_eight_threads(driver: None, tmp_path: Path) -> None:
     done = run_on_vdev(build("threads.c", tmp_path))
     assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done.stderr

@@ -94,19 +94,23 @@ def _native_environment() -> Iterator[None]:
 def _open(set_platform: Callable[[Any], Any]) -> None:
     """Open the session, and let the library's platform stand for the façade's.
 
-    Without workers there is no device; the first call that asks for one then reports why.
+    Without workers, or with a wrong switch, there is no device; the first call that asks for one then reports why.
     """
     from vdev.facade import platform_device
     from vdev.facade.errors import native
     from vdev.icd import host
     from vdev.process import log
+    from vdev.process.switches import SwitchError
 
-    log.start()
     try:
+        log.start()
         set_platform(platform_device.get_platform())
     except native.Error as error:
         host.is_without_device = True
         _tell(error.args[0].what())
+    except SwitchError as error:
+        host.is_without_device = True
+        _tell(str(error))
 
 
 def _calls() -> Iterator[Any]:
