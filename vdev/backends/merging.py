@@ -38,7 +38,8 @@ def blocks(region: Region) -> list[Block]:
 def rows_of(memory: Bytes, start: int, block: Block) -> Rows:
     """A block in a memory that begins at byte `start` of the buffer; not a copy."""
     shape, first = (block.count, block.nbytes), block.start - start
-    return np.ndarray(shape, np.uint8, memory.data, first, (block.stride, 1))
+    rows: Rows = np.ndarray(shape, np.uint8, memory.data, first, (block.stride, 1))
+    return rows
 
 
 def combine(into: Bytes, stage: Bytes, op: str, dtype: str) -> None:
