@@ -43,9 +43,11 @@ _SPIRV = "needs cl_khr_spirv_queries, which is not offered"
 _SUGGESTED = "needs cl_khr_suggested_local_work_size, which is not offered"
 _NEWER = "needs OpenCL 3.1; the virtual device is of 3.0"
 _VARIABLES = "needs variables of program scope that keep their values (optional since OpenCL 3.0)"
+_SUB_GROUPS = "needs sub-groups (optional since OpenCL 3.0)"
 #: why a test that passes natively does not on vdev, by `program/test`, or by program where that is so of all its tests
 REASONS = {
     "test_generic_address_space": _VARIABLES,
+    "test_subgroups": _SUB_GROUPS,
     "test_api/get_context_info_mult_devices": _SUB_DEVICES,
     "test_api/negative_create_sub_devices": _SUB_DEVICES,
     "test_api/get_device_info_31": _NEWER,
@@ -54,7 +56,7 @@ REASONS = {
     "test_api/pipe_properties_queries": "needs pipes (optional since OpenCL 3.0)",
     "test_api/spirv_query_dependencies": _SPIRV,
     "test_api/spirv_query_requirements": _SPIRV,
-    "test_api/sub_group_dispatch": "needs sub-groups (optional since OpenCL 3.0)",
+    "test_api/sub_group_dispatch": _SUB_GROUPS,
     "test_api/work_group_suggested_local_size_1D": _SUGGESTED,
     **{
         f"test_basic/progvar_{name}": _VARIABLES
