@@ -20,14 +20,15 @@ from samples.benchmarks.changed_scalars import Bench, Step
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import CopyStep
+from vdev.planner import views
 from vdev.planner.directory import BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Plan
+from vdev.planner.instructions import Launch, Plan
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
-from vdev.session import filling, requests
+from vdev.session import filling, requests, view_plans
 from vdev.session.commands import BufferArg
 
 SOURCE = """
@@ -238,6 +239,47 @@ def test_plans_of_random_launches_are_the_planners(seed: int, compared: Comparis
     filled = run_random(seed, 2 + seed % 3, seed % 2 == 0)
     assert filled == compared.count
     assert filled > 20
+
+
+@pytest.fixture
+def viewed(monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    """Compares plans that are made on views, as nearly all are that can be."""
+    found = Comparison()
+    monkeypatch.setattr(view_plans, "check", found)
+    monkeypatch.setattr(views, "FEW_BOXES", 0)
+    monkeypatch.setattr(views, "WORTH", 0)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_that_are_made_on_views_are_those_of_the_whole(seed: int, viewed: Comparison) -> None:
+    run_random(seed + 100, 2 + seed % 3, seed % 2 == 0)
+    assert viewed.count > 20
+
+
+@pytest.mark.parametrize("name", ["tile", "update"])
+def test_what_a_moving_tile_leaves_is_brought_together_by_plans_that_are_made_on_views(
+    name: str, viewed: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling.Forms, "_fill", lambda *_: None)
+    program, gathered = Bench(4), 0
+    for step in bench.PROGRAMS[name](60):
+        before = viewed.count
+        items = program.launch(program.command(step)).plan.instructions
+        last = max(index for index, item in enumerate(items) if isinstance(item, Launch))
+        gathered += viewed.count > before and last < len(items) - 1  # copies behind the launches
+    assert viewed.count > 20
+    assert gathered > 1
+
+
+def test_buffers_in_many_boxes_are_planned_on_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the limits that are in force."""
+    compared = Comparison()
+    monkeypatch.setattr(view_plans, "check", compared)
+    program = Bench(4)
+    for step in bench.PROGRAMS["update"](60):
+        program.launch(program.command(step))
+    assert compared.count > 5
 
 
 @pytest.mark.parametrize("seed", range(6))

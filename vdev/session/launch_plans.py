@@ -59,6 +59,7 @@ from vdev.session.requests import (
     scalar_readers,
     sizes_of,
 )
+from vdev.session.view_plans import view_plan
 from vdev.translators.interpreter.summaries import Reason
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
@@ -467,7 +468,7 @@ def make_plan(  # noqa: C901 (on the way of every launch)
         if launch.shared:
             plan = _plan_in_place(launch, buffers, pointers, options, executor)
         else:
-            plan, evaluate = _planned(launch, states, request, options, room)
+            plan, evaluate = _planned(launch, states, request, options, room, forms)
     except Unfolded as refusal:
         plan = Plan((), (), (), tuple(states))
         return CachedPlan(plan, executor.prepare(plan), plan.states, unfolded=refusal.slots)
@@ -513,9 +514,15 @@ def _planned(
     request: LaunchRequest,
     options: LaunchOptions,
     room: Sequence[int],
+    forms: Forms | None,
 ) -> tuple[Plan, Evaluate]:
-    """A plan and the ranges that it goes by: everything, on one worker, where a kernel's own cannot be evaluated."""
+    """A plan and the ranges that it goes by: everything, on one worker, where a kernel's own cannot be evaluated. `forms`: where
+    the planner alone decides on the launch.
+    """
     try:
+        plan = None if forms is None else view_plan(states, request, options)
+        if plan is not None:
+            return plan, request.evaluate
         return _plan(states, request, options, room), request.evaluate
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", launch.kernel.info.line)
