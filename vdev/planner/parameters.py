@@ -119,6 +119,8 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
         touched = Touched(nslots)
         ranges = []
         for chunk in chunks_of(traced, habit):
+            if chunk.ngroups == 0:
+                raise NotInView("fewer work-groups than the usual cut has parts")
             ranges.append(tuple(traced.evaluate(chunk)))
             touched.add(gather(traced.args, ranges[-1]))
         few = sum(item.region.nboxes for of_chunk in ranges for item in of_chunk) <= MOST_NUMBERS
