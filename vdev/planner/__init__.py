@@ -28,5 +28,6 @@ __all__ = [
     "timing",
     "transfers",
     "turns",
+    "views",
     "whole",
 ]
