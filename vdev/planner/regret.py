@@ -49,6 +49,7 @@ class Stake:
     workers: int = 1  #: workers that run chunks
     messages: int = 0  #: transfers between workers in all
     busiest: int = 0  #: of these, the most that come to one worker
+    incoming: float = 0.0  #: what comes to the worker that receives most, in the unit of `LinkCosts`; no more than `moved`
 
 
 def weighty(states: Sequence[BufferState], links: LinkCosts, *, small: bool) -> tuple[int, ...]:
@@ -108,6 +109,7 @@ def stake_of(
         len(plan.partition),
         sum(exchange.messages.values()),
         exchange.busiest,
+        exchange.incoming,
     )
 
 
@@ -126,6 +128,7 @@ class Exchange:
     moved: float  #: what the busiest link brings or takes away, in the unit of `LinkCosts`
     arriving: dict[int, int]  #: bytes by worker to which any come
     messages: dict[int, int]  #: transfers by worker
+    incoming: float  #: what comes to the worker that receives most, in the unit of `LinkCosts`
 
     @property
     def most(self) -> int:
@@ -151,7 +154,8 @@ def exchange_of(plan: Plan, links: LinkCosts) -> Exchange:
             incoming[target] = incoming.get(target, 0.0) + cost
             outgoing[source] = outgoing.get(source, 0.0) + cost
             arriving[target] = arriving.get(target, 0) + nbytes
-    return Exchange(max([*incoming.values(), *outgoing.values()], default=0.0), arriving, messages)
+    most = max(incoming.values(), default=0.0)
+    return Exchange(max([most, *outgoing.values()]), arriving, messages, most)
 
 
 def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:
@@ -213,11 +217,12 @@ class Stretch:
     nothing, this is `TwoWays`.
     """
 
-    __slots__ = ("change", "credit", "here", "there")
+    __slots__ = ("advance", "change", "credit", "here", "there")
 
     def __init__(self, credit: float = 0.0) -> None:
         """`credit`: seconds that what was gained counts at most."""
         self.credit = credit
+        self.advance = 0.0  #: of the credit, what nothing was gained for
         self.here = self.there = NOTHING  #: since the stretch began, in the way in use and in the other
         self.change = 0.0  #: what a change takes
 
@@ -232,7 +237,13 @@ class Stretch:
         self.here, self.there = self.here + here, self.there + there
         if self.here.seconds + self.credit <= self.there.seconds:
             self.here, self.there = NOTHING, Way(self.credit, self.credit)
+            self.advance = 0.0
         return self.regret > 0 and self.regret >= 2 * self.change
+
+    def take_back(self) -> None:
+        """The way in use was changed to for something that is not so: it has no credit but for what it has gained."""
+        self.there += Way(-self.advance, -self.advance)
+        self.advance = 0.0
 
     def add(self, here: Way) -> None:
         """The way in use has taken so much beside launches, to be weighed with the next of them."""
@@ -241,11 +252,12 @@ class Stretch:
     def changed(self) -> None:
         """The other way is in use."""
         self.here, self.there = NOTHING, Way(self.credit, self.credit)
-        self.change = 0.0
+        self.advance, self.change = self.credit, 0.0
 
     def join(self, other: Stretch) -> None:
         """The launches of both are on the same buffers from now on."""
         self.here, self.there = self.here + other.here, self.there + other.there
+        self.advance += other.advance
 
 
 class Mean:

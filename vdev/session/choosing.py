@@ -385,8 +385,12 @@ class Choosing:
         ):
             return False  # later, once it is known what they take
         thought, once = account.take_thought()
-        account.planned += thought + once
-        split, one = self._since(account, tally, thought, clocks)
+        split, one, counts = self._since(account, tally, thought, clocks)
+        goes_on = self._never_recurs(account, counts)
+        if goes_on:
+            account.thrift.take_back()
+        else:  # what goes on over any number of workers is not what another number costs
+            account.planned += thought + once
         gain = one.seconds - split.seconds
         # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
         thought += min(once, gain) if once <= _SOON * gain else once
@@ -394,10 +398,11 @@ class Choosing:
         least = max(change, _FLOOR_HANDS / 2)
         done = account.hands.weigh(split, one, least)
         # Plans that are made once do not count at once, unless there is nothing to gain from them.
-        in_vain = account.hands.regret > 0
-        done |= account.thrift.weigh(
-            split + Way(thought, 0.0), one, least if in_vain else max(change, _FLOOR / 2)
-        )
+        in_vain = account.hands.regret > 0 or goes_on
+        planned = split + Way(thought, 0.0)
+        done |= account.thrift.weigh(planned, one, least if in_vain else max(change, _FLOOR / 2))
+        account.outlook.add(planned, one, counts)
+        done |= account.outlook.loses(self._left(account), least)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         if done:
             logger.debug(
@@ -427,6 +432,7 @@ class Choosing:
             account.thought_once += believed
         timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
+        timing.shrinking.add(launches, stake.nitems)
 
     def _weigh_shared(
         self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, change: float
@@ -442,12 +448,12 @@ class Choosing:
 
     def _since(
         self, account: Account, current: KernelTally, thought: float, clocks: Clocks | None
-    ) -> tuple[Way, Way]:
-        """What launches have taken since they were weighed last, with the one of `current` in hand, and what they would
-        have taken on one worker. `thought`: seconds of planning for them.
+    ) -> tuple[Way, Way, dict[int, int]]:
+        """What launches have taken since they were weighed last, with the one of `current` in hand, what they would
+        have taken on one worker, and how many there were of each kernel. `thought`: seconds of planning for them.
         """
         split = one = NOTHING
-        total = 0
+        counts: dict[int, int] = {}
         spans = dict.fromkeys(self._others(account), NOTHING)
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
@@ -464,15 +470,29 @@ class Choosing:
                     timing.typical[0].add(here, launches - seen)
                     timing.typical[1].add(alone, launches - seen)
                 account.kernels[key] = (tally, timing, launches)
-                total += launches - seen
-        beside = account.host.since(clocks, split, total, self._devices)
+                counts[key] = launches - seen
+        beside = account.host.since(clocks, split, sum(counts.values()), self._devices)
         self._devices += split.device
         split, one = split + beside, one + beside
         self._investment.earn(one.seconds, split.seconds)
         if spans:
             ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
             self._weigh_spans(account, ways, thought)
-        return split, one
+        return split, one, counts
+
+    @staticmethod
+    def _never_recurs(account: Account, counts: Mapping[int, int]) -> bool:
+        """Whether no plan of these kernels will be used again."""
+        return bool(counts) and all(account.kernels[kernel][1].never_recurs for kernel in counts)
+
+    @staticmethod
+    def _left(account: Account) -> dict[int, float]:
+        """How many launches are still to come of each kernel that is split."""
+        return {
+            kernel: timing.shrinking.left
+            for kernel, (_, timing, _) in account.kernels.items()
+            if timing.stake is not None and timing.stake.workers > 1
+        }
 
     # fewer workers ----------------------------------------------------------------------------------
 
@@ -836,6 +856,7 @@ class Choosing:
             account.spans,
             account.periods,
             account.host,
+            account.outlook,
         ):
             each.changed()
 

@@ -6,6 +6,7 @@ ways: that is `choosing`'s.
 
 from __future__ import annotations
 
+from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
 from vdev.session.launch_plans import LaunchCache
@@ -32,6 +33,8 @@ _LONG_RUN = 0.03
 #: plans of a kernel that are made until its buffers' states recur: of buffers that change places, and of halos that
 #: have arrived
 SETTLING = 6
+#: launches in a row that had a plan made each, after which no plan is taken to be made once
+_IN_A_ROW = 2 * SETTLING
 
 
 class KernelTiming:
@@ -47,10 +50,13 @@ class KernelTiming:
         "handed",
         "is_met_again",
         "launches",
+        "link",
         "passed",
         "pause",
         "plan",
+        "planned_in_a_row",
         "settling",
+        "shrinking",
         "sights",
         "sizes",
         "skipped",
@@ -68,6 +74,8 @@ class KernelTiming:
         self.direct = 0  #: launches without plans that were looked at
         #: seconds that a unit of costs takes in its transfers: columns are slower than blocks
         self.unit = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
+        #: and what its bytes take of that on a link, however many transfers they come in
+        self.link = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
         self.times = KernelTimes(least)
         #: of split launches, which may differ: what they take, and would take on one worker
         self.typical = MeanWay(_LONG_RUN), MeanWay(_LONG_RUN)
@@ -76,6 +84,8 @@ class KernelTiming:
         self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
+        self.planned_in_a_row = 0  #: split launches, each of which had a plan made
+        self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
@@ -159,6 +169,7 @@ class KernelTiming:
 
     def planned(self, seconds: float, launches: int, *, once: bool) -> None:
         """The first of these split launches had a plan made, which took this long; 0: none. `once`: it is a one-time plan."""
+        self.planned_in_a_row = self.planned_in_a_row + 1 if seconds > 0 and launches <= 1 else 0
         if seconds > 0:
             self.plan.add(seconds)
             self.settling = max(self.settling - once, 0)
@@ -169,6 +180,11 @@ class KernelTiming:
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
         self.pause = self.skipped = 0
+
+    @property
+    def never_recurs(self) -> bool:
+        """Whether so many launches had a plan made each that the next ones will have, too."""
+        return self.planned_in_a_row >= _IN_A_ROW
 
     @property
     def settling_seconds(self) -> float:

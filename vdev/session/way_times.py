@@ -22,6 +22,8 @@ from vdev.session.launch_plans import CachedPlan
 FORGET = 0.98
 #: so many times what a launch without a plan takes of the host: to find the plan of one and to weigh it
 _WEIGHED = 10
+#: of what a transfer takes, the part that its bytes take at least, if that is to say what they take
+_SEEN = 0.5
 #: how many measured hand-overs count, and how many there must be
 _HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
 
@@ -74,6 +76,16 @@ class WayTimes:
     def handed_over_at_once(self, seconds: float) -> None:
         """The host took this long to hand over a launch without a plan."""
         self._handed.add(seconds)
+
+    def unit_of(self, stake: Stake, brought: float) -> float:
+        """Seconds that a unit of costs takes on a link, by a launch whose busiest worker took so long to receive what it needs.
+
+        Of short transfers that are mostly latency nothing is to be seen, but that a unit takes no more than what is assumed.
+        """
+        machine = self.machine
+        net = brought - machine.latency * stake.busiest
+        each = net / (stake.incoming or stake.moved)
+        return each if net > brought * _SEEN else max(each, machine.per_byte)
 
     def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
         """Seconds by which a launch on buffers that are kept on one worker takes longer because it has a plan, which
