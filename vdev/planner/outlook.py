@@ -13,18 +13,27 @@ Knows no clock, and decides nothing about launches that do not shrink.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from math import sqrt
 
 from vdev.planner.regret import NOTHING
 from vdev.planner.timing import Way
+from vdev.translators.values import dataclass
 
 #: launches of a kernel by which it is seen how fast they shrink, and how many there must be
 _SIZES, _ENOUGH_SIZES = 32, 8
 #: times that launches were weighed which say what they take now
 _RECENT = 32
-#: of what launches take a device now, what those still to come take in the mean
-_MEAN = 0.5
 #: so many times what one worker would take is what several take, at least, for it to be taken
 _MARGIN = 1.03
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Launches of a kernel that are still to come, and what part of the last one's work-items they have in the mean."""
+
+    launches: float
+    part: float
 
 
 class Shrinking:
@@ -43,23 +52,32 @@ class Shrinking:
         self._sizes.append((launches, nitems))
 
     @property
-    def left(self) -> float:
-        """How many launches there are to come, if each has as many work-items less as those before had; 0 where they do not
-        shrink steadily.
+    def rest(self) -> Rest | None:
+        """What is to come if they go on shrinking as they have; None where they do not shrink steadily.
 
         >>> shrinking = Shrinking()
         >>> for number in range(10):
-        ...     shrinking.add(number, 1000 - 10 * number)
-        >>> shrinking.left
-        91.0
+        ...     shrinking.add(number, (30 - number) ** 2)
+        >>> shrinking.rest
+        Rest(launches=21.0, part=0.333...)
         """
         sizes = self._sizes
         if len(sizes) < _ENOUGH_SIZES:
-            return 0.0
-        (before, largest), (_, middle), (now, nitems) = sizes[0], sizes[len(sizes) // 2], sizes[-1]
+            return None
+        (start, largest), (between, middle), (now, nitems) = sizes[0], sizes[len(sizes) // 2], sizes[-1]
         if not largest > middle > nitems:
-            return 0.0
-        return nitems * (now - before) / (largest - nitems)
+            return None
+        # A parabola through these three.
+        earlier, later = (largest - middle) / (between - start), (middle - nitems) / (now - between)
+        bend = 2 * (earlier - later) / (now - start)
+        slope = later - bend * (now - between) / 2
+        if slope <= 0:
+            return None
+        if bend <= 0:  # faster and faster
+            return Rest(nitems / slope, 0.5)
+        within = slope * slope - 2 * bend * nitems
+        count = (slope - sqrt(max(within, 0.0))) / bend  # up to nothing, or to where they would grow again
+        return Rest(count, 1 - count * (slope / 2 - bend * count / 6) / nitems)
 
 
 class Outlook:
@@ -86,26 +104,33 @@ class Outlook:
         self._recent.append((several, one, launches))
         self._behind = max(self._behind + several.device - several.host, 0.0)
 
-    def loses(self, left: dict[int, float], change: float) -> bool:
+    def loses(self, rests: Mapping[int, Rest | None], change: float) -> bool:
         """Whether the rest of the launches takes less on one worker, with what it takes to change there.
 
-        `left`: how many are still to come of each kernel that may gain by several workers.
+        `rests`: what is to come of each kernel that may gain by several workers.
         """
-        if len(self._recent) < _RECENT or not left:
+        if len(self._recent) < _RECENT or None in rests.values():
             return False
         several = one = NOTHING
-        counts = dict.fromkeys(left, 0)
+        counts = dict.fromkeys(rests, 0)
         for each, alone, launches in self._recent:
             several, one = several + each, one + alone
-            for kernel, count in launches.items():
-                if kernel in counts:
-                    counts[kernel] += count
-        # A kernel that is not launched any more says nothing.
-        times = min((left[kernel] / count for kernel, count in counts.items() if count), default=0.0)
-        if not several.seconds > _MARGIN * one.seconds:
+            for kernel in launches.keys() & counts.keys():
+                counts[kernel] += launches[kernel]
+        if several.seconds <= _MARGIN * one.seconds:
             return False
-        return self._rest(several, times) > _MARGIN * self._rest(one, times) + change
+        found = [
+            (rest.launches / counts[kernel], rest.part)
+            for kernel, rest in rests.items()
+            if rest is not None and counts[kernel]
+        ]
+        if not found:
+            return False
+        times, part = min(found)
+        return self._until(several, times, part) > _MARGIN * self._until(one, times, part) + change
 
-    def _rest(self, way: Way, times: float) -> float:
-        """Seconds until all is done, if what is left takes so many times as much as the last launches."""
-        return max(way.host * times, self._behind + way.device * times * _MEAN)
+    def _until(self, way: Way, times: float, part: float) -> float:
+        """Seconds until all is done, if what is to come takes the host so many times as long as the last launches, and devices this
+        part of that.
+        """
+        return max(way.host * times, self._behind + way.device * times * part)

@@ -222,7 +222,7 @@ class Stretch:
     def __init__(self, credit: float = 0.0) -> None:
         """`credit`: seconds that what was gained counts at most."""
         self.credit = credit
-        self.advance = 0.0  #: of the credit, what nothing was gained for
+        self.advance = 0.0  #: of the credit, what was not gained yet
         self.here = self.there = NOTHING  #: since the stretch began, in the way in use and in the other
         self.change = 0.0  #: what a change takes
 
@@ -235,9 +235,10 @@ class Stretch:
         """Some more launches, with what they take in either way. True where the ways are to be changed from now on."""
         self.change = change
         self.here, self.there = self.here + here, self.there + there
-        if self.here.seconds + self.credit <= self.there.seconds:
+        beyond = self.there.seconds - self.here.seconds - self.credit
+        if beyond >= 0:
             self.here, self.there = NOTHING, Way(self.credit, self.credit)
-            self.advance = 0.0
+            self.advance = max(self.advance - beyond, 0.0)
         return self.regret > 0 and self.regret >= 2 * self.change
 
     def take_back(self) -> None:

@@ -111,9 +111,11 @@ class Spans:
     ) -> int | None:
         """Some more launches over `now` workers, with what they take over each number, and took to plan over several. The number
         to take from now on, if another one. `change`: seconds that changing to a number takes.
+
+        Planning takes the host as long over any number: while it is busy with that, devices may as well take longer.
         """
         self.note(ways, thought)
-        ready = []
+        ready, planning = [], Way(thought, 0.0)
         for span, way in ways.items():
             if span in (now, ONE):
                 continue
@@ -121,7 +123,7 @@ class Spans:
             if stretch is None:
                 stretch = self._others[span] = Stretch(self._credit)
             dearer = _AGAIN ** min(self.changes, _MOST_AGAIN)
-            if stretch.weigh(ways[now], way, change(span) * dearer):
+            if stretch.weigh(ways[now] + planning, way + planning, change(span) * dearer):
                 ready.append((stretch.regret, span))
         return max(ready)[1] if ready else None
 

@@ -36,6 +36,7 @@ from vdev.planner.instructions import Plan
 from vdev.planner.investment import Investment
 from vdev.planner.launch_request import LaunchOptions
 from vdev.planner.launch_search import runs_at_once
+from vdev.planner.outlook import Rest
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
@@ -402,7 +403,8 @@ class Choosing:
         planned = split + Way(thought, 0.0)
         done |= account.thrift.weigh(planned, one, least if in_vain else max(change, _FLOOR / 2))
         account.outlook.add(planned, one, counts)
-        done |= account.outlook.loses(self._left(account), least)
+        surely = max(self.times.surely_changing(list(account.buffers)), least)
+        done |= account.outlook.loses(self._rests(account), surely)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         if done:
             logger.debug(
@@ -486,10 +488,10 @@ class Choosing:
         return bool(counts) and all(account.kernels[kernel][1].never_recurs for kernel in counts)
 
     @staticmethod
-    def _left(account: Account) -> dict[int, float]:
-        """How many launches are still to come of each kernel that is split."""
+    def _rests(account: Account) -> dict[int, Rest | None]:
+        """What is still to come of each kernel that is split."""
         return {
-            kernel: timing.shrinking.left
+            kernel: timing.shrinking.rest
             for kernel, (_, timing, _) in account.kernels.items()
             if timing.stake is not None and timing.stake.workers > 1
         }

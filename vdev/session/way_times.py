@@ -22,6 +22,8 @@ from vdev.session.launch_plans import CachedPlan
 FORGET = 0.98
 #: so many times what a launch without a plan takes of the host: to find the plan of one and to weigh it
 _WEIGHED = 10
+#: so many times what is assumed of links that were not measured: those by PCIe alone take about as long
+_UNMEASURED = 5.0
 #: of what a transfer takes, the part that its bytes take at least, if that is to say what they take
 _SEEN = 0.5
 #: how many measured hand-overs count, and how many there must be
@@ -102,6 +104,10 @@ class WayTimes:
         unit = self.machine.per_byte if self.unit is None else self.unit
         return self.spread(buffers) * unit + len(buffers) * self.machine.latency
 
+    def surely_changing(self, buffers: Sequence[VirtualBuffer]) -> float:
+        """The same where nothing was lost yet: as long as no link was measured, one may be slower than is assumed."""
+        return self.changing(buffers) * (_UNMEASURED if self.unit is None else 1.0)
+
     def spread(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same in the unit of costs."""
         return sum(buffer.nbytes for buffer in buffers) * mean_cost(self._links)
@@ -158,7 +164,7 @@ class WayTimes:
             host = measured.value
         else:
             host *= self._as_handed(timing, stake)
-        unit = timing.unit.value or self.unit
+        unit = timing.link.value or self.unit
         exchange = machine.exchanging(there.busiest, there.moved, unit)
         way = Way(host, timing.times.chunk(there.nitems, there.share) + exchange)
         return way if span in timing.stakes else Way(way.host * UNTRIED, way.device * UNTRIED)
