@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from vdev.planner.directory import HOST, BufferState
-from vdev.planner.instructions import Launch, Plan
+from vdev.planner.instructions import Launch, Plan, moves_of
 from vdev.planner.links import LinkCosts
 from vdev.planner.timing import Way
 from vdev.translators.values import dataclass
@@ -49,7 +49,15 @@ class Stake:
     workers: int = 1  #: workers that run chunks
     messages: int = 0  #: transfers between workers in all
     busiest: int = 0  #: of these, the most that come to one worker
-    incoming: float = 0.0  #: what comes to the worker that receives most, in the unit of `LinkCosts`; no more than `moved`
+    incoming: float = 0.0  #: of what moves, what comes to the worker that receives most, in the unit of `LinkCosts`
+    #: of its transfers, those before its kernel, to the worker that receives most of these, in the unit of `LinkCosts`; 0
+    #: where it does not exchange much
+    before: float = 0.0
+
+    @property
+    def inward(self) -> float:
+        """Of `moved`, the part that one worker receives at most: less where one sends to many."""
+        return self.incoming / self.moved if self.moved else 1.0
 
 
 def weighty(states: Sequence[BufferState], links: LinkCosts, *, small: bool) -> tuple[int, ...]:
@@ -110,6 +118,7 @@ def stake_of(
         sum(exchange.messages.values()),
         exchange.busiest,
         exchange.incoming,
+        _before(plan, links) if exchanges else 0.0,
     )
 
 
@@ -156,6 +165,21 @@ def exchange_of(plan: Plan, links: LinkCosts) -> Exchange:
             arriving[target] = arriving.get(target, 0) + nbytes
     most = max(incoming.values(), default=0.0)
     return Exchange(max([most, *outgoing.values()]), arriving, messages, most)
+
+
+def _before(plan: Plan, links: LinkCosts) -> float:
+    """What comes from other workers to one that has still to launch its chunk, the most for any of them: what is measured of a
+    launch's transfers. What a launch has changed may go elsewhere after it.
+    """
+    waiting = {worker for worker, _ in plan.partition}
+    incoming: dict[int, float] = {}
+    for item in plan.instructions:
+        if isinstance(item, Launch):
+            waiting.discard(item.worker)
+        for source, target, nbytes in moves_of(item):
+            if target in waiting and source != HOST:
+                incoming[target] = incoming.get(target, 0.0) + nbytes * links.per_byte[source][target]
+    return max(incoming.values(), default=0.0)
 
 
 def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:

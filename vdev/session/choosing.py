@@ -350,18 +350,19 @@ class Choosing:
     def _weigh_split(
         self, account: Account, launch: Launch, timing: KernelTiming, stake: Stake, moved: float
     ) -> bool:
-        unit = timing.unit.value or self.times.unit
+        unit = self.times.unit
         gathered = timing.gathered.get(launch.ndrange)
         again = 0.0
         if gathered is not None and gathered.value is not None:
             again = gathered.value
             gathered.value *= FORGET
-        if unit is None or self.times.unit is None or not timing.times.known:
+        if unit is None or not timing.times.known:
             return False
         split, whole = timing.times.chunk(stake.nitems, stake.share), timing.times.whole(stake.nitems)
         # All that launches use goes with the first of them, however little that reads.
-        change = max(stake.gathered, self.times.spread(account.buffers) / 2) * self.times.unit
-        return account.ways.weigh(split + moved * unit, whole + again * self.times.unit, change)
+        change = max(stake.gathered, self.times.spread(account.buffers) / 2) * unit
+        exchange = timing.exchanging(stake, moved, unit)
+        return account.ways.weigh(split + exchange, whole + again * unit, change)
 
     def _weigh_time(
         self,
@@ -789,14 +790,14 @@ class Choosing:
         made = self._split_plans.made
         split = self._split_plans.stake(account, self._span_of(account), launch, cached, buffers)
         account.thought += (self._split_plans.made - made) * (timing.plan.value or FIRST_PLAN)
-        unit, times = timing.unit.value or self.times.unit, timing.times
-        if unit is None or self.times.unit is None or not times.known or split is None:
+        unit, times = self.times.unit, timing.times
+        if unit is None or not times.known or split is None:
             return False
         # A kernel that reads nothing of them changes the way of all that do.
-        change = max(stake.gathered, self.times.spread(account.buffers)) * self.times.unit
+        change = max(stake.gathered, self.times.spread(account.buffers)) * unit
         return account.ways.weigh(
-            times.whole(stake.nitems) + moved * self.times.unit,
-            times.chunk(stake.nitems, split.share) + split.moved * unit,
+            times.whole(stake.nitems) + moved * unit,
+            times.chunk(stake.nitems, split.share) + timing.exchanging(split, split.moved, unit),
             change,
         )
 

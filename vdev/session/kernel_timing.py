@@ -72,7 +72,8 @@ class KernelTiming:
     def __init__(self, least: Least) -> None:
         self.launches = 0  #: launches that were weighed
         self.direct = 0  #: launches without plans that were looked at
-        #: seconds that a unit of costs takes in its transfers: columns are slower than blocks
+        #: seconds that a unit of what a worker receives takes in its transfers: columns are slower than blocks, and so is what comes from
+        #: a worker that sends to many
         self.unit = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
         #: and what its bytes take of that on a link, however many transfers they come in
         self.link = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
@@ -106,6 +107,13 @@ class KernelTiming:
         self.sights = 0  #: how often that was
         #: by index space, in the unit of costs: what was brought to one worker beyond the change of ways
         self.gathered: dict[object, Mean] = {}
+
+    def exchanging(self, stake: Stake, moved: float, unit: float) -> float:
+        """Seconds that it takes to exchange so much, with a plan of this `stake`. Until it was measured, the busiest link counts,
+        in or out, of which a unit takes `unit` seconds.
+        """
+        measured = self.unit.value
+        return moved * unit if measured is None else moved * stake.inward * measured
 
     @property
     def may_gain(self) -> bool:

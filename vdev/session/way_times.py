@@ -86,7 +86,7 @@ class WayTimes:
         """
         machine = self.machine
         net = brought - machine.latency * stake.busiest
-        each = net / (stake.incoming or stake.moved)
+        each = net / stake.before
         return each if net > brought * _SEEN else max(each, machine.per_byte)
 
     def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
@@ -164,7 +164,9 @@ class WayTimes:
             host = measured.value
         else:
             host *= self._as_handed(timing, stake)
-        unit = timing.link.value or self.unit
-        exchange = machine.exchanging(there.busiest, there.moved, unit)
+        unit, moved = self.unit, there.moved
+        if timing.link.value is not None:
+            unit, moved = timing.link.value, moved * stake.inward
+        exchange = machine.exchanging(there.busiest, moved, unit)
         way = Way(host, timing.times.chunk(there.nitems, there.share) + exchange)
         return way if span in timing.stakes else Way(way.host * UNTRIED, way.device * UNTRIED)
