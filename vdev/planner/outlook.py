@@ -73,10 +73,9 @@ class Shrinking:
         slope = later - bend * (now - between) / 2
         if slope <= 0:
             return None
-        if bend <= 0:  # faster and faster
-            return Rest(nitems / slope, 0.5)
         within = slope * slope - 2 * bend * nitems
-        count = (slope - sqrt(max(within, 0.0))) / bend  # up to nothing, or to where they would grow again
+        # Up to nothing, or to where they would grow again.
+        count = 2 * nitems / (slope + sqrt(within)) if within >= 0 else slope / bend
         return Rest(count, 1 - count * (slope / 2 - bend * count / 6) / nitems)
 
 

@@ -429,6 +429,7 @@ class Choosing:
         if once and timing.is_met_again:  # nobody knows how often it will be
             once = self._investment.pays(believed)
         timing.planned(believed, launches + 1 - seen, once=once)
+        timing.was_planned(stake.nitems, anew=thought > 0 and launches <= seen)
         if not once:
             account.thought += believed
         elif not account.returns:  # what came back to being split has gained that before
@@ -480,7 +481,7 @@ class Choosing:
         self._investment.earn(one.seconds, split.seconds)
         if spans:
             ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
-            self._weigh_spans(account, ways, thought)
+            self._weigh_spans(account, ways, thought, goes_on=self._never_recurs(account, counts))
         return split, one, counts
 
     @staticmethod
@@ -510,10 +511,16 @@ class Choosing:
             found = tuple(span for span in found if span > account.cramped)
         return found if len(found) > 1 else ()
 
-    def _weigh_spans(self, account: Account, ways: Mapping[int, Way], thought: float) -> None:
+    def _weigh_spans(
+        self, account: Account, ways: Mapping[int, Way], thought: float, *, goes_on: bool
+    ) -> None:
         moving, least = self.times.changing(list(account.buffers)), max(_FLOOR_SPAN, account.planned) / 2
         found = account.spans.weigh(
-            self._span_of(account), ways, thought, lambda span: max(moving / span, least)
+            self._span_of(account),
+            ways,
+            thought,
+            lambda span: max(moving / span, least),
+            goes_on=goes_on,
         )
         account.wanted = found if found is not None and self._has_room(account, found) else 0
 

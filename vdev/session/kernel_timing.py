@@ -41,6 +41,7 @@ class KernelTiming:
     """What one kernel's launches take."""
 
     __slots__ = (
+        "_bits",
         "cache",
         "counts_for",
         "direct",
@@ -85,7 +86,8 @@ class KernelTiming:
         self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
-        self.planned_in_a_row = 0  #: split launches, each of which had a plan made
+        #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
+        self.planned_in_a_row, self._bits = 0, 0
         self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
@@ -177,7 +179,6 @@ class KernelTiming:
 
     def planned(self, seconds: float, launches: int, *, once: bool) -> None:
         """The first of these split launches had a plan made, which took this long; 0: none. `once`: it is a one-time plan."""
-        self.planned_in_a_row = self.planned_in_a_row + 1 if seconds > 0 and launches <= 1 else 0
         if seconds > 0:
             self.plan.add(seconds)
             self.settling = max(self.settling - once, 0)
@@ -188,6 +189,14 @@ class KernelTiming:
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
         self.pause = self.skipped = 0
+
+    def was_planned(self, nitems: int, *, anew: bool) -> None:
+        """A split launch of so many work-items; `anew`: it had a plan made, and so had the one before, as far as it did not recur.
+
+        Those for the levels of a grid are planned once for each, and differ much.
+        """
+        before, self._bits = self._bits, nitems.bit_length()
+        self.planned_in_a_row = 1 + self.planned_in_a_row * (before == self._bits) if anew else 0
 
     @property
     def never_recurs(self) -> bool:
