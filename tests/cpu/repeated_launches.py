@@ -65,8 +65,8 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         found.append(completion is not None)
         return completion
 
-    def handed_over(self: Line, *command: Any) -> Part | None:
-        part = hand_over(self, *command)
+    def handed_over(self: Line, *command: Any, **more: Any) -> Part | None:
+        part = hand_over(self, *command, **more)
         found.append(part is not None)
         return part
 

@@ -169,8 +169,8 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     tried: list[bool] = []
     hand_over = Line.hand_over
 
-    def noted(self: Line, *command: Any) -> Part | None:
-        part = hand_over(self, *command)
+    def noted(self: Line, *command: Any, **more: Any) -> Part | None:
+        part = hand_over(self, *command, **more)
         tried.append(part is not None)
         return part
 

@@ -360,6 +360,7 @@ def test_a_read_that_is_refused_gets_its_error() -> None:
         read.until_at_once(buffer)
         first = program.backends[0]._handed_over
         attempts = 2 if buffer.reading is None else 3  # again, as one whose plan is known, and submitted
+        attempts += program.session.executor.worker(0).takes_transfers  # without waiting for it
         faults |= dict.fromkeys(range(first, first + attempts), -5)
         assert read(buffer)[0] == -5
         assert read(buffer)[1].tolist() == triple(numbers(3)).tolist()
@@ -655,8 +656,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     hand_over = Line.hand_over
 
-    def noted(self: Line, *command: Any) -> Part | None:
-        part = hand_over(self, *command)
+    def noted(self: Line, *command: Any, **more: Any) -> Part | None:
+        part = hand_over(self, *command, **more)
         found.append(part is not None)
         return part
 

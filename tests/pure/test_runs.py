@@ -41,9 +41,9 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each attempt to hand a launch over at once did: on several workers by repeating the one before."""
     found: list[bool] = []
 
-    def noted(attempt: Callable[..., Any], way: Any, *rest: Any) -> Any:
+    def noted(attempt: Callable[..., Any], way: Any, *rest: Any, **more: Any) -> Any:
         found.append(False)
-        result = attempt(way, *rest)
+        result = attempt(way, *rest, **more)
         found[-1] = bool(result)
         return result
 
@@ -52,8 +52,8 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-def _noting(way: Any, noted: Callable[..., Any], attempt: Callable[..., Any], *rest: Any) -> Any:
-    return noted(attempt, way, *rest)
+def _noting(way: Any, noted: Callable[..., Any], attempt: Callable[..., Any], *rest: Any, **more: Any) -> Any:
+    return noted(attempt, way, *rest, **more)
 
 
 class Caller:

@@ -92,6 +92,8 @@ class Executor:
         self.uses_host = self.hazards.uses_host
         #: the same of anything on a worker other than the one of that number; under the lock
         self.uses_host_elsewhere = self.hazards.uses_host_elsewhere
+        #: what a step of a worker's reads or writes of them; under the lock
+        self.enter_host = self.hazards.enter_host
         ending.at_end(self._end)
         self._vain = 0  #: how many more commands do not wait for workers to become idle
         self._await_workers()

@@ -51,9 +51,12 @@ class Hazards:
                 if h.last_read >= 0:
                     holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
         if job.host is not None:
-            start, stop = _addresses(job.host)
             for number, _ in job.prepared.batches:
-                self.host_uses.append((start, stop, host_writes, number, clock[number]))
+                self.enter_host(job.host, number, clock[number], writes=host_writes)
+
+    def enter_host(self, host: Any, number: int, step: int, *, writes: bool) -> None:
+        """A worker's step reads an array of the host's, or writes to it."""
+        self.host_uses.append((*_addresses(host), writes, number, step))
 
     def find(self, job: Job, homes: Sequence[int], host_writes: bool) -> dict[int, Waits] | None:
         """By worker: the steps of other workers that a command's steps have to wait for. Its clock includes them.

@@ -285,6 +285,12 @@ class LineExecutor(JobExecutor, Protocol):
     def uses_host(self) -> bool:
         """Whether anybody still has to do with the host's arrays."""
 
+    def uses_host_elsewhere(self, number: int) -> bool:
+        """The same of anybody but the worker of that number."""
+
+    def enter_host(self, host: Bytes, number: int, step: int, *, writes: bool) -> None:
+        """A worker's step reads an array of the host's, or writes to it, until it is complete."""
+
 
 class Line:
     """The direct way to a worker for the threads that submit."""
@@ -319,12 +325,15 @@ class Line:
         entry: Entry,
         standing: object,
         host: tuple[Bytes, Layout] | None = None,
+        *,
+        reads: bool = False,
     ) -> Part | None:
         """Hand a command over; None if it has to be submitted instead: then nothing has happened.
 
         Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
         that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
-        what it writes to the worker, which nothing else uses; read when this returns. Under the session's lock.
+        what it writes to the worker, which nothing else uses, read when this returns; or what it `reads` into, which nobody but
+        the worker may use until the command is complete. Under the session's lock.
         """
         worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
         if worker.queue or not worker.turn.acquire(False):
@@ -337,11 +346,14 @@ class Line:
                     executor.standing is standing
                     and not (worker.queue or executor.closed)
                     and home.completed >= home.submitted
-                    and (host is None or not executor.uses_host())
+                    and (
+                        host is None
+                        or not (executor.uses_host_elsewhere(self._at) if reads else executor.uses_host())
+                    )
                 ):
                     outside = None if visit is None else visit()
                     try:
-                        part = self._perform(entry, host)
+                        part = self._perform(entry, host, reads)
                     finally:
                         if outside is not None:
                             self._leave(outside)
@@ -555,7 +567,7 @@ class Line:
         if outside is not None:
             backend.leave(outside)
 
-    def _perform(self, entry: Entry, host: tuple[Bytes, Layout] | None) -> Part | None:
+    def _perform(self, entry: Entry, host: tuple[Bytes, Layout] | None, reads: bool) -> Part | None:
         executor, worker, job = self._executor, self.worker, self._job
         # A finaliser may submit something while the step runs: that comes after it.
         number = executor.last_number = executor.last_number + 1
@@ -566,7 +578,11 @@ class Line:
                 entry[0].step.run(worker, job)  # type: ignore[union-attr]
             else:
                 job.host, job.layout = host
-                entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
+                if reads:
+                    executor.enter_host(host[0], self._at, step, writes=True)
+                    entry[0].download.run(worker, job)  # type: ignore[union-attr]
+                else:
+                    entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
         except Exception as error:
             self._refused(error, number, step)
             return None

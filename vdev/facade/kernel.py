@@ -167,7 +167,7 @@ class Kernel(Handle):
         # PyOpenCL looks into a data base of invokers, whose lock a child forked meanwhile would find held.
         self._enqueue, self._set_all = in_driver(
             partial(
-                generate_enqueue_and_set_args,  # type: ignore[no-untyped-call]
+                generate_enqueue_and_set_args,
                 kernel.name,
                 count,
                 count,

@@ -15,7 +15,7 @@ from vdev.executor.job import Job
 from vdev.executor.stretch import Entry, Line, Part, Streak, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Write
+from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Read, Write
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache, ReadyPlan, TransferPlans
 from vdev.session.transfers import transfer_of
@@ -86,6 +86,7 @@ class AtOnce:
             Launch: self._submit_launch,
             Fill: self._submit_transfer,
             CopyBuffer: self._submit_transfer,
+            Read: self._submit_read,
         }
 
     def submit(self, command: Command, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
@@ -407,6 +408,28 @@ class AtOnce:
             line.throttle()
         return part
 
+    def _submit_read(self, command: Read, after: Sequence[Completion], queue: QueueOrder) -> Part | None:
+        """A read that the program does not wait for yet, from a worker whose transfers keep nobody waiting."""
+        session, layout, buffer = self._session, command.layout, command.buffer
+        if session.recorder is not None or session.checker is not None:
+            return None
+        with session.lock:
+            standing, state = self._executor.standing, buffer.state
+            found = None if state.pending else self._transfers.find_move(Read, layout, state)
+            if found is None or found.prepared.download is None or found.plan.states[0] != state:
+                return None
+            line = self._line_of(found)
+            if line is None or not line.worker.takes_transfers:
+                return None
+            host = command.host, layout
+            part = self._transferred(line, found, (buffer,), after, queue, standing, host, reads=True)
+            if part is None:
+                return None
+            session.ledger.count("read", found.plan)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return part
+
     def _line_of(self, found: ReadyPlan) -> Line | None:
         """The line to the worker that does all of a transfer."""
         worker = found.prepared.alone
@@ -421,6 +444,8 @@ class AtOnce:
         queue: QueueOrder,
         standing: object,
         host: tuple[Bytes, Layout] | None = None,
+        *,
+        reads: bool = False,
     ) -> Part | None:
         """Hand over a transfer whose plan leaves everything as it is. Under the session's lock."""
         session, worker = self._session, line.worker.number
@@ -433,7 +458,8 @@ class AtOnce:
             after, queue, worker, holdings
         ):
             return None
-        part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
+        entry = found.prepared, holdings, (), None, (), after
+        part = line.hand_over(entry, standing, host, reads=reads)
         if part is None:
             return None
         number = session.next_number()
