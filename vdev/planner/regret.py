@@ -49,7 +49,9 @@ class Stake:
     workers: int = 1  #: workers that run chunks
     messages: int = 0  #: transfers between workers in all
     busiest: int = 0  #: of these, the most that come to one worker
-    incoming: float = 0.0  #: of what moves, what comes to the worker that receives most, in the unit of `LinkCosts`
+    incoming: float = (
+        0.0  #: of what moves, what comes to the worker that receives most, in the unit of `LinkCosts`
+    )
     #: of its transfers, those before its kernel, to the worker that receives most of these, in the unit of `LinkCosts`; 0
     #: where it does not exchange much
     before: float = 0.0
