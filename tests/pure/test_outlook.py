@@ -52,9 +52,15 @@ def test_of_sizes_that_shrink_more_and_more_slowly_no_more_is_foretold_than_to_w
 
 @pytest.mark.parametrize(
     "size",
-    [lambda number: 1000, lambda number: 1000 + number, lambda number: 1000 - 500 * (number % 2), lambda number: 1000 - number // 39],
-    ids=["constant", "growing", "in turns", "once"],
-)  # fmt: skip
+    [
+        lambda number: 1000,
+        lambda number: 1000 + number,
+        lambda number: 1000 - 500 * (number % 2),
+        lambda number: 1000 - number // 39,
+        lambda number: 1000 - 10 * number + 15 * (number >= 35),
+    ],
+    ids=["constant", "growing", "in turns", "once", "grew in between"],
+)
 def test_nothing_is_foretold_of_others(size: Callable[[int], int]) -> None:
     assert shrinking(size).rest is None
     assert shrinking(lambda number: 1000 - number, 5).rest is None  # too few

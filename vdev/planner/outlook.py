@@ -58,8 +58,8 @@ class Shrinking:
         >>> shrinking = Shrinking()
         >>> for number in range(10):
         ...     shrinking.add(number, (30 - number) ** 2)
-        >>> shrinking.rest
-        Rest(launches=21.0, part=0.333...)
+        >>> shrinking.rest.launches, round(shrinking.rest.part, 3)
+        (21.0, 0.333)
         """
         sizes = self._sizes
         if len(sizes) < _ENOUGH_SIZES:
