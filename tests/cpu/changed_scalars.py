@@ -117,6 +117,23 @@ def befores(host: Host) -> None:
     host.same(buffer, model)
 
 
+def parts(host: Host) -> None:
+    """Sub-buffers whose origin moves on; the first half of them in turn with tiles in others."""
+    align = max(host.context.devices[0].mem_base_addr_align // 8, 128)
+    step = align // 4
+    buffer, model = host.buffer(step * 120 + N * N)
+    for number in range(120):
+        part = buffer.get_sub_region(number * align, 4 * 1024)
+        host.call("before", (1024,), part, 1000 - number, number)
+        model[number * step : number * step + 1000 - number] += number
+        if number % 2 and number < 60:
+            matrix = buffer.get_sub_region((120 - number) * align, 4 * N * N)
+            host.call("tile", (32, 32), matrix, N, 3, number)
+            square = model[(120 - number) * step :][: N * N].reshape(N, N)[number : number + 32, 3:35]
+            square[:] = square * 3 + 3 - 7 * number
+    host.same(buffer, model)
+
+
 def histograms(host: Host) -> None:
     counts, of_counts = host.buffer(32)
     given, of_given = host.buffer(8192)
@@ -139,7 +156,7 @@ def main() -> int:
 
     filling.Forms.find = counted  # type: ignore[method-assign]
     host = Host()
-    for program in (tiles, updates, shifts, slots, befores, histograms):
+    for program in (tiles, updates, shifts, slots, befores, parts, histograms):
         filled[program.__name__] = 0
         program(host)
     print(*(f"{name}={count}" for name, count in filled.items()))

@@ -41,7 +41,7 @@ from vdev.translators.ranges.rectangles import Layout
 from tests.cpu.pressure import COMMON
 from tests.pure.forced_cuts import CutsInTurn
 from vdev.executor import Completion
-from vdev.planner import builder, parameters, tidying
+from vdev.planner import builder, tidying, views
 from vdev.planner.directory import check, kept_on
 from vdev.process.switches import parse_workers
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
@@ -118,12 +118,12 @@ _ALIGNED = 128
 #: from how many bytes on a buffer is large for workers that the host reaches over links of their own
 _LARGE_NBYTES = 512
 #: the part of all sequences that is run with low limits of tidying, and these by module: any range of two boxes or more is
-#: widened, and any buffer of three or more is brought together
+#: widened, any buffer of three or more is brought together, and plans are made on views of buffers in few boxes, too
 _TIDIED = 0.3
 _LOW_LIMITS = (
     (tidying, {"MOST_BOXES": 1, "RUN_NBYTES": 1 << 20, "KEPT_BOXES": 1}),
     (tidying, {"MOST_HELD": 2, "HELD_EACH": 0, "HELD_FRESH": 0, "UNWRITTEN": 1}),
-    (parameters, {"MOST_BOXES": 1}),
+    (views, {"MOST_BOXES": 1, "FEW_BOXES": 0, "WORTH": 0}),
     (builder, {"FEW_ENTRIES": 0}),
 )  # fmt: skip
 #: seconds after which a process that says nothing is ended

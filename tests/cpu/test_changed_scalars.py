@@ -25,4 +25,6 @@ def test_results_are_those_of_numpy(workers: int) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     filled = dict(item.split("=") for item in done.stdout.split())
-    assert all(int(filled[name]) >= 30 for name in ("tiles", "updates", "shifts", "slots", "befores")), filled
+    assert all(
+        int(filled[name]) >= 30 for name in ("tiles", "updates", "shifts", "slots", "befores", "parts")
+    ), filled

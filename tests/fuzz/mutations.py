@@ -40,6 +40,10 @@ def _analysis(name: str, module: str, old: str, new: str, issue: str = "") -> De
     return _one(name, "analysis", f"vdev.translators.{module}", old, new, issue)
 
 
+#: what makes one map of holders' regions, for a module that does not import it
+_OVERLAID = "__import__('vdev.translators.ranges.labelled', fromlist=['overlaid']).overlaid"
+
+
 def _planner(name: str, module: str, old: str, new: str, issue: str = "") -> Defect:
     return _one(name, "planner", f"vdev.planner.{module}", old, new, issue)
 
@@ -344,12 +348,18 @@ DEFECTS: tuple[Defect, ...] = (
              "valid = valid_by_labels(labelled_of(held, rest), pitches)",
              "valid = valid_by_labels(labelled_of(held, rest), pitches)[:1]"),
     _planner("a filled plan invalidates nobody", "parameters",
-             "[(label_of(holder), region) for holder, region in state.valid]",
-             "[(label_of(holder), region) for holder, region in (*state.valid, *self._views[slot].valid)]"),
+             "inside = state.bands()",
+             f"inside = {_OVERLAID}([(1 << holder + 1, region) for holder, region in"
+             " (*state.valid, *self._views[slot].valid)], state.pitches)"),
     _planner("holders that lose all are overlooked", "parameters",
-             "[(label_of(holder), region) for holder, region in state.valid]",
-             "[(label_of(holder), region) for holder, region in (*state.valid, *[item for item in self._views[slot].valid"
-             " if item[0] not in dict(state.valid)])]"),
+             "inside = state.bands()",
+             f"inside = {_OVERLAID}([(1 << holder + 1, region) for holder, region in"
+             " (*state.valid, *[item for item in self._views[slot].valid if item[0] not in dict(state.valid)])],"
+             " state.pitches)"),
+    _planner("a plan that is made on views changes nothing", "views",
+             "if view.cut is None or inside == view.cut.inside:", "if view.cut is None or view.cut.inside:"),
+    _planner("what is read is not in view", "views",
+             "parts = (footprint.reads, footprint.exact,", "parts = (footprint.exact,"),
     _planner("the window of one chunk", "parameters",
              "for chunk in chunks_of(traced, habit):", "for chunk in chunks_of(traced, habit)[:1]:"),
     _one("a traced condition is one too wide", "planner", "vdev.translators.ranges.tracing",
@@ -358,8 +368,10 @@ DEFECTS: tuple[Defect, ...] = (
          'self.trace.compare(self.terms, self.constant - self.value, 0, "==")\n        return self.value', "return self.value"),
     _one("a filled plan runs with the numbers of the first", "planner", "vdev.session.launch_plans",
          "prepared = kept.prepared = kept.prepared.with_numbers(plan, recipe)", "prepared = kept.prepared"),
-    _one("a filled plan is for any pointers", "planner", "vdev.session.launch_plans",
-         "parts.append((index, buffers.index(arg.buffer), arg.offset, arg.nbytes, arg.before))", "pass"),
+    _session("a filled plan is for any pointers", "test_parameters", ("session.launch_plans",
+             "parts.append((index, buffers.index(arg.buffer), arg.nbytes, arg.before))", "pass")),
+    _session("a filled plan is for pointers to where the first points", "test_parameters", ("session.launch_plans",
+             "place.pointers(values[behind:])", "place._pointers")),
     _one("plans are found whatever the numbers", "planner", "vdev.session.launch_plans",
          "parts.append(args[index])\n        if launch.shared", "pass\n        if launch.shared"),
     _one("plans are found whatever the offsets", "planner", "vdev.session.launch_plans",

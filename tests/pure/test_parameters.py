@@ -20,14 +20,15 @@ from samples.benchmarks.changed_scalars import Bench, Step
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import CopyStep
+from vdev.planner import views
 from vdev.planner.directory import BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Plan
+from vdev.planner.instructions import Launch, Plan
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
-from vdev.session import filling, requests
+from vdev.session import filling, launch_plans, requests, view_plans
 from vdev.session.commands import BufferArg
 
 SOURCE = """
@@ -169,17 +170,64 @@ def compared_ranges(monkeypatch: pytest.MonkeyPatch) -> RangesComparison:
     return found
 
 
-def test_launches_that_point_elsewhere_are_told_apart() -> None:
+def test_launches_that_point_elsewhere_differ_in_numbers() -> None:
     program = Bench(2)
     launch = program.command(Step("window", (1024,), (64,), ("a", 0)))
     buffer = program.buffers["a"]
     moved = replace(launch, args=(BufferArg(buffer, 4096, 8192), *launch.args[1:]))  # type: ignore[arg-type]
+    further = replace(launch, args=(BufferArg(buffer, 8192, 8192), *launch.args[1:]))  # type: ignore[arg-type]
     cache = launch.kernel.plans
-    places = [cache.place_of(each, [buffer]) for each in (launch, moved, launch, moved)]
-    assert places[0] is places[2]
-    assert places[1] is places[3]
-    assert [place.pointers[0].offset for place in places[:2]] == [0, 4096]
-    assert [place.pointers[0].nbytes for place in places[:2]] == [buffer.nbytes, 8192]
+    places = [cache.place_of(each, [buffer]) for each in (launch, moved, further)]
+    assert places[1][0] is places[2][0] is not places[0][0]  # the argument has as many bytes
+    assert [offsets for _, offsets in places] == [[0], [4096], [8192]]
+    (pointer,) = places[1][0].pointers(places[2][1])
+    assert (pointer.offset, pointer.nbytes) == (8192, 8192)
+
+
+def launched_in_parts(program: Bench, rng: random.Random, kernel: str) -> None:
+    """Launches on parts of buffers, as sub-buffers are, that move on or jump."""
+    at = [rng.randrange(0, 65536, 512) for _ in range(2)]
+    steps = [rng.choice((512, 1024)) for _ in range(2)]
+    for number in range(50):
+        jumps = rng.random() < 0.05
+        at = [
+            rng.randrange(0, 1 << 17, 4) if jumps else each + by for each, by in zip(at, steps, strict=True)
+        ]
+        step = {
+            "shifted": Step("shifted", (1024,), (8,), ("a", "b", 4096, 7)),
+            "tile": Step("tile", (32, 32), (8, 8), ("a", N, number % 64, 3)),
+            "sum_rows": Step("sum_rows", (128,), (8,), ("a", "b", N, 5, 70)),
+            "between": Step("between", (1024,), (8,), ("a", 100, 900, number)),
+        }[kernel]
+        command = program.command(step)
+        args = list(command.args)
+        for index, offset in zip(range(2), at, strict=True):
+            if isinstance(args[index], BufferArg):
+                args[index] = BufferArg(args[index].buffer, offset, 1 << 16)
+        program.launch(replace(command, args=tuple(args)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_of_launches_on_parts_of_buffers_that_move_are_the_planners(
+    seed: int, compared: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those for the launches themselves: where their arguments point is no scalar of theirs."""
+    rng = random.Random(seed)
+    program = Bench(2 + seed % 3, near=seed % 2 == 0, source=SOURCE)
+    fill, own = launch_plans._filled_in, Comparison()
+
+    def fill_and_compare(launch: Any, buffers: Any, states: Any, options: Any, executor: Any) -> Any:
+        habit = launch.kernel.plans.habits.find(launch.ndrange.work_dim, options.workers)
+        habit = None if habit is None else replace(habit)
+        found = fill(launch, buffers, states, options, executor)
+        if found is not None:
+            own(found.plan, states, requests.request_of(launch, buffers), options, habit)
+        return found
+
+    monkeypatch.setattr(launch_plans, "_filled_in", fill_and_compare)
+    for kernel in ("shifted", "tile", "sum_rows", "between"):
+        launched_in_parts(program, rng, kernel)
+    assert program.filled == compared.count == own.count > 20
 
 
 def test_states_that_come_back_are_the_same_objects(compared: Comparison) -> None:
@@ -238,6 +286,47 @@ def test_plans_of_random_launches_are_the_planners(seed: int, compared: Comparis
     filled = run_random(seed, 2 + seed % 3, seed % 2 == 0)
     assert filled == compared.count
     assert filled > 20
+
+
+@pytest.fixture
+def viewed(monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    """Compares plans that are made on views, as nearly all are that can be."""
+    found = Comparison()
+    monkeypatch.setattr(view_plans, "check", found)
+    monkeypatch.setattr(views, "FEW_BOXES", 0)
+    monkeypatch.setattr(views, "WORTH", 0)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_that_are_made_on_views_are_those_of_the_whole(seed: int, viewed: Comparison) -> None:
+    run_random(seed + 100, 2 + seed % 3, seed % 2 == 0)
+    assert viewed.count > 20
+
+
+@pytest.mark.parametrize("name", ["tile", "update"])
+def test_what_a_moving_tile_leaves_is_brought_together_by_plans_that_are_made_on_views(
+    name: str, viewed: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling.Forms, "_fill", lambda *_: None)
+    program, gathered = Bench(4), 0
+    for step in bench.PROGRAMS[name](60):
+        before = viewed.count
+        items = program.launch(program.command(step)).plan.instructions
+        last = max(index for index, item in enumerate(items) if isinstance(item, Launch))
+        gathered += viewed.count > before and last < len(items) - 1  # copies behind the launches
+    assert viewed.count > 20
+    assert gathered > 1
+
+
+def test_buffers_in_many_boxes_are_planned_on_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the limits that are in force."""
+    compared = Comparison()
+    monkeypatch.setattr(view_plans, "check", compared)
+    program = Bench(4)
+    for step in bench.PROGRAMS["update"](60):
+        program.launch(program.command(step))
+    assert compared.count > 5
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -367,6 +456,16 @@ def planned(name: str, count: int) -> tuple[Bench, list[tuple[tuple[int, int, in
     """A program, and what each of its launches moved."""
     program = Bench(3)
     return program, [program.launch(program.command(step)).plan.moved for step in bench.PROGRAMS[name](count)]
+
+
+def test_launches_of_fewer_work_groups_than_the_usual_cut_has_parts(caplog: pytest.LogCaptureFixture) -> None:
+    """What is left of a matrix is a single work-group in the end, several times."""
+    program = Bench(2)
+    for k in range(95):
+        rest = -(-(95 - k) // 8) * 8
+        program.launch(program.command(Step("update", (rest, rest), (8, 8), ("a", 96, k))))
+    assert not [record for record in caplog.records if record.exc_info]
+    assert program.filled > 20
 
 
 @pytest.mark.parametrize("fault", ["trace_plan", "trace_windows", "views_of"])

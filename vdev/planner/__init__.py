@@ -29,5 +29,6 @@ __all__ = [
     "timing",
     "transfers",
     "turns",
+    "views",
     "whole",
 ]

@@ -26,30 +26,33 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.directory import BufferState, Replicas, label_of, mapped_state, valid_by_labels
-from vdev.planner.footprints import Footprint, gather
-from vdev.planner.habits import Habit, Habits
+from vdev.planner.directory import BufferState, Replicas, valid_by_labels
+from vdev.planner.footprints import gather
+from vdev.planner.habits import Habit
 from vdev.planner.instructions import Copy, Deferred, Launch, Plan, Reserve, Touch
 from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
-from vdev.planner.partitioner import make_partition
-from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
-from vdev.translators.interpreter.summaries import AccessRange
-from vdev.translators.ranges.labelled import (
-    Cut,
-    LabelledBands,
-    labelled_of,
-    numbers_of_labelled,
-    overlaid,
+from vdev.planner.views import (
+    NotInView,
+    Pitches,
+    Touched,
+    UsualCut,
+    View,
+    ViewState,
+    brought_together,
+    changed,
+    chunks_of,
+    fit,
 )
+from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
 from vdev.translators.ranges.linear_forms import show, variables_in
-from vdev.translators.ranges.ndrange import Chunk, whole_chunk
-from vdev.translators.ranges.patterns import is_array, parts_of, pitches_of, remade, source_of
-from vdev.translators.ranges.pitches import merged
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.patterns import is_array, parts_of, remade, source_of
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
 from vdev.translators.values import dataclass
@@ -60,23 +63,7 @@ MOST_NUMBERS = 400
 
 #: gives the launch for numbers that may be traced
 Request = Callable[[Sequence[Any]], LaunchRequest]
-Pitches = tuple[int, ...]
 Ranges = Sequence[AccessRange]
-
-
-class View(NamedTuple):
-    """What lies in the window of one buffer."""
-
-    pitches: Pitches  #: those of the window and of the buffer's map
-    cut: Cut | None  #: None if the window is empty
-
-    @property
-    def bands(self) -> LabelledBands:
-        return () if self.cut is None else self.cut.inside
-
-
-class Untraceable(Exception):
-    """The plan cannot be made on traced numbers."""
 
 
 # windows ------------------------------------------------------------------------------------------------
@@ -117,95 +104,34 @@ class Windows:
 
     def fit(self, states: Sequence[BufferState]) -> bool:
         """Whether ranges go with the buffers' pitches, so that they are used in planning as they are."""
-        for state, of_slot in zip(states, self.pitches, strict=True):
-            if not state.is_mapped and not _go_together(state, of_slot):
-                return False
-            held = state.labelled
-            if held is None:
-                return False
-            for pitches in of_slot:
-                if pitches != held.pitches and merged(pitches, held.pitches) is None:
-                    return False
-        return True
-
-
-def _go_together(state: BufferState, of_slot: frozenset[Pitches]) -> bool:
-    """Whether ranges go with the pitches of what each holder has. Where they do not, no map is made that nobody needs."""
-    return all(
-        merged(pitches, region.pitches) is not None for pitches in of_slot for _, region in state.valid
-    )
+        return fit(states, self.pitches)
 
 
 def _form_of_chunk(chunk: Chunk) -> Hashable:
     return *map(form_of, chunk.start), *map(form_of, chunk.stop), chunk.cycle
 
 
-def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:
-    """The chunks of the usual cut, or the one of a launch that is not cut."""
-    if habit is None:
-        return (whole_chunk(request.ndrange),)
-    return make_partition(request.ndrange.num_groups, habit.cuts).chunks
-
-
 def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, request: Request) -> Windows:
-    """The windows of a launch with such scalars. Raises Untraceable."""
+    """The windows of a launch with such scalars. Raises NotInView."""
     trace = Trace()
     try:
         traced = request([trace.parameter(value) for value in scalars])
-        touched: list[list[Region]] = [[] for _ in range(nslots)]
-        pitches: list[set[Pitches]] = [set() for _ in range(nslots)]
+        touched = Touched(nslots)
         ranges = []
         for chunk in chunks_of(traced, habit):
+            if chunk.ngroups == 0:
+                raise NotInView("fewer work-groups than the usual cut has parts")
             ranges.append(tuple(traced.evaluate(chunk)))
-            for slot, footprint in gather(traced.args, ranges[-1]).items():
-                parts = _parts_of_footprint(footprint)
-                touched[slot] += parts
-                pitches[slot].update(map(pitches_of, parts))
-                if any(is_array(part) or part.nboxes > MOST_BOXES for part in parts):
-                    raise Untraceable("ranges of many boxes")
-        windows = tuple(map(Region.union, touched))
+            touched.add(gather(traced.args, ranges[-1]))
         few = sum(item.region.nboxes for of_chunk in ranges for item in of_chunk) <= MOST_NUMBERS
         known = _Writer(trace, (), "numbers").function(tuple(ranges), known=True) if few else None
-        of = _Writer(trace, (), "numbers").function(windows).compiled
-        return Windows(of, tuple(map(frozenset, pitches)), known)
+        of = _Writer(trace, (), "numbers").function(touched.windows).compiled
+        return Windows(of, touched.pitches, known)
     finally:
         trace.closed = True
 
 
-def _parts_of_footprint(footprint: Footprint) -> list[Region]:
-    parts = (footprint.reads, footprint.exact, footprint.inexact, *footprint.atomics.values())
-    return [part for part in parts if part]
-
-
 # states -------------------------------------------------------------------------------------------------
-
-
-class TracedState(BufferState):
-    """A view of a state, of traced numbers: not interned, as it is none."""
-
-    __slots__ = ("pitches",)
-
-    pitches: Pitches  #: of its view
-
-    def followed_by(self, valid: Any, replicas: Any, pending: Any = ()) -> BufferState:
-        if pending:
-            raise Untraceable("a pending reduction")
-        kept = sorted((holder, region) for holder, region in valid if region)
-        found = TracedState(self.nbytes, tuple(kept), tuple(replicas), self.kept)
-        found.pitches = self.pitches
-        return found
-
-
-def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[View] | None:
-    """By slot, what lies in the window; None if it cannot be separated from what lies beside it."""
-    found = []
-    for state, window in zip(states, windows, strict=True):
-        held = state.labelled
-        pitches = None if held is None else held.joint(window)
-        if held is None or pitches is None:
-            return None
-        found.append(View(pitches, held.cut(window, pitches) if window else None))
-    return found
 
 
 def taken_apart(states: Sequence[BufferState], views: Sequence[View]) -> tuple[Any, list[int]] | None:
@@ -223,54 +149,19 @@ def taken_apart(states: Sequence[BufferState], views: Sequence[View]) -> tuple[A
     return None if len(numbers) > MOST_NUMBERS else (tuple(found), numbers)
 
 
-def _put_together(pattern: Any, numbers: Sequence[Any]) -> list[TracedState]:
+def _put_together(pattern: Any, numbers: Sequence[Any]) -> list[ViewState]:
     """Views of a pattern, of traced numbers."""
     rest = iter(numbers)
-    found: list[TracedState] = []
+    found: list[ViewState] = []
     for nbytes, pitches, held, workers in pattern:
         valid = valid_by_labels(labelled_of(held, rest), pitches)
         replicas: Replicas = tuple((worker, next(rest), next(rest)) for worker in workers)
-        found.append(TracedState(nbytes, valid, replicas))
+        found.append(ViewState(nbytes, valid, replicas))
         found[-1].pitches = pitches
     return found
 
 
-def _changed(state: BufferState, view: View, inside: LabelledBands) -> BufferState:
-    """The state with other contents of the window."""
-    if view.cut is None or inside == view.cut.inside:
-        return state
-    return mapped_state(state, view.cut.replaced(inside))
-
-
 # plans --------------------------------------------------------------------------------------------------
-
-
-class _Usual(Habits):
-    """A kernel's habits while a plan is traced: the usual cut is taken, or nothing is. (What looks at all cuts keeps
-    tables of them, in which a traced number must not come to lie.)"""
-
-    __slots__ = ("_habit",)
-
-    def __init__(self, habit: Habit | None) -> None:
-        super().__init__()
-        self._habit = habit
-
-    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
-        if self._habit is None:
-            raise Untraceable("all cuts are looked at")
-        return self._habit
-
-    def recent(self, work_dim: int, workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        raise Untraceable("all cuts are looked at")
-
-    @staticmethod
-    def allows(habit: Habit, cost: float) -> bool:
-        if not Habits.allows(habit, cost):
-            raise Untraceable("the usual cut costs too much")
-        return True
-
-    def learn(self, *args: Any) -> None:
-        raise Untraceable("all cuts are looked at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +172,6 @@ class Form:
     #: by slot: how many boxes it writes
     _written: tuple[tuple[int, int], ...]
     _links: LinkCosts
-    _merges: bool  #: whether versions are merged
 
     def fill(
         self, numbers: Sequence[Any], states: Sequence[BufferState], views: Sequence[View]
@@ -289,23 +179,8 @@ class Form:
         """The plan for the numbers of scalars, of views and the habit's cost, and whether it also brings together what is
         scattered, in instructions of its own; None where the planner would not do the same."""
         plan = self._fill(numbers, states, views)
-        if plan is None:
-            return None
-        scattered = [slot for slot, written in self._written if _is_scattered(plan.states[slot], written)]
-        if not scattered:
-            return plan, False
-        if self._merges:
-            return None
-        builder = PlanBuilder.resumed(plan, states, self._links)
-        for slot in scattered:
-            bring_together(builder, slot, plan.states[slot].labelled)
-        return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites), True
-
-
-def _is_scattered(after: BufferState, written: int) -> bool:
-    """Whether the planner would bring the buffer together, of which it has written so many boxes."""
-    most = most_boxes(len(after.replicas) + 1, written)
-    return is_scattered(after.labelled, most) and boxes_of([region for _, region in after.valid]) > most
+        found = None if plan is None else brought_together(plan, states, self._written, self._links)
+        return None if found is None else (found, found is not plan)
 
 
 def trace_plan(
@@ -317,7 +192,7 @@ def trace_plan(
     options: LaunchOptions,
     windows: Windows,
 ) -> Form:
-    """The form of plans like that of this launch, which has such windows. Raises Untraceable.
+    """The form of plans like that of this launch, which has such windows. Raises NotInView.
 
     `pattern`, `numbers`: as of `taken_apart`. `habit`: the cut that is usual, None for a launch that is not cut.
     """
@@ -336,23 +211,18 @@ def trace_plan(
         evaluate = windows.traced(traced, habit, launch)
         made = plan_launch(
             states,
-            replace(launch, evaluate=evaluate, habits=_Usual(usual), tidied=note_written),
+            replace(launch, evaluate=evaluate, habits=UsualCut(usual), tidied=note_written),
             replace(options, pending=False),
         )
         if usual is not None and usual.left != 1:
-            raise Untraceable("the launch was not cut")
+            raise NotInView("the launch was not cut")
         if any(isinstance(item, Reserve) for item in made.instructions):
-            raise Untraceable("memory changes")
+            raise NotInView("memory changes")
         touches = _Writer(trace, states, "numbers").function(made.touches, known=True)
         fill = _Writer(trace, states, "numbers, states, views", touches).function(made).compiled
     finally:
         trace.closed = True
-    return Form(
-        fill,
-        tuple(written.items()),
-        options.links,
-        any(not isinstance(item, (Copy, Launch)) for item in made.instructions),
-    )
+    return Form(fill, tuple(written.items()), options.links)
 
 
 def _deferred(
@@ -401,7 +271,7 @@ class _Writer:
         self._names: dict[str, Any] = {
             "region": remade,
             "new": tuple.__new__,
-            "changed": _changed,
+            "changed": changed,
             "inf": inf,
             "touches": touches,
             "deferred": _deferred,
@@ -436,7 +306,7 @@ class _Writer:
         if type(found) is Number:
             return self._number(found)
         if type(found) is Real:
-            raise Untraceable("a cost in the plan")
+            raise NotInView("a cost in the plan")
         if not self._has_numbers(found):
             return self._constant(found)
         if type(found) is tuple:
@@ -445,7 +315,7 @@ class _Writer:
         if known is None:
             if isinstance(found, Region):
                 if is_array(found):
-                    raise Untraceable("a region without a pattern")
+                    raise NotInView("a region without a pattern")
                 text = source_of(found, self._show)
             elif (names := _names_of(found)) is not None:
                 kind = type(found)
@@ -459,7 +329,7 @@ class _Writer:
                     else f"{kind.__name__}({', '.join(parts)})"
                 )
             else:
-                raise Untraceable(f"a {type(found).__name__} in the plan")
+                raise NotInView(f"a {type(found).__name__} in the plan")
             known = self._objects[id(found)] = self._line(text), found
         return known[0]
 
@@ -473,24 +343,13 @@ class _Writer:
         for slot, state in enumerate(found):
             known = self._objects.get(id(state))
             if known is None:
-                inside = overlaid(
-                    [(label_of(holder), region) for holder, region in state.valid],
-                    self._pitches_of(state),
-                )
+                assert isinstance(state, ViewState), "nothing else comes of one"
+                inside = state.bands()
                 self._kept.append(inside)
                 parts.append(f"changed(states[{slot}], views[{slot}], {self._show(inside)})")
             else:
                 parts.append(known[0])
         return f"({', '.join(parts)},)"
-
-    @staticmethod
-    def _pitches_of(state: BufferState) -> Pitches:
-        """Those of the view that it is made of; all that was done with that was done in them."""
-        assert isinstance(state, TracedState), "nothing else comes of one"
-        pitches = state.pitches
-        if any(merged(pitches, region.pitches) != pitches for _, region in state.valid):
-            raise Untraceable("other pitches than those of the view")
-        return pitches
 
     def _line(self, text: str) -> str:
         name = self._named.get(text)  # nothing that is made changes: what is made alike is one object
@@ -516,7 +375,7 @@ class _Writer:
     def _has_numbers(self, found: Any) -> bool:
         if type(found) in (int, bool, str, float, bytes) or found is None:
             return False
-        if type(found) in (Number, Real, TracedState):
+        if type(found) in (Number, Real, ViewState):
             return True
         known = self._traced.get(id(found))
         if known is None:
@@ -533,7 +392,7 @@ def _parts(found: Any) -> Sequence[Any]:
         return found.valid, found.replicas
     names = _names_of(found)
     if names is None:
-        raise Untraceable(f"a {type(found).__name__} in the plan")
+        raise NotInView(f"a {type(found).__name__} in the plan")
     return [getattr(found, name) for name in names]
 
 

@@ -15,22 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
-from vdev.planner.parameters import (
-    Form,
-    Request,
-    Untraceable,
-    Windows,
-    taken_apart,
-    trace_plan,
-    trace_windows,
-    views_of,
-)
+from vdev.planner.parameters import Form, Request, Windows, taken_apart, trace_plan, trace_windows
+from vdev.planner.views import NotInView, views_of
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.planner.directory import BufferState
     from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
-    from vdev.planner.parameters import View
+    from vdev.planner.views import View
     from vdev.translators.interpreter.summaries import AccessRange
     from vdev.translators.ranges.ndrange import Chunk
 
@@ -310,7 +302,7 @@ def _traced(trace: Callable[[], T]) -> T | None:
     """The result of a trace; None if it was of no use."""
     try:
         return trace()
-    except Untraceable as refusal:
+    except NotInView as refusal:
         logger.debug("no plan with parameters: %s", refusal)
     except Exception:
         # A fault of ours must not become the program's: the planner goes on as before.

@@ -59,6 +59,7 @@ from vdev.session.requests import (
     scalar_readers,
     sizes_of,
 )
+from vdev.session.view_plans import view_plan
 from vdev.translators.interpreter.summaries import Reason
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
@@ -190,9 +191,20 @@ class TransferPlans:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """What launches have in common whose arguments point to the same places in buffers, and whose work-groups are alike."""
+    """What launches have in common whose arguments point into buffers in the same way, wherever in them, and whose
+    work-groups are alike.
+    """
 
-    pointers: tuple[PointerArg, ...]
+    _pointers: tuple[PointerArg, ...]
+
+    def pointers(self, offsets: Sequence[int]) -> tuple[PointerArg, ...]:
+        """The arguments that point to these offsets."""
+        return tuple(
+            [
+                PointerArg(each.arg, each.slot, offset, each.nbytes, each.before)
+                for each, offset in zip(self._pointers, offsets, strict=True)
+            ]
+        )
 
 
 class LaunchCache:
@@ -300,20 +312,24 @@ class LaunchCache:
                 found[pointer.slot] = known
         return found
 
-    def place_of(self, launch: Launch, buffers: Sequence[VirtualBuffer]) -> Place:
-        """One object for all launches that point to the same places. `buffers`: by slot."""
+    def place_of(self, launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[Place, list[int]]:
+        """One object for all launches that differ at most in their numbers, and where in their buffers the arguments of this
+        one point. `buffers`: by slot.
+        """
         parts: list[Any] = [launch.ndrange.local_size, launch.ndrange.regroups]
+        offsets = []
         for index in self.pointers:
             arg = launch.args[index]
             if type(arg) is BufferArg:
-                parts.append((index, buffers.index(arg.buffer), arg.offset, arg.nbytes, arg.before))
+                parts.append((index, buffers.index(arg.buffer), arg.nbytes, arg.before))
+                offsets.append(arg.offset)
         key = tuple(parts)
         found = self._places.get(key)
         if found is None:
             if len(self._places) >= _MOST_PLANS:
                 self._places.clear()
             found = self._places[key] = Place(pointer_args(launch, buffers))
-        return found
+        return found, offsets
 
     def expects_repetition(self) -> bool:
         """Whether it pays to prepare for the same launch to come again, whatever its arguments."""
@@ -467,7 +483,7 @@ def make_plan(  # noqa: C901 (on the way of every launch)
         if launch.shared:
             plan = _plan_in_place(launch, buffers, pointers, options, executor)
         else:
-            plan, evaluate = _planned(launch, states, request, options, room)
+            plan, evaluate = _planned(launch, states, request, options, room, forms)
     except Unfolded as refusal:
         plan = Plan((), (), (), tuple(states))
         return CachedPlan(plan, executor.prepare(plan), plan.states, unfolded=refusal.slots)
@@ -513,9 +529,15 @@ def _planned(
     request: LaunchRequest,
     options: LaunchOptions,
     room: Sequence[int],
+    forms: Forms | None,
 ) -> tuple[Plan, Evaluate]:
-    """A plan and the ranges that it goes by: everything, on one worker, where a kernel's own cannot be evaluated."""
+    """A plan and the ranges that it goes by: everything, on one worker, where a kernel's own cannot be evaluated. `forms`: where
+    the planner alone decides on the launch.
+    """
     try:
+        plan = None if forms is None else view_plan(states, request, options)
+        if plan is not None:
+            return plan, request.evaluate
         return _plan(states, request, options, room), request.evaluate
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", launch.kernel.info.line)
@@ -558,21 +580,20 @@ def _filled_in(
     """The plan of a launch like earlier ones, if it is one of theirs with other numbers."""
     kernel = launch.kernel
     cache: LaunchCache = kernel.plans
-    place = cache.place_of(launch, buffers)
-    pointers, readers = place.pointers, cache.readers
-    ndrange = launch.ndrange
+    place, offsets = cache.place_of(launch, buffers)
+    readers, ndrange = cache.readers, launch.ndrange
     count, work_dim = len(readers), ndrange.work_dim
 
     def request(values: Sequence[Any]) -> LaunchRequest:
-        sizes, offset = tuple(values[count : count + work_dim]), tuple(values[count + work_dim :])
+        behind = count + 2 * work_dim
+        sizes, offset = tuple(values[count : count + work_dim]), tuple(values[count + work_dim : behind])
         by_argument = {index: value for (index, _), value in zip(readers, values, strict=False)}
-        return request_with(
-            launch, NDRange(sizes, ndrange.local_size, offset, ndrange.regroups), pointers, by_argument
-        )
+        index_space = NDRange(sizes, ndrange.local_size, offset, ndrange.regroups)
+        return request_with(launch, index_space, place.pointers(values[behind:]), by_argument)
 
     args = launch.args
     passed = [args[index] if unpack is None else unpack(args[index])[0] for index, unpack in readers]
-    scalars = (*passed, *ndrange.global_size, *ndrange.offset)
+    scalars = (*passed, *ndrange.global_size, *ndrange.offset, *offsets)
     found = cache.forms.find(place, scalars, states, options, cache.habits, work_dim, request)
     if found is None:
         return None
@@ -590,6 +611,7 @@ def _filled_in(
         evaluate = cache.forms.ranges(request(scalars))
         ranges = [evaluate(chunk) for _, chunk in plan.partition]
         available = len(executor.all_workers) - 1
+        pointers = place.pointers(offsets)
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
         by_slot = arguments_by_slot(cache.tally, pointers)
         if not found.longer:
