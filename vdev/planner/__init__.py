@@ -18,6 +18,7 @@ __all__ = [
     "launches",
     "links",
     "merges",
+    "outlook",
     "parameters",
     "partitioner",
     "pending",

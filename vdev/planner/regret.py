@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from vdev.planner.directory import HOST, BufferState
-from vdev.planner.instructions import Launch, Plan
+from vdev.planner.instructions import Launch, Plan, moves_of
 from vdev.planner.links import LinkCosts
 from vdev.planner.timing import Way
 from vdev.translators.values import dataclass
@@ -49,6 +49,17 @@ class Stake:
     workers: int = 1  #: workers that run chunks
     messages: int = 0  #: transfers between workers in all
     busiest: int = 0  #: of these, the most that come to one worker
+    incoming: float = (
+        0.0  #: of what moves, what comes to the worker that receives most, in the unit of `LinkCosts`
+    )
+    #: of its transfers, those before its kernel, to the worker that receives most of these, in the unit of `LinkCosts`; 0
+    #: where it does not exchange much
+    before: float = 0.0
+
+    @property
+    def inward(self) -> float:
+        """Of `moved`, the part that one worker receives at most: less where one sends to many."""
+        return self.incoming / self.moved if self.moved else 1.0
 
 
 def weighty(states: Sequence[BufferState], links: LinkCosts, *, small: bool) -> tuple[int, ...]:
@@ -108,6 +119,8 @@ def stake_of(
         len(plan.partition),
         sum(exchange.messages.values()),
         exchange.busiest,
+        exchange.incoming,
+        _before(plan, links) if exchanges else 0.0,
     )
 
 
@@ -126,6 +139,7 @@ class Exchange:
     moved: float  #: what the busiest link brings or takes away, in the unit of `LinkCosts`
     arriving: dict[int, int]  #: bytes by worker to which any come
     messages: dict[int, int]  #: transfers by worker
+    incoming: float  #: what comes to the worker that receives most, in the unit of `LinkCosts`
 
     @property
     def most(self) -> int:
@@ -151,7 +165,23 @@ def exchange_of(plan: Plan, links: LinkCosts) -> Exchange:
             incoming[target] = incoming.get(target, 0.0) + cost
             outgoing[source] = outgoing.get(source, 0.0) + cost
             arriving[target] = arriving.get(target, 0) + nbytes
-    return Exchange(max([*incoming.values(), *outgoing.values()], default=0.0), arriving, messages)
+    most = max(incoming.values(), default=0.0)
+    return Exchange(max([most, *outgoing.values()]), arriving, messages, most)
+
+
+def _before(plan: Plan, links: LinkCosts) -> float:
+    """What comes from other workers to one that has still to launch its chunk, the most for any of them: what is measured of a
+    launch's transfers. What a launch has changed may go elsewhere after it.
+    """
+    waiting = {worker for worker, _ in plan.partition}
+    incoming: dict[int, float] = {}
+    for item in plan.instructions:
+        if isinstance(item, Launch):
+            waiting.discard(item.worker)
+        for source, target, nbytes in moves_of(item):
+            if target in waiting and source != HOST:
+                incoming[target] = incoming.get(target, 0.0) + nbytes * links.per_byte[source][target]
+    return max(incoming.values(), default=0.0)
 
 
 def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:
@@ -213,11 +243,12 @@ class Stretch:
     nothing, this is `TwoWays`.
     """
 
-    __slots__ = ("change", "credit", "here", "there")
+    __slots__ = ("advance", "change", "credit", "here", "there")
 
     def __init__(self, credit: float = 0.0) -> None:
         """`credit`: seconds that what was gained counts at most."""
         self.credit = credit
+        self.advance = 0.0  #: of the credit, what was not gained yet
         self.here = self.there = NOTHING  #: since the stretch began, in the way in use and in the other
         self.change = 0.0  #: what a change takes
 
@@ -230,9 +261,16 @@ class Stretch:
         """Some more launches, with what they take in either way. True where the ways are to be changed from now on."""
         self.change = change
         self.here, self.there = self.here + here, self.there + there
-        if self.here.seconds + self.credit <= self.there.seconds:
+        beyond = self.there.seconds - self.here.seconds - self.credit
+        if beyond >= 0:
             self.here, self.there = NOTHING, Way(self.credit, self.credit)
+            self.advance = max(self.advance - beyond, 0.0)
         return self.regret > 0 and self.regret >= 2 * self.change
+
+    def take_back(self) -> None:
+        """The way in use was changed to for something that is not so: it has no credit but for what it has gained."""
+        self.there += Way(-self.advance, -self.advance)
+        self.advance = 0.0
 
     def add(self, here: Way) -> None:
         """The way in use has taken so much beside launches, to be weighed with the next of them."""
@@ -241,11 +279,12 @@ class Stretch:
     def changed(self) -> None:
         """The other way is in use."""
         self.here, self.there = NOTHING, Way(self.credit, self.credit)
-        self.change = 0.0
+        self.advance, self.change = self.credit, 0.0
 
     def join(self, other: Stretch) -> None:
         """The launches of both are on the same buffers from now on."""
         self.here, self.there = self.here + other.here, self.there + other.there
+        self.advance += other.advance
 
 
 class Mean:

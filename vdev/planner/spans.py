@@ -107,13 +107,22 @@ class Spans:
         return max((stretch.regret for stretch in self._others.values()), default=0.0)
 
     def weigh(
-        self, now: int, ways: Mapping[int, Way], thought: float, change: Callable[[int], float]
+        self,
+        now: int,
+        ways: Mapping[int, Way],
+        thought: float,
+        change: Callable[[int], float],
+        *,
+        goes_on: bool = False,
     ) -> int | None:
         """Some more launches over `now` workers, with what they take over each number, and took to plan over several. The number
         to take from now on, if another one. `change`: seconds that changing to a number takes.
+
+        `goes_on`: as long as launches take so much planning, whatever their number of workers, the host is busy with it, and devices
+        may as well take longer.
         """
         self.note(ways, thought)
-        ready = []
+        ready, planning = [], Way(thought if goes_on else 0.0, 0.0)
         for span, way in ways.items():
             if span in (now, ONE):
                 continue
@@ -121,7 +130,7 @@ class Spans:
             if stretch is None:
                 stretch = self._others[span] = Stretch(self._credit)
             dearer = _AGAIN ** min(self.changes, _MOST_AGAIN)
-            if stretch.weigh(ways[now], way, change(span) * dearer):
+            if stretch.weigh(ways[now] + planning, way + planning, change(span) * dearer):
                 ready.append((stretch.regret, span))
         return max(ready)[1] if ready else None
 

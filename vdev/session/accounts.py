@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import BufferState, kept_on
+from vdev.planner.outlook import Outlook
 from vdev.planner.periods import Periods
 from vdev.planner.regret import Stretch, TwoWays
 from vdev.planner.spans import Spans
@@ -38,6 +39,7 @@ class Account:
         "host",
         "keeper",
         "kernels",
+        "outlook",
         "periods",
         "planned",
         "returns",
@@ -66,6 +68,7 @@ class Account:
         self.thought = self.thought_once = 0.0
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
+        self.outlook = Outlook()  #: of launches that shrink
         self.host = HostTime()  #: what the program does between launches
         self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans

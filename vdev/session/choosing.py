@@ -36,6 +36,7 @@ from vdev.planner.instructions import Plan
 from vdev.planner.investment import Investment
 from vdev.planner.launch_request import LaunchOptions
 from vdev.planner.launch_search import runs_at_once
+from vdev.planner.outlook import Rest
 from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
@@ -349,18 +350,19 @@ class Choosing:
     def _weigh_split(
         self, account: Account, launch: Launch, timing: KernelTiming, stake: Stake, moved: float
     ) -> bool:
-        unit = timing.unit.value or self.times.unit
+        unit = self.times.unit
         gathered = timing.gathered.get(launch.ndrange)
         again = 0.0
         if gathered is not None and gathered.value is not None:
             again = gathered.value
             gathered.value *= FORGET
-        if unit is None or self.times.unit is None or not timing.times.known:
+        if unit is None or not timing.times.known:
             return False
         split, whole = timing.times.chunk(stake.nitems, stake.share), timing.times.whole(stake.nitems)
         # All that launches use goes with the first of them, however little that reads.
-        change = max(stake.gathered, self.times.spread(account.buffers) / 2) * self.times.unit
-        return account.ways.weigh(split + moved * unit, whole + again * self.times.unit, change)
+        change = max(stake.gathered, self.times.spread(account.buffers) / 2) * unit
+        exchange = timing.exchanging(stake, moved, unit)
+        return account.ways.weigh(split + exchange, whole + again * unit, change)
 
     def _weigh_time(
         self,
@@ -385,8 +387,12 @@ class Choosing:
         ):
             return False  # later, once it is known what they take
         thought, once = account.take_thought()
-        account.planned += thought + once
-        split, one = self._since(account, tally, thought, clocks)
+        split, one, counts = self._since(account, tally, thought, clocks)
+        goes_on = self._never_recurs(account, counts)
+        if goes_on:
+            account.thrift.take_back()
+        else:  # what goes on over any number of workers is not what another number costs
+            account.planned += thought + once
         gain = one.seconds - split.seconds
         # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
         thought += min(once, gain) if once <= _SOON * gain else once
@@ -394,10 +400,12 @@ class Choosing:
         least = max(change, _FLOOR_HANDS / 2)
         done = account.hands.weigh(split, one, least)
         # Plans that are made once do not count at once, unless there is nothing to gain from them.
-        in_vain = account.hands.regret > 0
-        done |= account.thrift.weigh(
-            split + Way(thought, 0.0), one, least if in_vain else max(change, _FLOOR / 2)
-        )
+        in_vain = account.hands.regret > 0 or goes_on
+        planned = split + Way(thought, 0.0)
+        done |= account.thrift.weigh(planned, one, least if in_vain else max(change, _FLOOR / 2))
+        account.outlook.add(planned, one, counts)
+        surely = max(self.times.surely_changing(list(account.buffers)), least)
+        done |= account.outlook.loses(self._rests(account), surely)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         if done:
             logger.debug(
@@ -421,12 +429,14 @@ class Choosing:
         if once and timing.is_met_again:  # nobody knows how often it will be
             once = self._investment.pays(believed)
         timing.planned(believed, launches + 1 - seen, once=once)
+        timing.was_planned(stake.nitems, anew=thought > 0 and launches <= seen)
         if not once:
             account.thought += believed
         elif not account.returns:  # what came back to being split has gained that before
             account.thought_once += believed
         timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
+        timing.shrinking.add(launches, stake.nitems)
 
     def _weigh_shared(
         self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, change: float
@@ -442,12 +452,12 @@ class Choosing:
 
     def _since(
         self, account: Account, current: KernelTally, thought: float, clocks: Clocks | None
-    ) -> tuple[Way, Way]:
-        """What launches have taken since they were weighed last, with the one of `current` in hand, and what they would
-        have taken on one worker. `thought`: seconds of planning for them.
+    ) -> tuple[Way, Way, dict[int, int]]:
+        """What launches have taken since they were weighed last, with the one of `current` in hand, what they would
+        have taken on one worker, and how many there were of each kernel. `thought`: seconds of planning for them.
         """
         split = one = NOTHING
-        total = 0
+        counts: dict[int, int] = {}
         spans = dict.fromkeys(self._others(account), NOTHING)
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
@@ -464,15 +474,29 @@ class Choosing:
                     timing.typical[0].add(here, launches - seen)
                     timing.typical[1].add(alone, launches - seen)
                 account.kernels[key] = (tally, timing, launches)
-                total += launches - seen
-        beside = account.host.since(clocks, split, total, self._devices)
+                counts[key] = launches - seen
+        beside = account.host.since(clocks, split, sum(counts.values()), self._devices)
         self._devices += split.device
         split, one = split + beside, one + beside
         self._investment.earn(one.seconds, split.seconds)
         if spans:
             ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
-            self._weigh_spans(account, ways, thought)
-        return split, one
+            self._weigh_spans(account, ways, thought, goes_on=self._never_recurs(account, counts))
+        return split, one, counts
+
+    @staticmethod
+    def _never_recurs(account: Account, counts: Mapping[int, int]) -> bool:
+        """Whether no plan of these kernels will be used again."""
+        return bool(counts) and all(account.kernels[kernel][1].never_recurs for kernel in counts)
+
+    @staticmethod
+    def _rests(account: Account) -> dict[int, Rest | None]:
+        """What is still to come of each kernel that is split."""
+        return {
+            kernel: timing.shrinking.rest
+            for kernel, (_, timing, _) in account.kernels.items()
+            if timing.stake is not None and timing.stake.workers > 1
+        }
 
     # fewer workers ----------------------------------------------------------------------------------
 
@@ -487,10 +511,16 @@ class Choosing:
             found = tuple(span for span in found if span > account.cramped)
         return found if len(found) > 1 else ()
 
-    def _weigh_spans(self, account: Account, ways: Mapping[int, Way], thought: float) -> None:
+    def _weigh_spans(
+        self, account: Account, ways: Mapping[int, Way], thought: float, *, goes_on: bool
+    ) -> None:
         moving, least = self.times.changing(list(account.buffers)), max(_FLOOR_SPAN, account.planned) / 2
         found = account.spans.weigh(
-            self._span_of(account), ways, thought, lambda span: max(moving / span, least)
+            self._span_of(account),
+            ways,
+            thought,
+            lambda span: max(moving / span, least),
+            goes_on=goes_on,
         )
         account.wanted = found if found is not None and self._has_room(account, found) else 0
 
@@ -767,14 +797,14 @@ class Choosing:
         made = self._split_plans.made
         split = self._split_plans.stake(account, self._span_of(account), launch, cached, buffers)
         account.thought += (self._split_plans.made - made) * (timing.plan.value or FIRST_PLAN)
-        unit, times = timing.unit.value or self.times.unit, timing.times
-        if unit is None or self.times.unit is None or not times.known or split is None:
+        unit, times = self.times.unit, timing.times
+        if unit is None or not times.known or split is None:
             return False
         # A kernel that reads nothing of them changes the way of all that do.
-        change = max(stake.gathered, self.times.spread(account.buffers)) * self.times.unit
+        change = max(stake.gathered, self.times.spread(account.buffers)) * unit
         return account.ways.weigh(
-            times.whole(stake.nitems) + moved * self.times.unit,
-            times.chunk(stake.nitems, split.share) + split.moved * unit,
+            times.whole(stake.nitems) + moved * unit,
+            times.chunk(stake.nitems, split.share) + timing.exchanging(split, split.moved, unit),
             change,
         )
 
@@ -836,6 +866,7 @@ class Choosing:
             account.spans,
             account.periods,
             account.host,
+            account.outlook,
         ):
             each.changed()
 

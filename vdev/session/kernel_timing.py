@@ -6,6 +6,7 @@ ways: that is `choosing`'s.
 
 from __future__ import annotations
 
+from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
 from vdev.session.launch_plans import LaunchCache
@@ -32,12 +33,15 @@ _LONG_RUN = 0.03
 #: plans of a kernel that are made until its buffers' states recur: of buffers that change places, and of halos that
 #: have arrived
 SETTLING = 6
+#: launches in a row that had a plan made each, after which no plan is taken to be made once
+_IN_A_ROW = 2 * SETTLING
 
 
 class KernelTiming:
     """What one kernel's launches take."""
 
     __slots__ = (
+        "_bits",
         "cache",
         "counts_for",
         "direct",
@@ -47,10 +51,13 @@ class KernelTiming:
         "handed",
         "is_met_again",
         "launches",
+        "link",
         "passed",
         "pause",
         "plan",
+        "planned_in_a_row",
         "settling",
+        "shrinking",
         "sights",
         "sizes",
         "skipped",
@@ -66,8 +73,11 @@ class KernelTiming:
     def __init__(self, least: Least) -> None:
         self.launches = 0  #: launches that were weighed
         self.direct = 0  #: launches without plans that were looked at
-        #: seconds that a unit of costs takes in its transfers: columns are slower than blocks
+        #: seconds that a unit of what a worker receives takes in its transfers: columns are slower than blocks, and so is what comes from
+        #: a worker that sends to many
         self.unit = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
+        #: and what its bytes take of that on a link, however many transfers they come in
+        self.link = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
         self.times = KernelTimes(least)
         #: of split launches, which may differ: what they take, and would take on one worker
         self.typical = MeanWay(_LONG_RUN), MeanWay(_LONG_RUN)
@@ -76,6 +86,9 @@ class KernelTiming:
         self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
+        #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
+        self.planned_in_a_row, self._bits = 0, 0
+        self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
@@ -96,6 +109,13 @@ class KernelTiming:
         self.sights = 0  #: how often that was
         #: by index space, in the unit of costs: what was brought to one worker beyond the change of ways
         self.gathered: dict[object, Mean] = {}
+
+    def exchanging(self, stake: Stake, moved: float, unit: float) -> float:
+        """Seconds that it takes to exchange so much, with a plan of this `stake`. Until it was measured, the busiest link counts,
+        in or out, of which a unit takes `unit` seconds.
+        """
+        measured = self.unit.value
+        return moved * unit if measured is None else moved * stake.inward * measured
 
     @property
     def may_gain(self) -> bool:
@@ -169,6 +189,19 @@ class KernelTiming:
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
         self.pause = self.skipped = 0
+
+    def was_planned(self, nitems: int, *, anew: bool) -> None:
+        """A split launch of so many work-items; `anew`: it had a plan made, and so had the one before, as far as it did not recur.
+
+        Those for the levels of a grid are planned once for each, and differ much.
+        """
+        before, self._bits = self._bits, nitems.bit_length()
+        self.planned_in_a_row = 1 + self.planned_in_a_row * (before == self._bits) if anew else 0
+
+    @property
+    def never_recurs(self) -> bool:
+        """Whether so many launches had a plan made each that the next ones will have, too."""
+        return self.planned_in_a_row >= _IN_A_ROW
 
     @property
     def settling_seconds(self) -> float:

@@ -46,6 +46,8 @@ class Looks:
         before, self._nbytes = self._nbytes, nbytes
         account = self.account
         self._since += 1
+        if account is not None:
+            account.outlook.waited()
         if account is None or not before_ns or account.barred:
             return Turn.GO_ON
         split = account.keeper is None

@@ -106,10 +106,11 @@ class Samples:
             tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
             timing.times.add(stake.nitems, chunks if stake.share < 1 else [max(chunks, default=0.0)])
             brought = [measured.before.get(worker, 0.0) for worker in stake.receivers]
-            if stake.kept is None and stake.exchanges and any(brought):
-                timing.unit.add(max(brought) / stake.moved)
-                if timing.unit.value is not None:
-                    self._times.unit = min(self._times.unit or inf, timing.unit.value)
+            if stake.kept is None and stake.before and any(brought):
+                timing.unit.add(max(brought) / stake.before)
+                timing.link.add(self._times.unit_of(stake, max(brought)))
+                if timing.link.value is not None:
+                    self._times.unit = min(self._times.unit or inf, timing.link.value)
 
     def _balance(self, taken: _Taken, measured: Measured) -> None:
         """Learn what the chunks of a launch took relative to each other, and recut its kernel's launches if that

@@ -22,6 +22,10 @@ from vdev.session.launch_plans import CachedPlan
 FORGET = 0.98
 #: so many times what a launch without a plan takes of the host: to find the plan of one and to weigh it
 _WEIGHED = 10
+#: so many times what is assumed of links that were not measured: those by PCIe alone take about as long
+_UNMEASURED = 5.0
+#: of what a transfer takes, the part that its bytes take at least, if that is to say what they take
+_SEEN = 0.5
 #: how many measured hand-overs count, and how many there must be
 _HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
 
@@ -75,6 +79,16 @@ class WayTimes:
         """The host took this long to hand over a launch without a plan."""
         self._handed.add(seconds)
 
+    def unit_of(self, stake: Stake, brought: float) -> float:
+        """Seconds that a unit of costs takes on a link, by a launch whose busiest worker took so long to receive what it needs.
+
+        Of short transfers that are mostly latency nothing is to be seen, but that a unit takes no more than what is assumed.
+        """
+        machine = self.machine
+        net = brought - machine.latency * stake.busiest
+        each = net / stake.before
+        return each if net > brought * _SEEN else max(each, machine.per_byte)
+
     def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
         """Seconds by which a launch on buffers that are kept on one worker takes longer because it has a plan, which
         is weighed, and handed over like any other.
@@ -89,6 +103,10 @@ class WayTimes:
         """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
         unit = self.machine.per_byte if self.unit is None else self.unit
         return self.spread(buffers) * unit + len(buffers) * self.machine.latency
+
+    def surely_changing(self, buffers: Sequence[VirtualBuffer]) -> float:
+        """The same where nothing was lost yet: as long as no link was measured, one may be slower than is assumed."""
+        return self.changing(buffers) * (_UNMEASURED if self.unit is None else 1.0)
 
     def spread(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same in the unit of costs."""
@@ -146,7 +164,9 @@ class WayTimes:
             host = measured.value
         else:
             host *= self._as_handed(timing, stake)
-        unit = timing.unit.value or self.unit
-        exchange = machine.exchanging(there.busiest, there.moved, unit)
+        unit, moved = self.unit, there.moved
+        if timing.link.value is not None:
+            unit, moved = timing.link.value, moved * stake.inward
+        exchange = machine.exchanging(there.busiest, moved, unit)
         way = Way(host, timing.times.chunk(there.nitems, there.share) + exchange)
         return way if span in timing.stakes else Way(way.host * UNTRIED, way.device * UNTRIED)
