@@ -57,10 +57,14 @@ def combine_changes(into: Bytes, stage: Bytes, op: str, dtype: str, identity: by
     target[changed] = _OPERATIONS[op](target[changed], stage.view(kind)[changed])
 
 
+def _copy_changed_bytes(into: Bytes, new: Bytes, old: Bytes) -> None:
+    np.copyto(into, new, where=new != old)
+
+
 def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, grain: Grain) -> None:
     """Put the units of `grain` in `new` that differ from `old` into `into`; all begin at byte `start` of a buffer."""
     if grain == BYTES:
-        np.copyto(into, new, where=new != old)
+        _copy_changed_bytes(into, new, old)
         return
     period = grain.period
     first = min((grain.cuts[0] - start) % period, len(into))
@@ -78,7 +82,7 @@ def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, grain: Grain) 
 def copy_changed_rows(into: Rows, new: Rows, old: Rows, block: Block, grain: Grain) -> None:
     """The same for the rows of a block of the buffer."""
     if grain == BYTES:
-        np.copyto(into, new, where=new != old)
+        _copy_changed_bytes(into, new, old)
         return
     # Place after place or row after row: whichever takes fewer steps. A row may have a million places.
     patterns = min(_same_after(block, grain), block.count)
