@@ -66,6 +66,17 @@ def test_nothing_is_foretold_of_others(size: Callable[[int], int]) -> None:
     assert shrinking(lambda number: 1000 - number, 5).rest is None  # too few
 
 
+def test_what_has_begun_again_does_not_end() -> None:
+    sweep = [1000 - 10 * number for number in range(40)]
+    found = Shrinking()
+    for number, size in enumerate(sweep):
+        found.add(number, size)
+    assert found.rest is not None
+    for number, size in enumerate(sweep):
+        found.add(len(sweep) + number, size)
+    assert found.rest is None
+
+
 #: what launches take over several workers and on one: the host's part of the first is longer, the devices' shorter
 SEVERAL, LOSING, GAINING = Way(3.0, 1.0), Way(1.0, 2.0), Way(1.0, 5.0)
 

@@ -39,21 +39,23 @@ class Rest:
 class Shrinking:
     """The index spaces of one kernel's launches."""
 
-    __slots__ = ("_sizes",)
+    __slots__ = ("_begins_again", "_sizes")
 
     def __init__(self) -> None:
+        self._begins_again = False  #: after shrinking for a while: then the last launch is not the end
         #: of some launches, none larger than the one before: how many there were by then, and the work-items of the last
         self._sizes: deque[tuple[int, int]] = deque(maxlen=_SIZES)
 
     def add(self, launches: int, nitems: int) -> None:
         """The kernel's launch of that number has so many work-items."""
         if self._sizes and nitems > self._sizes[-1][1]:
+            self._begins_again |= self.rest is not None
             self._sizes.clear()
         self._sizes.append((launches, nitems))
 
     @property
     def rest(self) -> Rest | None:
-        """What is to come if they go on shrinking as they have; None where they do not shrink steadily.
+        """What is to come if they go on shrinking as they have; None where they do not shrink steadily, or have begun again.
 
         >>> shrinking = Shrinking()
         >>> for number in range(10):
@@ -62,7 +64,7 @@ class Shrinking:
         (21.0, 0.333)
         """
         sizes = self._sizes
-        if len(sizes) < _ENOUGH_SIZES:
+        if self._begins_again or len(sizes) < _ENOUGH_SIZES:
             return None
         (start, largest), (between, middle), (now, nitems) = sizes[0], sizes[len(sizes) // 2], sizes[-1]
         if not largest > middle > nitems:
