@@ -46,3 +46,30 @@ def test_children_with_their_own_contexts_leave_their_parents_files_alone(tmp_pa
     assert (done.stdout.splitlines(), done.returncode) == (SAID["own_context"], 0), done.stderr
     assert json.loads(trace.read_text())
     assert json.loads(report.read_text())
+
+
+def test_a_fork_waits_for_whoever_looks_for_an_invoker():
+    program = """
+import pyopencl as cl
+from pyopencl import invoker
+from tests.cpu.forks import SOURCE
+from vdev.process import forking
+make, inside = invoker.generate_enqueue_and_set_args, []
+def noted(*args, **more):
+    inside.append(forking.is_anyone_inside())
+    return make(*args, **more)
+invoker.generate_enqueue_and_set_args = noted
+context = cl.create_some_context(interactive=False)
+cl.Program(context, SOURCE).build().twice
+print(inside[-1])  # the program's; a worker's own kernels are made in its turn, which a fork waits for
+"""
+    environ = {**os.environ, "VDEV": "1", "VDEV_WORKERS": "cpu:1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environ,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

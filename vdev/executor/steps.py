@@ -171,12 +171,10 @@ class FillStep(Step):
             return
         if job.holdings[self.slot].blank and not any(self.pattern):
             return  # and no memory is taken for it
-        home, unit = (
-            job.holdings[self.slot].home(),
-            np.frombuffer(self.pattern, widest_word(len(self.pattern))),
-        )
+        home = job.holdings[self.slot].home()
+        unit = np.frombuffer(self.pattern, widest_word(len(self.pattern)))
         for start, stop in self.runs:
-            # word by word: byte by byte NumPy takes thirty times as long
+            # Word by word: byte by byte NumPy takes thirty times as long.
             home[start:stop].view(unit.dtype).reshape(-1, len(unit))[...] = unit
 
 
