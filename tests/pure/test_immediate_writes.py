@@ -216,6 +216,27 @@ def test_it_ends_after_what_comes_before_it_on_another_worker() -> None:
         assert program.content(out).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_small_write_to_several_workers_waits_for_none_of_them(workers: int) -> None:
+    slow = Faults()
+    with Program(workers, {1: slow}, is_cpu=False) as program:
+        out, source = program.buffer(1), program.buffer(2)
+        write = Writer(program)
+        for step in range(3):
+            assert ended(program.launch(out, source)) == 0
+            assert ended(write(source, numbers(step))) == 0
+            program.session.executor.quiesce()
+        going_on = threading.Event()
+        slow.delay = lambda _: 0 if going_on.wait(60) else 1
+        written = write(source, numbers(7))
+        assert write.at_once == 4
+        assert not written.settled, "worker 1 stands still"
+        going_on.set()
+        assert ended(program.launch(out, source)) == ended(written) == 0
+        assert program.content(source).tolist() == numbers(7).tolist()
+        assert program.content(out).tolist() == triple(numbers(7)).tolist()
+
+
 def test_transfers_to_the_host_under_way_are_waited_for() -> None:
     slow = Faults()
     with Program(1, {0: slow}, is_cpu=False) as program:

@@ -29,6 +29,7 @@ __all__ = [
     "repaired",
     "repeated_launch",
     "sampling",
+    "steps",
     "stretch",
     "worker",
 ]

@@ -15,6 +15,7 @@ from vdev.executor.job import Job
 from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker import Waits, Worker
+from vdev.planner.instructions import HOST
 from vdev.process.finalisers import may_wait
 
 #: how many queued entries, and how many seconds, a thread that could do the work itself waits for
@@ -57,8 +58,10 @@ def idle_workers(
     if waits and (others := _others(all_workers, workers, waits)):
         numbers = sorted({worker.number for worker in workers} | others)
         workers = tuple([all_workers[number] for number in numbers])
+    if waits and HOST in waits:
+        return None  # what is done in the host's memory waits by keeping its thread
     for worker in workers:
-        if worker.queue or worker.busy or not worker.backend.any_thread:
+        if worker.queue or worker.busy or not (worker.backend.any_thread or worker.number == HOST):
             return None
     return workers if may_wait() else None
 

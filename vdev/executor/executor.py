@@ -192,6 +192,7 @@ class Executor:
         host: Bytes | None = None,
         layout: Layout | None = None,
         host_writes: bool = False,
+        shares_host: bool = True,
         homes: Sequence[int] = (),
         after: Sequence[Completion] = (),
         order: Completion | None = None,
@@ -200,7 +201,8 @@ class Executor:
 
         `holdings` by slot. `args`: the kernel's arguments, with anything in the place of a buffer that the plan
         gives. `ndrange`, `places`: as in `Job`, if the plan leaves them open. `host`, `layout`: the command's host
-        array (1-D uint8, not to be released before completion), which the command changes if `host_writes`. `homes`:
+        array (1-D uint8, not to be released before completion), which the command changes if `host_writes`, and which nobody
+        else knows unless it `shares_host`. `homes`:
         slots whose home the program will touch by itself after completion (a mapping). `after`: completions that must
         be complete first and whose failure fails this one (-14); `order`: one that this command may not overtake,
         whose failure is its own affair. Both were submitted or are settled.
@@ -218,7 +220,7 @@ class Executor:
             job = Job(self, number, prepared, holdings, completion)
             job.args, job.ndrange, job.places = args, ndrange, tuple(places)
             if host is not None:
-                job.host, job.layout = host, layout
+                job.host, job.layout, job.shares_host = host, layout, shares_host
             _follow(job, after, order)
             waits = self.hazards.find(job, homes, host_writes)
             self._admit(job, waits, host_writes)

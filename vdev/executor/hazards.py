@@ -50,7 +50,7 @@ class Hazards:
             for h in hazards:
                 if h.last_read >= 0:
                     holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
-        if job.host is not None:
+        if job.host is not None and job.shares_host:
             for number, _ in job.prepared.batches:
                 self.enter_host(job.host, number, clock[number], writes=host_writes)
 
@@ -80,7 +80,7 @@ class Hazards:
                     found = self._add(job, found, h.worker, h.first_write, earlier)
         for slot in homes:
             _include_home(job.clock, holdings[slot])
-        if job.host is not None:
+        if job.host is not None and job.shares_host:
             found = self._find_at_host(job, host_writes, found)
         if found is not None:
             for waits in found.values():

@@ -85,6 +85,7 @@ class Job:
         "places",
         "prepared",
         "scratch",
+        "shares_host",
         "stages",
         "was_running",
     )
@@ -115,6 +116,7 @@ class Job:
         self.places: tuple[tuple[int, int, int], ...] = ()
         self.host: Bytes | None = None
         self.layout: Layout | None = None
+        self.shares_host = True  #: whether others may use that host array as well
         self.after: Sequence[Completion] = ()
         #: the command before it in an in-order queue
         self.order: Completion | None = None

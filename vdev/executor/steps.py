@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from vdev.translators.ranges.rectangles import Layout
 
 
+#: An upload of so many bytes keeps nobody waiting, nor does a copy within the host's memory.
+BRIEF_NBYTES = 4096
+
+
 class ReserveStep(Step):
     __slots__ = ("keep", "slot", "sparse", "start", "stop", "worker")
     coherent = True
@@ -213,10 +217,12 @@ def _extent(start: int, pitches: tuple[int, int], shape: tuple[int, int, int]) -
 class UploadStep(Step):
     """The command's host array to the home or a replica."""
 
-    __slots__ = ("_last", "region", "slot")
+    __slots__ = ("_last", "brief", "region", "slot")
 
     def __init__(self, item: plan_of.Upload) -> None:
         self.slot, self.region = item.slot, item.region
+        #: so few bytes are taken at once, by every device and by the home
+        self.brief = item.region.nbytes <= BRIEF_NBYTES
         #: the last layout, and its boxes
         self._last: tuple[Layout | None, Sequence[Box]] = (None, ())
 

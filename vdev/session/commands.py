@@ -35,6 +35,7 @@ class Write:
     buffer: VirtualBuffer
     layout: Layout
     host: Bytes
+    is_copied: bool = False  #: whether `host` is a copy of the program's, which nobody else knows
 
 
 @dataclass(slots=True, eq=False)

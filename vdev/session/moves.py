@@ -20,11 +20,12 @@ from vdev.executor.direct_reads import (
     prepare_reading,
 )
 from vdev.executor.job import is_complete
+from vdev.executor.steps import BRIEF_NBYTES
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
-from vdev.session.commands import Command, Map, Marker, Read
+from vdev.session.commands import Command, Map, Marker, Read, Write
 from vdev.session.immediate import may_follow
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
@@ -49,6 +50,9 @@ class Moves:
         self._home = session.executor.all_workers[HOST]
         #: the only worker; None if there are several
         self._only = self._workers[0] if len(self._workers) == 1 else None
+        #: the most bytes of a write that is copied first: only where several workers may want them, and none waits for them
+        small = min(worker.backend.small_write_nbytes for worker in self._workers)
+        self._copied_nbytes = 0 if self._only is not None else min(small, BRIEF_NBYTES)
 
     def submit(
         self,
@@ -79,6 +83,7 @@ class Moves:
             host=transfer.host,
             layout=transfer.layout,
             host_writes=transfer.host_writes,
+            shares_host=transfer.shares_host,
             homes=transfer.homes,
             after=after,
             order=order,
@@ -135,6 +140,21 @@ class Moves:
         worker = self._only
         if worker is not None and is_to_be_calm(worker, nbytes):
             calm(worker)
+
+    def write_copied(
+        self, command: Write, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        """Enqueue a small write from a copy of its bytes: the program's memory may then change, and nobody has to wait for the
+        workers that the bytes go to. None if it has to be submitted as it is.
+        """
+        session, host = self._session, command.host
+        if host.size > self._copied_nbytes or after or queue.profiled:
+            return None
+        if session.deferrals.held or session.executor.failures.any:
+            return None  # the call may have to wait, or to fail
+        if queue.barrier is not None and not queue.barrier.settled:
+            return None
+        return session.submit(Write(command.buffer, command.layout, host.copy(), True), queue=queue)
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:

@@ -23,6 +23,7 @@ from vdev.planner.links import LinkCosts
 from vdev.process import forking
 from vdev.process.interrupts import long, waits
 from vdev.session.buffers import VirtualBuffer, buffer_of
+from vdev.session.built_programs import BuiltPrograms
 from vdev.session.commands import Command, Launch, Marker, Read, Write
 from vdev.session.core import Checker, SessionCore
 from vdev.session.immediate import AtOnce
@@ -73,6 +74,7 @@ class Session(SessionCore):
         self.executor.ended = self._ended
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
         self.launches, self.moves = Launches(self), Moves(self)
+        self._built = BuiltPrograms()
         #: hands commands over without a submission, if there may be any such commands
         self.at_once: AtOnce | None = None
         if any(self.executor.lines):
@@ -123,10 +125,15 @@ class Session(SessionCore):
         """Build for all workers; `source` is an intermediate language if it is bytes. BuildError with the compiler's
         log if the source is wrong.
         """
+        found = self._built.find(source, options)
+        if found is not None:
+            return found
         program = SessionProgram(source, options, self.workers)
         program.build(lambda native: self._build_on_workers(native, program.load_analysis))
         if self.checker is not None:
             self.checker.built(program)
+        elif len(self.workers) > 1:  # one worker needs no plans, and a program for it may keep variables of its own
+            self._built.remember(program)
         return program
 
     def _build_on_workers(
@@ -187,7 +194,8 @@ class Session(SessionCore):
         """Enqueue a write whose bytes have been read from the program's memory when this returns. None if it has to
         be submitted.
         """
-        return None if self.at_once is None else self.at_once.write(command, after, queue)
+        written = None if self.at_once is None else self.at_once.write(command, after, queue)
+        return self.moves.write_copied(command, after, queue) if written is None else written
 
     @staticmethod
     def _marker_waits(

@@ -35,6 +35,7 @@ class Transfer(NamedTuple):
     host: Bytes | None = None  #: the program's memory
     layout: Layout | None = None  #: where its bytes are in that memory
     host_writes: bool = False  #: whether the command writes to the program's memory
+    shares_host: bool = True  #: whether it is the program's at all, and no copy
     homes: tuple[int, ...] = ()  #: positions in `buffers` of those whose home in host memory is used
 
 
@@ -47,6 +48,7 @@ def _write(command: Write) -> Transfer:
         lambda: [(EMPTY, layout.buffer_region())],
         command.host,
         layout,
+        shares_host=not command.is_copied,
     )
 
 

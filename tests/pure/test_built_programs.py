@@ -1,0 +1,81 @@
+"""Programs that are built again are those that were built before, where nobody can tell the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from vdev.backends.base import BackendProgram, BuildResult
+
+from vdev.backends.reference import ReferenceProgram
+from vdev.session import built_programs
+from vdev.session.session import Session
+
+from .test_session_failures import SOURCE, Program, _triple, ended
+
+
+def _builds(session: Session, monkeypatch: pytest.MonkeyPatch) -> ReferenceProgram:
+    """Let a session build; what runs there, whatever the source."""
+    native = ReferenceProgram(functions={"triple": _triple})
+
+    def build(_: BackendProgram, meanwhile: object = None) -> list[BuildResult]:
+        return list(session.executor.build(native))
+
+    monkeypatch.setattr(session, "_build_on_workers", build)
+    return native
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    with Program(2) as program:
+        _builds(program.session, monkeypatch)
+        yield program.session
+
+
+def test_the_same_source_with_the_same_options_is_built_once(session: Session) -> None:
+    first = session.build(SOURCE, ["-DN=3"])
+    assert session.build(SOURCE, ["-DN=3"]) is first
+    assert session.build(SOURCE, ["-DN=4"]) is not first
+    assert session.build(SOURCE + "\n", ["-DN=3"]) is not first
+    assert session.build(SOURCE, ["-DN=3"]) is first
+
+
+@pytest.mark.parametrize(
+    ("before", "options"),
+    [
+        ("global int counter;\n", ["-cl-std=CL2.0"]),
+        ("static global int counter = 3;\n", ["-cl-std=CL3.0"]),
+        ('#if 0\n#include "later.h"\n#endif\n', []),
+        ("%:if 0\n%:include <later.h>\n%:endif\n", []),
+        ("", ["-include", "/dev/null"]),
+    ],
+)
+def test_what_a_program_does_not_share_is_its_own(session: Session, before: str, options: list[str]) -> None:
+    assert session.build(before + SOURCE, options) is not session.build(before + SOURCE, options)
+
+
+def test_one_worker_builds_each_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Program(1) as program:
+        _builds(program.session, monkeypatch)
+        assert program.session.build(SOURCE) is not program.session.build(SOURCE)
+
+
+def test_only_the_last_ones_are_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(built_programs, "_MOST", 2)
+    first, second = session.build(SOURCE, ["-DN=1"]), session.build(SOURCE, ["-DN=2"])
+    assert session.build(SOURCE, ["-DN=1"]) is first
+    session.build(SOURCE, ["-DN=3"])
+    assert session.build(SOURCE, ["-DN=1"]) is first
+    assert session.build(SOURCE, ["-DN=2"]) is not second
+
+
+def test_plans_of_a_program_are_found_when_it_is_built_again() -> None:
+    with Program(2) as program, pytest.MonkeyPatch.context() as patch:
+        native, made = _builds(program.session, patch), []
+        for _ in range(3):
+            built = program.session.build(SOURCE)
+            built.native, program.kernel = native, built.kernels["triple"]
+            out, source = program.buffer(1), program.buffer(2)
+            assert ended(program.launch(out, source)) == 0
+            made.append(program.session.ledger.kernel(program.kernel).plans)
+        assert made == [1, 1, 1]

@@ -1,0 +1,55 @@
+"""Programs built before, for those that build the same again.
+
+A function that makes its program each time it is called builds the same source with the same options again and again. What
+was learnt of such a program outlasts it: its translation, what its kernels touch, and above all the plans of their launches,
+which take longer to make than anything else. Decides which programs may stand for others, and how many are kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+
+from vdev.session.programs import SessionProgram
+
+#: programs that are kept; with them what they occupy on the workers
+_MOST = 64
+
+_Key = tuple[str, tuple[str, ...]]
+
+
+class BuiltPrograms:
+    """The last programs of a session, by what they were built from. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: OrderedDict[_Key, SessionProgram] = OrderedDict()
+
+    def find(self, source: str | bytes, options: Sequence[str]) -> SessionProgram | None:
+        """A program that does what one built from `source` with `options` would; None if there is none."""
+        if isinstance(source, bytes):
+            return None
+        with self._lock:
+            key = source, tuple(options)
+            found = self._known.get(key)
+            if found is not None:
+                self._known.move_to_end(key)
+            return found
+
+    def remember(self, program: SessionProgram) -> None:
+        """Keep a program that was built, if others may share it."""
+        source = program.source
+        if isinstance(source, bytes) or not _may_be_shared(program, source):
+            return
+        with self._lock:
+            self._known[source, program.options] = program
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+
+
+def _may_be_shared(program: SessionProgram, source: str) -> bool:
+    """Whether a program has no content of its own that launches change, as variables at program scope are (they are a reason
+    to run whole), and whether its text is all that it was made of: files that it includes may have changed.
+    """
+    return not program.reasons and "include" not in source and not any("include" in each for each in program.options)
