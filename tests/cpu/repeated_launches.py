@@ -20,8 +20,9 @@ import pytest
 
 from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.executor import Completion
+from vdev.executor.line import Line
 from vdev.executor.repeated_launch import Run
-from vdev.executor.stretch import Line, Part
+from vdev.executor.stretch import Part
 from vdev.facade.handles import state_of
 
 mf = cl.mem_flags

@@ -14,7 +14,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
-from vdev.executor.stretch import Line
+from vdev.executor.line import Line
 from vdev.session.commands import Fill, Read, Write
 from vdev.session.immediate import AtOnce
 from vdev.session.ordering import QueueOrder

@@ -16,9 +16,10 @@ from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
+from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.repeated_launch import Run
-from vdev.executor.stretch import Line, Part
+from vdev.executor.stretch import Part
 from vdev.session.commands import BufferArg, Fill, Launch, Marker
 from vdev.session.immediate import InARow
 from vdev.session.ordering import QueueOrder

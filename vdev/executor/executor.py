@@ -25,12 +25,13 @@ from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job
 from vdev.executor.launch_step import LaunchRecipe
+from vdev.executor.line import Line
 from vdev.executor.mark import Mark
 from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.step import Step
 from vdev.executor.steps import CallStep
-from vdev.executor.stretch import Line, Stretch
+from vdev.executor.stretch import Stretch
 from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending

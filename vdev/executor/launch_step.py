@@ -80,7 +80,7 @@ class LaunchStep(Step):
         mine = self.recipe
         return (self.item is item or self.item == item) and (mine is recipe or mine.ndrange == recipe.ndrange)
 
-    def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
+    def again(self, worker: StepWorker, job: StepJob) -> Repeated | None:
         """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""
         return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
 

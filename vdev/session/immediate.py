@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.job import Job
-from vdev.executor.stretch import Entry, Line, Part, Streak, Stretch
+from vdev.executor.line import Line, Streak
+from vdev.executor.stretch import Entry, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Read, Write
@@ -491,10 +492,11 @@ class AtOnce:
 
 
 class InARow:
-    """Launches in a row in one queue, over one index space and with the same arguments: each is handed over without a look at
-    them (`Streak`). A `Repeater`.
+    """Launches in a row in one queue, over one index space and with the same arguments but for values: each is handed over
+    without a look at the others (`Streak`). A `Repeater`.
     """
 
+    takes_values = True
     __slots__ = (
         "_at_once", "_cached", "_line", "_ndrange", "_queue", "_session", "_standing", "_streak", "_weight", "used",
     )  # fmt: skip
@@ -527,7 +529,7 @@ class InARow:
             left = at_once.until_looked_at - self._weight
             if left < 0 or session.observers or session.recorder is not None:
                 return None
-            part = line.again(self._streak, self._standing)
+            part = line.again(self._streak, self._standing, args)
             if part is None:
                 return None
             at_once.until_looked_at = left

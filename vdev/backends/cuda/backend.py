@@ -30,6 +30,7 @@ from vdev.backends.base import (
     KernelResources,
     LaunchShape,
     Marker,
+    Repeated,
     WorkerInfo,
 )
 from vdev.backends.cuda import kernels as cuda_kernels
@@ -524,9 +525,7 @@ class CudaBackend(Backend):
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
 
-    def again(
-        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], object] | None:
+    def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
         if len(known.grids) != 1:  # the second may be refused after the first has started
@@ -536,8 +535,11 @@ class CudaBackend(Backend):
         start = kernel.assembled(known.grids[0], self.stream, self.driver)
         counters, visit, own = self.counters, self.visitor(), self.context
         ask, place, found = self.driver.asking()
+        set_value = kernel.set_argument  # the driver copies the parameters when it is called
 
-        def launch() -> None:
+        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
+            for index, value in changed:
+                set_value(index, value)
             outside = None if not ask(place) and found.value == own else visit()
             try:
                 if self._fetches or not self._first or self._gpu.lost is not None:

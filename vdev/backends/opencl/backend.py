@@ -29,6 +29,7 @@ from vdev.backends.base import (
     LaunchShape,
     LocalBytes,
     Marker,
+    Repeated,
     WorkerInfo,
 )
 from vdev.backends.opencl.boxes import halves, pieces_within, rectangle
@@ -55,6 +56,7 @@ class _Kernel:
 
 
 _UNSET = object()
+_NO_BYTES = np.empty(0, np.uint8)
 #: arguments of launches that others make: the rest has objects that must live as long
 _OWN = frozenset({Allocation, bytes, LocalBytes, type(None)})
 #: the most bytes of a read for which the driver may keep the calling thread, if nothing else is under way, and of a
@@ -85,6 +87,8 @@ class OpenCLBackend(Backend):
         self.last: Any = None
         #: events since a marker, and how many of them are known to be complete, without failures
         self._sound: tuple[list[Any], int] = ([], 0)
+        self._is_alone = share == 1
+        self._spare = _NO_BYTES  #: memory of the last small read, for the next
         self._status = cl.event_info.COMMAND_EXECUTION_STATUS
         self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = (
             weakref.WeakKeyDictionary()
@@ -178,15 +182,20 @@ class OpenCLBackend(Backend):
         return blocking
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
-        read = np.empty(nbytes, np.uint8)  # which the event keeps, too
+        read, self._spare = self._spare, _NO_BYTES
+        if read.size != nbytes:
+            read = np.empty(nbytes, np.uint8)  # which the event keeps, too
         try:
-            self._did(self._cl._enqueue_read_buffer(self._queue, source.native, read, start, None, False))
+            event = self._cl._enqueue_read_buffer(self._queue, source.native, read, start, None, False)
         except self._cl.Error as error:
             raise failure_of(error, "transfer") from error
+        self._events.append(event)
+        self.last = event
         self.counters.to_host += nbytes
 
         def deliver(target: Bytes, at: int) -> None:
             target[at : at + nbytes] = read
+            self._spare = read
 
         return deliver
 
@@ -353,16 +362,25 @@ class OpenCLBackend(Backend):
         self.last = event
         self.counters.launches += 1
 
-    def again(
-        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], object] | None:
+    def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         assert type(kernel) is _Kernel
-        native, queue, enqueue = kernel.native, self._queue, self.device.enqueue
-        counters, error = self.counters, self._cl.Error
+        native, queue, last = kernel.native, self._queue, kernel.last
+        counters, error, set_value = self.counters, self._cl.Error, native._set_arg_buf
+        start: Callable[[], Any]
+        if self.device.orders_launches:
+            start = partial(self.device.enqueue, queue, native, shape)
+        else:
+            local_size = self.device.local_size(shape)
+            extent = shape.global_size, local_size, shape.first, None, False, False
+            start = partial(self._cl.enqueue_nd_range_kernel, queue, native, *extent)
 
-        def launch() -> None:
+        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
             try:
-                event = enqueue(queue, native, shape)
+                for index, value in changed:
+                    last[index] = _UNSET
+                    set_value(index, value)
+                    last[index] = value
+                event = start()
             except error as refusal:
                 raise failure_of(refusal, "launch") from refusal
             self._events.append(event)  # a marker begins another list
@@ -472,7 +490,10 @@ class OpenCLBackend(Backend):
         try:
             # The queue is in order. A native wait lets go of the interpreter lock, which others may keep for a while.
             if last is not None and last.get_info(status) > 0:
-                self.finish()
+                if self._is_alone:  # for which a wait for the event takes less; `OpenCLMarker._finish_queue` for the others
+                    last.wait()
+                else:
+                    self.finish()
             for event in events[sound if known is events else 0 : count]:
                 if event.get_info(status):
                     return False
