@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ class Prepared(list[NDRange]):
     """An `AtOnce` that hands everything over; the index spaces for which it was asked to prepare."""
 
     number = 0
+    is_alone = False
 
     def launch(self, *_: object) -> object:
         self.number += 1
@@ -27,14 +29,27 @@ class Prepared(list[NDRange]):
 
     def in_a_row(self, kernel: object, ndrange: NDRange, *_: object) -> object:
         self.append(ndrange)
-        return object()
+        return SimpleNamespace(used=[False])
 
 
-def launched(*sizes: NDRange, others: int = 0) -> Prepared:
-    """Launches over these, which differ in nothing else; with so many other commands before each."""
+def unmade(*args: object) -> Any:
+    """The state of a kernel that was never launched."""
+    return cast(
+        Any,
+        SimpleNamespace(
+            repetition=None, launched=(-1, None), args=[*args], kernel=None, pause=0, paused=0
+        ),
+    )
+
+
+def launched(*sizes: NDRange, others: int = 0, alone: bool = False) -> Prepared:
+    """Launches over these, which differ in nothing else; with so many other commands before each. `alone`: on the only
+    worker.
+    """
     at_once = Prepared()
+    at_once.is_alone = alone
     line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
-    kernel = cast(Any, SimpleNamespace(repetition=None, launched=(-1, None), args=[None], kernel=None))
+    kernel = unmade(None)
     for ndrange in sizes:
         if kernel.repetition not in (None, ONCE):
             break  # the next one is made by what was prepared
@@ -53,8 +68,25 @@ def test_launches_over_other_sizes_prepare_for_none() -> None:
     assert launched(*[SMALL, LARGE] * 4) == []
 
 
-def test_launches_with_others_in_between_prepare_for_none() -> None:
+def test_launches_with_others_in_between_prepare_for_none_but_on_the_only_worker() -> None:
     assert launched(*[SMALL] * 8, others=1) == []
+    assert launched(*[SMALL] * 8, others=1, alone=True) == [SMALL]
+    assert launched(*[SMALL, LARGE] * 4, others=1, alone=True) == []
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_what_is_never_of_use_is_prepared_ever_more_seldom(is_used: bool) -> None:
+    at_once, kernel = Prepared(), unmade(None)
+    line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
+    made_at = []
+    for number in range(300):
+        before = len(at_once)
+        launch._handed_over(line, kernel, (None,), SMALL, ())
+        if len(at_once) > before:
+            made_at.append(number)
+            kernel.repetition.used[0] = is_used
+    pauses = [later - earlier for earlier, later in pairwise(made_at)]
+    assert pauses == ([1] * 298 if is_used else [2, 4, 8, 16, 32, 64, 64, 64])
 
 
 def test_nothing_is_prepared_where_another_thread_has_set_an_argument() -> None:
@@ -64,7 +96,7 @@ def test_nothing_is_prepared_where_another_thread_has_set_an_argument() -> None:
 
     at_once = Prepared()
     line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
-    kernel = cast(Any, SimpleNamespace(repetition=None, launched=(-1, None), args=[b"\1"], kernel=None))
+    kernel = unmade(b"\1")
     launch._handed_over(line, kernel, (b"\1",), SMALL, ())
     at_once.in_a_row = in_a_row  # type: ignore[method-assign]
     launch._handed_over(line, kernel, (b"\1",), SMALL, ())

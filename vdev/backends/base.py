@@ -543,8 +543,9 @@ class Backend(ABC):
     def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         """A faster call that repeats the last `launch`; None if there is none.
 
-        It may be used on any thread and without `enter`, as long as nothing is handed over meanwhile but reads and
-        markers: what it starts belongs to the marker that comes next. It raises BackendError if nothing was started.
+        It may be used on any thread and without `enter`, by who has the worker's turn, as long as the memory among `args` (which are
+        the callee's from now on) is allocated. What it starts belongs to the marker that comes next. It raises BackendError if
+        nothing was started.
         """
         return None
 

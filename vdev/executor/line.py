@@ -36,20 +36,28 @@ _new = object.__new__
 
 
 class Streak:
-    """Launches in a row that differ in the values of scalars at most: each after the first is one call of the back end
-    (`Backend.again`).
+    """Launches that differ in the values of scalars at most: each after the first is one call of the back end (`Backend.again`).
 
-    It goes on while nothing else is submitted, to whichever worker, and the stretch of the last one is open.
+    It goes on while nothing is submitted that might change anything for them: with several workers, while nothing else is
+    submitted at all.
     """
 
-    __slots__ = ("_values", "number", "start", "stretch")
+    __slots__ = (
+        "_places", "_prepared", "_slots", "_values", "is_renewed", "ndrange", "number", "start", "stretch",
+    )  # fmt: skip
 
     def __init__(self, stretch: Stretch, start: Repeated) -> None:
+        prepared, holdings, args, ndrange, places, _ = stretch.entries[-1]
         self.stretch = stretch  #: of the last launch
         self.number = stretch.last  #: of the last launch
         self.start = start
+        self.is_renewed = False  #: whether something else came before the last launch
+        self.ndrange = ndrange
+        self._prepared, self._places = prepared, places
+        #: by slot: an argument that is its buffer
+        self._slots = [next(arg for arg, at, _ in places if at == slot) for slot in range(len(holdings))]
         #: by argument that is a scalar: its value in the last launch
-        self._values = {at: arg for at, arg in enumerate(stretch.entries[-1][2]) if type(arg) is bytes}
+        self._values = {at: arg for at, arg in enumerate(args) if type(arg) is bytes}
 
     def changed(self, args: Sequence[Any]) -> Sequence[tuple[int, bytes]]:
         """The scalars that are others than in the last launch; from now on the last launch is one with these `args`."""
@@ -61,6 +69,16 @@ class Streak:
                 values[at] = value
                 found = (*found, (at, value))
         return found
+
+    def buffers(self, args: Sequence[Any]) -> list[Any]:
+        """By slot: those of a launch with these `args`, which alone keep them alive."""
+        return [args[at].buffer for at in self._slots]
+
+    def entry(self, args: Sequence[Any]) -> Entry:
+        """Such a launch, behind something else."""
+        self.is_renewed = True
+        holdings = [args[at].buffer.holdings for at in self._slots]
+        return self._prepared, holdings, args, self.ndrange, self._places, ()
 
 
 class LineExecutor(JobExecutor, Protocol):
@@ -161,19 +179,24 @@ class Line:
         """Hand over the next launch of a streak, with these `args`; None if it has to be handed over like any other: then nothing
         has happened. `standing`: the executor's, when it began. Under the session's lock.
 
-        It does what `hand_over` does, with as few calls as there can be: as long as that is the last command, what has been found
-        out about its worker and the one for host memory holds.
+        It does what `hand_over` does, with as few calls as there can be: what has been found out about the workers holds as long as
+        nothing came behind the last launch.
         """
-        worker, executor, part = self.worker, self._executor, None
+        worker, executor, home, part = self.worker, self._executor, self._home, None
         if not worker.turn.acquire(False):
             return None
         try:
             worker.holder = get_ident()
             with executor.lock:
-                stretch, before = streak.stretch, streak.number
-                if executor.standing is not standing or executor.last_number != before or not stretch.is_open:
+                stretch, before = streak.stretch, executor.last_number
+                if executor.standing is not standing:
                     return None
-                entry = stretch.entries[-1]
+                if before == streak.number and stretch.is_open:
+                    entry = stretch.entries[-1]
+                elif self._alone and not worker.queue and home.completed >= home.submitted:
+                    entry = streak.entry(args)
+                else:
+                    return None
                 number = executor.last_number = before + 1
                 step = worker.submitted = worker.submitted + 1
                 try:

@@ -74,6 +74,7 @@ class AtOnce:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
+        self.is_alone = self._only is not None
         self.until_looked_at = UNTIL_LOOKED_AT
         self._is_timed = False  #: the current launch is one that was looked at
         #: the worker that the last launches were handed to immediately, and how many of them in a row
@@ -534,6 +535,12 @@ class InARow:
                 return None
             at_once.until_looked_at = left
             at_once.streak_length += 1
+            if self._streak.is_renewed:  # others may have used buffers meanwhile
+                self._streak.is_renewed = False
+                number = session.next_number()
+                for buffer in self._streak.buffers(args):
+                    buffer.used = number
+            self.used[0] = True
             self._cached.outcome.launches += 1
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)

@@ -504,10 +504,7 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        last = kernel.last
-        for index, arg in enumerate(args):
-            if arg is not last[index] and arg != last[index]:
-                kernel.set_argument(index, arg)
+        kernel.set_arguments(args)
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._begin()
         else:
@@ -517,9 +514,7 @@ class CudaBackend(Backend):
             starts = kernel.assemble(known, self.stream, self.driver)
         for hidden, start in starts:
             if hidden is not kernel.hidden:
-                at = kernel.offsets[len(args)]
-                kernel.buffer[at : at + len(hidden)] = hidden
-                kernel.hidden = hidden
+                kernel.set_hidden(hidden)
             result = start()
             if result:
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
@@ -532,14 +527,21 @@ class CudaBackend(Backend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        start = kernel.assembled(known.grids[0], self.stream, self.driver)
+        grid = known.grids[0]
+        start = kernel.assembled(grid, self.stream, self.driver)
         counters, visit, own = self.counters, self.visitor(), self.context
         ask, place, found = self.driver.asking()
-        set_value = kernel.set_argument  # the driver copies the parameters when it is called
+        set_value, mine = kernel.set_argument, object()  # the driver copies the parameters when it is called
 
         def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
             for index, value in changed:
                 set_value(index, value)
+                args[index] = value
+            if kernel.owner is not mine:
+                kernel.set_arguments(args)
+                if grid[6] is not kernel.hidden:
+                    kernel.set_hidden(grid[6])
+                kernel.owner = mine
             outside = None if not ask(place) and found.value == own else visit()
             try:
                 if self._fetches or not self._first or self._gpu.lost is not None:

@@ -45,7 +45,7 @@ from vdev.process.threads import others_asleep
 class _Kernel:
     """A native kernel object and what its arguments are set to."""
 
-    __slots__ = ("hidden", "images", "last", "native", "views")
+    __slots__ = ("hidden", "images", "last", "native", "owner", "views")
 
     def __init__(self, native: Any, images: NativeImages | None) -> None:
         self.native = native
@@ -53,6 +53,7 @@ class _Kernel:
         self.last: list[object] = []
         self.hidden: bytes | None = None
         self.views: dict[int, Any] = {}  # sub-buffers that arguments are set to
+        self.owner: object = None  #: the call of `OpenCLBackend.again` whose arguments they are
 
 
 _UNSET = object()
@@ -342,14 +343,7 @@ class OpenCLBackend(Backend):
         assert type(kernel) is _Kernel
         native = kernel.native
         try:
-            self._set_arguments(kernel, args)
-            images, hidden, count = kernel.images, shape.hidden, len(args)
-            if images is not None:
-                images.set(native, args, shape)
-                count += images.count
-            if hidden is not None and hidden is not kernel.hidden:
-                native._set_arg_buf(count, hidden)
-                kernel.hidden = hidden
+            self._prepare(kernel, args, shape)
             if self._in_any_order:
                 event = self._cl.enqueue_nd_range_kernel(
                     self._queue, native, shape.global_size, shape.local_size, shape.first, None, False, False
@@ -364,22 +358,24 @@ class OpenCLBackend(Backend):
 
     def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         assert type(kernel) is _Kernel
-        native, queue, last = kernel.native, self._queue, kernel.last
-        counters, error, set_value = self.counters, self._cl.Error, native._set_arg_buf
+        native, queue, set_value, set_to = kernel.native, self._queue, kernel.native._set_arg_buf, kernel.last
+        counters, error, mine = self.counters, self._cl.Error, object()
         start: Callable[[], Any]
         if self.device.orders_launches:
             start = partial(self.device.enqueue, queue, native, shape)
         else:
-            local_size = self.device.local_size(shape)
-            extent = shape.global_size, local_size, shape.first, None, False, False
+            extent = shape.global_size, self.device.local_size(shape), shape.first, None, False, False
             start = partial(self._cl.enqueue_nd_range_kernel, queue, native, *extent)
 
         def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
             try:
                 for index, value in changed:
-                    last[index] = _UNSET
+                    set_to[index] = _UNSET
                     set_value(index, value)
-                    last[index] = value
+                    set_to[index] = args[index] = value
+                if kernel.owner is not mine:
+                    self._prepare(kernel, args, shape)
+                    kernel.owner = mine
                 event = start()
             except error as refusal:
                 raise failure_of(refusal, "launch") from refusal
@@ -388,6 +384,18 @@ class OpenCLBackend(Backend):
             counters.launches += 1
 
         return launch
+
+    def _prepare(self, kernel: _Kernel, args: list[KernelArgument], shape: LaunchShape) -> None:
+        """Set a kernel's arguments."""
+        kernel.owner = None
+        self._set_arguments(kernel, args)
+        images, hidden, count = kernel.images, shape.hidden, len(args)
+        if images is not None:
+            images.set(kernel.native, args, shape)
+            count += images.count
+        if hidden is not None and hidden is not kernel.hidden:
+            kernel.native._set_arg_buf(count, hidden)
+            kernel.hidden = hidden
 
     def own_kernel(self, program: BackendProgram, name: str) -> object | None:
         if self.device.orders_launches or program.native_images.get(name):
