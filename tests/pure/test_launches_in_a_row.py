@@ -36,9 +36,7 @@ def unmade(*args: object) -> Any:
     """The state of a kernel that was never launched."""
     return cast(
         Any,
-        SimpleNamespace(
-            repetition=None, launched=(-1, None), args=[*args], kernel=None, pause=0, paused=0
-        ),
+        SimpleNamespace(repetition=None, launched=(-1, None), args=[*args], kernel=None, pause=0, paused=0),
     )
 
 

@@ -23,7 +23,7 @@ from vdev.executor.mark import MARK_EVERY
 from vdev.executor.repeated_launch import Run
 from vdev.executor.stretch import Part
 from vdev.session.commands import BufferArg, Fill, Launch, Map, Marker, Unmap
-from vdev.session.immediate import InARow
+from vdev.session.in_a_row import InARow
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
@@ -606,7 +606,7 @@ def test_launches_are_not_in_a_row_behind_what_may_change_something_for_them(bet
 def test_launches_in_a_row_on_the_only_worker_go_on_behind_others(between: str) -> None:
     with Program(1) as program:
         other, queue = program.buffer(4), program.session.create_queue(in_order=True)
-        for number in range(3):  # later its plan is known
+        for _ in range(3):  # later its plan is known
             program.launch(other, other)
             assert ended(program.submit(Fill(other, 0, NBYTES, b"\1\0\0\0"))) == 0
         for number in range(200):

@@ -176,7 +176,6 @@ class Repeated(Protocol):
         """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values."""
 
 
-
 @dataclass(frozen=True, eq=False)
 class BackendProgram:
     """Source to be built by a worker's compiler: OpenCL C, or an intermediate language if it is bytes.

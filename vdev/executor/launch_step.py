@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from vdev.backends.base import BackendProgram, DriverLaunch, HostPlace, KernelArgument, LaunchShape
+from vdev.backends.base import (
+    BackendProgram,
+    DriverLaunch,
+    HostPlace,
+    KernelArgument,
+    LaunchShape,
+    Repeated,
+)
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step

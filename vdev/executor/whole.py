@@ -6,7 +6,6 @@ from launch to launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated

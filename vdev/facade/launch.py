@@ -25,7 +25,7 @@ from vdev.translators.ranges.ndrange import NDRange
 if TYPE_CHECKING:
     from vdev.executor import Completion
     from vdev.session.commands import Argument, Repeater
-    from vdev.session.immediate import ReadyLaunch
+    from vdev.session.in_a_row import ReadyLaunch
 
 _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
@@ -176,7 +176,11 @@ def _handed_over(
     (last, last_ndrange), number = kernel.launched, part.stretch.last
     kernel.launched = number, ndrange
     is_like_last = repetition is not None and last_ndrange is ndrange
-    if not is_like_last or not (last == number - 1 or at_once.is_alone) or not _is_worthwhile(kernel, repetition):
+    if (
+        not is_like_last
+        or not (last == number - 1 or at_once.is_alone)
+        or not _is_worthwhile(kernel, repetition)
+    ):
         kernel.repetition = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
         _keep(kernel, args, at_once.in_a_row(kernel.kernel, ndrange, line.order, part))

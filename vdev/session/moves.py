@@ -25,7 +25,7 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read
-from vdev.session.immediate import may_follow
+from vdev.session.immediate_moves import may_follow
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
@@ -169,9 +169,9 @@ class Moves:
             if session.observers or session.recorder is not None:
                 return None
             executor = session.executor
-            if not (executor.standing is reading.standing and queue is reading.queue) and not self._may_repeat(
-                reading, queue
-            ):
+            if not (
+                executor.standing is reading.standing and queue is reading.queue
+            ) and not self._may_repeat(reading, queue):
                 return None
             begun = reading.begin(host)
             if begun is None:

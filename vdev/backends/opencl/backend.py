@@ -158,8 +158,17 @@ class OpenCLBackend(Backend):
         self.counters.from_host += nbytes
 
     def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
-        start = box.source_start  # the write's event keeps the copy
-        self.write(target, source[start : start + box.nbytes].copy(), box.moved(-start, 0))
+        start, (_, _, nbytes) = box.source_start, box.shape
+        copy = source[start : start + nbytes].copy()  # which the write's event keeps
+        try:
+            event = self._cl._enqueue_write_buffer(
+                self._queue, target.native, copy, box.target_start, None, False
+            )
+        except self._cl.Error as error:
+            raise failure_of(error, "transfer") from error
+        self._events.append(event)
+        self.last = event
+        self.counters.from_host += nbytes
 
     def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
         cl = self._cl
@@ -167,14 +176,19 @@ class OpenCLBackend(Backend):
         return _with_host(calls, self._queue, target, source, box.turned(), False)
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
-        nbytes = box.nbytes
+        slices, rows, row_nbytes = box.shape
+        nbytes = slices * rows * row_nbytes
         if nbytes == 0:
             return False
         blocking = nbytes <= _SMALL_NBYTES and self._is_done
-        pieces = (box,) if box.is_contiguous else pieces_within(box, source_nbytes=source.nbytes)
         try:
-            for piece in pieces:
-                self._did(self._enqueue_read(self._queue, source, target, piece, blocking))
+            if nbytes == row_nbytes:
+                part = target[box.target_start : box.target_start + nbytes]
+                read, start = self._cl._enqueue_read_buffer, box.source_start
+                self._did(read(self._queue, source.native, part, start, None, blocking))
+            else:
+                for piece in pieces_within(box, source_nbytes=source.nbytes):
+                    self._did(self._enqueue_read(self._queue, source, target, piece, blocking))
         except self._cl.Error as error:
             raise failure_of(error, "transfer") from error
         self.counters.to_host += nbytes
@@ -498,7 +512,9 @@ class OpenCLBackend(Backend):
         try:
             # The queue is in order. A native wait lets go of the interpreter lock, which others may keep for a while.
             if last is not None and last.get_info(status) > 0:
-                if self._is_alone:  # for which a wait for the event takes less; `OpenCLMarker._finish_queue` for the others
+                if (
+                    self._is_alone
+                ):  # for which a wait for the event takes less; `OpenCLMarker._finish_queue` for the others
                     last.wait()
                 else:
                     self.finish()
