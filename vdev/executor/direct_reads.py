@@ -16,7 +16,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 
 from vdev.errors import BackendError
-from vdev.executor.worker import SMALL_NBYTES, TURN_TIMEOUT
+from vdev.executor.worker import SMALL_NBYTES
+from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import in_driver
 from vdev.process.interrupts import block, checkpoint, waits

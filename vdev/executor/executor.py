@@ -32,7 +32,8 @@ from vdev.executor.records import WorkRecords
 from vdev.executor.step import Step
 from vdev.executor.steps import CallStep
 from vdev.executor.stretch import Stretch
-from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
+from vdev.executor.worker import SMALL_NBYTES, Worker
+from vdev.executor.worker_progress import Waits, WorkerProgress
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
 from vdev.process.finalisers import may_wait
@@ -506,7 +507,7 @@ class Executor:
             self.unsettled.clear()
             self.unsettled.update((job.number, job) for job in jobs)
 
-    def settle(self, jobs: Iterable[Job], worker: Worker | None = None) -> None:
+    def settle(self, jobs: Iterable[Job], worker: WorkerProgress | None = None) -> None:
         """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
         ended: list[Job] = []
         with self.lock:

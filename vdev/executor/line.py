@@ -20,7 +20,7 @@ from vdev.executor.launch_step import LaunchStep
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
 from vdev.executor.stretch import Entry, Part, Stretch
-from vdev.executor.worker import TURN_TIMEOUT
+from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 
 if TYPE_CHECKING:
