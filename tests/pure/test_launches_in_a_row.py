@@ -7,12 +7,15 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.facade import launch
+from vdev.facade.errors import native
 from vdev.facade.kernel import Kernel, KernelState
-from vdev.session.commands import ONCE
+from vdev.facade.repeat import repeat_of
+from vdev.session.commands import ONCE, LocalArg
 
 SMALL, LARGE = NDRange((64,), (64,), (0,)), NDRange((128,), (64,), (0,))
 
@@ -123,3 +126,36 @@ def test_a_launch_while_an_argument_is_being_set_is_forgotten(
     set_argument(SimpleNamespace(_vdev_state=state))
     assert state.args == [b"\5"]
     assert state.repetition is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes_on"),
+    [
+        (np.uint32(1), np.uint32(2), True),
+        (np.uint32(1), np.uint32(1), True),
+        (native.LocalMemory(64), native.LocalMemory(128), False),
+        (native.LocalMemory(64), native.LocalMemory(64), True),
+    ],
+)
+@pytest.mark.parametrize("takes_values", [False, True])
+def test_only_a_number_may_change_in_what_is_repeated(
+    first: Any, second: Any, goes_on: bool, takes_values: bool
+) -> None:
+    is_number = isinstance(first, np.uint32)
+    convert = bytes if is_number else (lambda value: LocalArg(value.size))
+    kernel = cast(
+        Any,
+        SimpleNamespace(
+            args=[convert(first)],
+            converting=[convert],
+            repetition=SimpleNamespace(takes_values=takes_values),
+            context=None,
+        ),
+    )
+    call = (None, (64,), (64,))
+    repeat = repeat_of(kernel, (*call, first))
+    assert repeat is not None
+    is_same = convert(first) == convert(second)
+    assert repeat.takes(kernel, (*call, second)) == (convert(second),)
+    assert kernel.args == [convert(second)]
+    assert (kernel.repetition is not None) == (goes_on and (takes_values or is_same))
