@@ -43,12 +43,19 @@ class StandInFinder:
     @staticmethod
     def exec_module(module: ModuleType) -> None:
         """Give `module` the names of PyOpenCL's native module. Raises SwitchError for a wrong switch."""
-        import importlib  # not before it is needed
+        import gc  # not before they are needed
+        import importlib
 
-        importlib.import_module("vdev.process.switches").enabled()
-        importlib.import_module("vdev.process.log").start()
-        importlib.import_module(STAND_IN).populate(module)
-        importlib.import_module(HANDLES).use_handles()
+        collects = gc.isenabled()
+        gc.disable()  # what is loaded is there to stay, and to look for garbage among it takes a tenth of the time
+        try:
+            importlib.import_module("vdev.process.switches").enabled()
+            importlib.import_module("vdev.process.log").start()
+            importlib.import_module(STAND_IN).populate(module)
+            importlib.import_module(HANDLES).use_handles()
+        finally:
+            if collects:
+                gc.enable()
 
 
 def install() -> None:

@@ -11,7 +11,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ import pytest
 
 from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.executor import Completion
+from vdev.executor.line import Line
 from vdev.executor.repeated_launch import Run
-from vdev.executor.stretch import Line, Part
+from vdev.executor.stretch import Part
 from vdev.facade.handles import state_of
 
 mf = cl.mem_flags
@@ -51,7 +52,6 @@ sys.setswitchinterval(
     0.0001
 )  # as sessions with GPUs do: workers' threads are soon through with what they get
 OpenCLBackend.any_thread = True
-OpenCLBackend.again = lambda self, *launched: partial(self.launch, *launched)  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)

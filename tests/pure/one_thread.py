@@ -14,7 +14,8 @@ import pytest
 from vdev.backends.base import Backend
 from vdev.executor import Executor, executor
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.worker import Entry, Worker
+from vdev.executor.worker import Worker
+from vdev.executor.worker_progress import Entry
 from vdev.process.finalisers import enter_own_thread, leave_own_thread
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from vdev.backends.base import KernelArgument, LaunchShape
+from vdev.backends.base import KernelArgument, LaunchShape, Repeated
 from vdev.backends.reference import ReferenceBackend
 
 
 def again(
     backend: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
-) -> Callable[[], None]:
+) -> Repeated:
     """Takes the place of `ReferenceBackend.again`, which repeats nothing."""
-    return lambda: backend.launch(kernel, args, shape)  # a test may have replaced it by then
+
+    def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
+        for index, value in changed:
+            args[index] = value
+        backend.launch(kernel, args, shape)  # a test may have replaced it by then
+
+    return launch

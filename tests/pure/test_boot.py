@@ -198,3 +198,20 @@ def test_a_checkout_in_the_current_directory_hides_nothing(python, tmp_path):
         _write(checkout / "vdev" / name, (Path(sys.modules["vdev"].__file__).parent / name).read_text())
     code = "import vdev, vdev.translators.ranges.region; print(vdev.__file__)"
     assert not python("-m", "vdev", "-c", code, vdev=None, cwd=checkout).startswith(str(checkout))
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_collector_goes_on_as_the_program_has_it(python, tmp_path, collects):
+    """It pauses while vdev is loaded, also where that fails."""
+    code = f"""
+    import gc
+    {"gc.enable" if collects else "gc.disable"}()
+    try:
+        import pyopencl._cl
+    except Exception:
+        pass
+    print(gc.isenabled())
+    """
+    _write(tmp_path / "program.py", code)
+    for value in ("1", "wrong"):
+        assert python("program.py", vdev=value) == str(collects)

@@ -14,7 +14,8 @@ import pytest
 import vdev.session.launches
 from tests.pure import virtual_gpus
 from tests.pure.test_choosing import Program
-from vdev.executor.stretch import Line, Part
+from vdev.executor.line import Line
+from vdev.executor.stretch import Part
 from vdev.observe.explain import as_text
 from vdev.observe.snapshots import of_session
 from vdev.observe.statistics import KernelStatistics

@@ -17,8 +17,9 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.backends.base import Allocation, Bytes
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion, direct_reads
+from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
-from vdev.executor.stretch import Line, Part
+from vdev.executor.stretch import Part
 from vdev.executor.worker import Worker
 from vdev.session.commands import Fill, Map, Marker, Read, Unmap
 from vdev.session.ordering import QueueOrder

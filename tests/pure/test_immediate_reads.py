@@ -14,15 +14,16 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
-from vdev.executor.stretch import Line
-from vdev.session.commands import Fill, Read, Write
+from vdev.executor.line import Line
+from vdev.session.commands import Read, Write
 from vdev.session.immediate import AtOnce
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
+from .immediate_programs import RandomCommands
 from .repeating import again
 from .test_runs import Caller
-from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
+from .test_session_failures import NBYTES, WORDS, Program, ended, triple
 
 #: parts of the buffers, by words
 PARTS = [(0, WORDS), (0, 4), (WORDS - 8, 8)]
@@ -79,53 +80,40 @@ def test_between_other_commands(workers: int, seed: int, in_order: bool, at_once
     assert sum(at_once) > (30 if workers == 1 else -1)
 
 
-def _random_commands(program: Program, drawn: random.Random, in_order: bool) -> None:
+class Reads(RandomCommands):
     """Arrays of the host's are read into, written from while that is under way, and looked at when it has ended."""
-    queue = program.session.create_queue(in_order=in_order)
-    buffers = [program.session.create_buffer(NBYTES) for _ in range(3)]
-    launches = [Caller(program) for _ in buffers]
-    arrays = [numbers(number) for number in range(3)]
-    hosts = [np.zeros(WORDS, np.uint32) for _ in range(2)]
-    expected = [host.copy() for host in hosts]
-    last: Completion | None = None
-    for buffer, array in zip(buffers, arrays, strict=True):
-        command = Write(buffer, LAYOUTS[0], array.copy().view(np.uint8))
-        last = program.submit(command, () if last is None else (last,), queue)
-    for step in range(300):
-        one, other, place, part = (
-            drawn.randrange(3),
-            drawn.randrange(3),
-            drawn.randrange(2),
-            drawn.randrange(3),
-        )
-        after = () if in_order or last is None else (last,)
-        if drawn.random() < 0.3:  # workers that are busy are handed nothing
-            program.session.executor.quiesce()
-        action = drawn.choice(("launch", "launch", "read", "read", "read", "write", "fill", "look"))
-        if action == "launch":
-            if in_order:
-                last = launches[one](buffers[one], buffers[other], queue)
-            else:
-                last = program.launch(buffers[one], buffers[other], after, queue)
-            arrays[one] = triple(arrays[other])
-        elif action == "read":
-            last = read(program, buffers[one], hosts[place], part, after, queue)
-            start, count = PARTS[part]
-            expected[place][start : start + count] = arrays[one][start : start + count]
-        elif action == "write":
-            host = hosts[place].view(np.uint8)
-            last = program.submit(Write(buffers[one], LAYOUTS[0], host), after, queue)
-            arrays[one] = expected[place].copy()
-        elif action == "fill":
-            last = program.submit(Fill(buffers[one], 0, NBYTES, step.to_bytes(4, "little")), after, queue)
-            arrays[one] = np.full(WORDS, step, np.uint32)
+
+    def __init__(self, program: Program, drawn: random.Random, *, in_order: bool) -> None:
+        super().__init__(program, drawn, in_order=in_order)
+        self._hosts = [np.zeros(WORDS, np.uint32) for _ in range(2)]
+        self._expected = [host.copy() for host in self._hosts]
+
+    def read(self, step: int, one: int, other: int) -> None:
+        place, part = self.drawn.randrange(2), self.drawn.randrange(3)
+        self.last = read(self.program, self.buffers[one], self._hosts[place], part, self.after, self.queue)
+        start, count = PARTS[part]
+        self._expected[place][start : start + count] = self.arrays[one][start : start + count]
+
+    def write(self, step: int, one: int, other: int) -> None:
+        place = self.drawn.randrange(2)
+        self.submit(Write(self.buffers[one], LAYOUTS[0], self._hosts[place].view(np.uint8)))
+        self.arrays[one] = self._expected[place].copy()
+
+    def look(self, step: int, one: int, other: int) -> None:
+        assert self.last is not None
+        if self.drawn.random() < 0.5:
+            assert ended(self.last) == 0
         else:
-            assert last is not None
-            if drawn.random() < 0.5:
-                assert ended(last) == 0
-            else:
-                program.session.finish(queue)
-            assert [host.tolist() for host in hosts] == [each.tolist() for each in expected]
+            self.program.session.finish(self.queue)
+        assert [host.tolist() for host in self._hosts] == [each.tolist() for each in self._expected]
+
+
+def _random_commands(program: Program, drawn: random.Random, in_order: bool) -> None:
+    made = Reads(program, drawn, in_order=in_order)
+    made.run([made.launch, made.launch, made.read, made.read, made.read, made.write, made.fill, made.look])
+    made.look(0, 0, 0)
+    for number in range(3):
+        made.check(number)
 
 
 def known(program: Program, count: int = 2) -> list[VirtualBuffer]:

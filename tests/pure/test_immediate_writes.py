@@ -16,10 +16,11 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
-from vdev.session.commands import Fill, Read, Write
+from vdev.session.commands import Read, Write
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
+from .immediate_programs import WHOLE, RandomCommands
 from .repeating import again
 from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
@@ -83,58 +84,48 @@ def test_between_other_commands(workers: int, seed: int, in_order: bool) -> None
     assert at_once > (50 if workers == 1 else 0)
 
 
+class Writes(RandomCommands):
+    """Writes of whole buffers and of parts, launches, fills and reads."""
+
+    def __init__(self, program: Program, drawn: random.Random, *, in_order: bool) -> None:
+        super().__init__(program, drawn, in_order=in_order)
+        self.writer = Writer(program)
+        self._host = np.zeros(WORDS, np.uint32)
+
+    def write(self, step: int, one: int, other: int) -> None:
+        self.arrays[one] = numbers(step)
+        self.last = self.writer(self.buffers[one], self.arrays[one].copy(), 0, self.after, self.queue)
+
+    def write_part(self, step: int, one: int, other: int) -> None:
+        start, count = 3, self.drawn.randrange(1, 9)
+        self.arrays[one] = self.arrays[one].copy()
+        self.arrays[one][start : start + count] = step
+        values = np.full(count, step, np.uint32)
+        self.last = self.writer(self.buffers[one], values, start, self.after, self.queue)
+
+    def to_and_fro(self, step: int, one: int, other: int) -> None:
+        """What is written is still on its way to the host."""
+        session, host = self.program.session, self._host.view(np.uint8)
+        self.submit(Read(self.buffers[one], WHOLE, host))
+        assert self.last is not None
+        read, command = self.last, Write(self.buffers[other], WHOLE, host)
+        done = session.write_at_once(command, (read,), self.queue)
+        self.last = self.program.submit(command, (read,), self.queue) if done is None else done
+        self.arrays[other] = self.arrays[one]
+        assert ended(self.last) == 0
+
+    def read(self, step: int, one: int, other: int) -> None:
+        self.check(one)
+
+
 def _random_commands(program: Program, drawn: random.Random, in_order: bool) -> int:
     """Make them, and check what they leave; how many writes were handed over at once."""
-    write, queue = Writer(program), program.session.create_queue(in_order=in_order)
-    buffers = [program.session.create_buffer(NBYTES) for _ in range(3)]
-    launches = [Caller(program) for _ in buffers]
-    arrays = [np.zeros(WORDS, np.uint32) for _ in range(3)]
-    last: Completion | None = None
-    for number, buffer in enumerate(buffers):
-        last = write(buffer, arrays[number].copy(), 0, () if last is None else (last,), queue)
-    host = np.zeros(WORDS, np.uint32)
-    for step in range(300):
-        one, other = drawn.randrange(3), drawn.randrange(3)
-        after = () if in_order or last is None else (last,)
-        if drawn.random() < 0.3:  # workers that are busy are handed nothing
-            program.session.executor.quiesce()
-        action = drawn.choice(("launch", "launch", "write", "write", "part", "fill", "read", "to and fro"))
-        if action == "launch":
-            if in_order:
-                last = launches[one](buffers[one], buffers[other], queue)
-            else:
-                last = program.launch(buffers[one], buffers[other], after, queue)
-            arrays[one] = triple(arrays[other])
-        elif action == "write":
-            arrays[one] = numbers(step)
-            last = write(buffers[one], arrays[one].copy(), 0, after, queue)
-        elif action == "part":
-            start, count = 3, drawn.randrange(1, 9)
-            arrays[one] = arrays[one].copy()
-            arrays[one][start : start + count] = step
-            last = write(buffers[one], np.full(count, step, np.uint32), start, after, queue)
-        elif action == "fill":
-            last = program.submit(Fill(buffers[one], 0, NBYTES, b"\1\0\0\0"), after, queue)
-            arrays[one] = np.ones(WORDS, np.uint32)
-        elif action == "to and fro":  # what is written is still on its way to the host
-            read = program.submit(
-                Read(buffers[one], Layout.contiguous(0, NBYTES), host.view(np.uint8)), after, queue
-            )
-            command = Write(buffers[other], Layout.contiguous(0, NBYTES), host.view(np.uint8))
-            done = program.session.write_at_once(command, (read,), queue)
-            last = program.submit(command, (read,), queue) if done is None else done
-            arrays[other] = arrays[one]
-            assert ended(last) == 0
-        else:
-            completion, found = program.read(buffers[one], after, queue)
-            assert ended(completion) == 0
-            assert found.tolist() == arrays[one].tolist()
-    for buffer, array in zip(buffers, arrays, strict=True):
-        assert last is not None
-        completion, found = program.read(buffer, (last,), queue)
-        assert ended(completion) == 0
-        assert found.tolist() == array.tolist()
-    return write.at_once
+    made = Writes(program, drawn, in_order=in_order)
+    launch, write = made.launch, made.write
+    made.run([launch, launch, write, write, made.write_part, made.fill, made.read, made.to_and_fro])
+    for number in range(3):
+        made.check(number)
+    return made.writer.at_once
 
 
 def test_a_loop_of_writes_and_launches_is_handed_over_at_once(program: Program) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.facade import launch
+from vdev.facade.errors import native
 from vdev.facade.kernel import Kernel, KernelState
-from vdev.session.commands import ONCE
+from vdev.facade.repeat import repeat_of
+from vdev.session.commands import ONCE, LocalArg
 
 SMALL, LARGE = NDRange((64,), (64,), (0,)), NDRange((128,), (64,), (0,))
 
@@ -20,6 +24,7 @@ class Prepared(list[NDRange]):
     """An `AtOnce` that hands everything over; the index spaces for which it was asked to prepare."""
 
     number = 0
+    is_alone = False
 
     def launch(self, *_: object) -> object:
         self.number += 1
@@ -27,14 +32,25 @@ class Prepared(list[NDRange]):
 
     def in_a_row(self, kernel: object, ndrange: NDRange, *_: object) -> object:
         self.append(ndrange)
-        return object()
+        return SimpleNamespace(used=[False])
 
 
-def launched(*sizes: NDRange, others: int = 0) -> Prepared:
-    """Launches over these, which differ in nothing else; with so many other commands before each."""
+def unmade(*args: object) -> Any:
+    """The state of a kernel that was never launched."""
+    return cast(
+        Any,
+        SimpleNamespace(repetition=None, launched=(-1, None), args=[*args], kernel=None, pause=0, paused=0),
+    )
+
+
+def launched(*sizes: NDRange, others: int = 0, alone: bool = False) -> Prepared:
+    """Launches over these, which differ in nothing else; with so many other commands before each. `alone`: on the only
+    worker.
+    """
     at_once = Prepared()
+    at_once.is_alone = alone
     line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
-    kernel = cast(Any, SimpleNamespace(repetition=None, launched=(-1, None), args=[None], kernel=None))
+    kernel = unmade(None)
     for ndrange in sizes:
         if kernel.repetition not in (None, ONCE):
             break  # the next one is made by what was prepared
@@ -53,8 +69,25 @@ def test_launches_over_other_sizes_prepare_for_none() -> None:
     assert launched(*[SMALL, LARGE] * 4) == []
 
 
-def test_launches_with_others_in_between_prepare_for_none() -> None:
+def test_launches_with_others_in_between_prepare_for_none_but_on_the_only_worker() -> None:
     assert launched(*[SMALL] * 8, others=1) == []
+    assert launched(*[SMALL] * 8, others=1, alone=True) == [SMALL]
+    assert launched(*[SMALL, LARGE] * 4, others=1, alone=True) == []
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_what_is_never_of_use_is_prepared_ever_more_seldom(is_used: bool) -> None:
+    at_once, kernel = Prepared(), unmade(None)
+    line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
+    made_at = []
+    for number in range(300):
+        before = len(at_once)
+        launch._handed_over(line, kernel, (None,), SMALL, ())
+        if len(at_once) > before:
+            made_at.append(number)
+            kernel.repetition.used[0] = is_used
+    pauses = [later - earlier for earlier, later in pairwise(made_at)]
+    assert pauses == ([1] * 298 if is_used else [2, 4, 8, 16, 32, 64, 64, 64])
 
 
 def test_nothing_is_prepared_where_another_thread_has_set_an_argument() -> None:
@@ -64,7 +97,7 @@ def test_nothing_is_prepared_where_another_thread_has_set_an_argument() -> None:
 
     at_once = Prepared()
     line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
-    kernel = cast(Any, SimpleNamespace(repetition=None, launched=(-1, None), args=[b"\1"], kernel=None))
+    kernel = unmade(b"\1")
     launch._handed_over(line, kernel, (b"\1",), SMALL, ())
     at_once.in_a_row = in_a_row  # type: ignore[method-assign]
     launch._handed_over(line, kernel, (b"\1",), SMALL, ())
@@ -93,3 +126,36 @@ def test_a_launch_while_an_argument_is_being_set_is_forgotten(
     set_argument(SimpleNamespace(_vdev_state=state))
     assert state.args == [b"\5"]
     assert state.repetition is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes_on"),
+    [
+        (np.uint32(1), np.uint32(2), True),
+        (np.uint32(1), np.uint32(1), True),
+        (native.LocalMemory(64), native.LocalMemory(128), False),
+        (native.LocalMemory(64), native.LocalMemory(64), True),
+    ],
+)
+@pytest.mark.parametrize("takes_values", [False, True])
+def test_only_a_number_may_change_in_what_is_repeated(
+    first: Any, second: Any, goes_on: bool, takes_values: bool
+) -> None:
+    is_number = isinstance(first, np.uint32)
+    convert = bytes if is_number else (lambda value: LocalArg(value.size))
+    kernel = cast(
+        Any,
+        SimpleNamespace(
+            args=[convert(first)],
+            converting=[convert],
+            repetition=SimpleNamespace(takes_values=takes_values),
+            context=None,
+        ),
+    )
+    call = (None, (64,), (64,))
+    repeat = repeat_of(kernel, (*call, first))
+    assert repeat is not None
+    is_same = convert(first) == convert(second)
+    assert repeat.takes(kernel, (*call, second)) == (convert(second),)
+    assert kernel.args == [convert(second)]
+    assert (kernel.repetition is not None) == (goes_on and (takes_values or is_same))

@@ -16,7 +16,8 @@ from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Stretch
 from vdev.session.commands import BufferArg, Marker
-from vdev.session.immediate import AtOnce, ReadyLaunch
+from vdev.session.immediate import AtOnce
+from vdev.session.in_a_row import ReadyLaunch
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 

@@ -4,8 +4,10 @@ each had been submitted.
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partialmethod
 from typing import Any
@@ -16,11 +18,12 @@ from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
+from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.repeated_launch import Run
-from vdev.executor.stretch import Line, Part
-from vdev.session.commands import BufferArg, Fill, Launch, Marker
-from vdev.session.immediate import InARow
+from vdev.executor.stretch import Part
+from vdev.session.commands import BufferArg, Fill, Launch, Map, Marker, Unmap
+from vdev.session.in_a_row import InARow
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
@@ -570,30 +573,88 @@ def test_launches_in_a_row_go_on_behind_marks_and_waits() -> None:
         assert program.backends[0].counters.launches == count + len(events)
 
 
-@pytest.mark.parametrize("between", ["fill", "launch", "write", "marker", "launch elsewhere", "look"])
-def test_launches_are_not_in_a_row_with_anything_between(between: str) -> None:
+@pytest.mark.parametrize("between", ["fill", "write", "marker", "map", "look"])
+def test_launches_are_not_in_a_row_behind_what_may_change_something_for_them(between: str) -> None:
     with Program(1) as program:
-        other, queue = program.buffer(4), program.session.create_queue(in_order=True)
+        other = program.buffer(4)
         program.launch(other, other)  # it is on the worker: what follows on it is handed over at once
         buffer, launch, count = in_a_row(program)
         row, last = launch.row, launch.last
         assert row is not None
         assert last is not None
-        if between == "fill":
+        if between == "fill":  # whose plan is not known
             program.submit(Fill(other, 0, NBYTES, b"\1\0\0\0"))
         elif between == "write":
             program.write(other, 9)
         elif between == "marker":
             program.submit(Marker())
-        elif between == "look":  # after which ways are chosen anew
+        elif between == "map":
+            mapping = Map(buffer, 0, NBYTES, read=True, write=True)
+            assert ended(program.submit(mapping)) == 0
+            buffer.home()[:] = numbers(5).view(np.uint8)
+            program.submit(Unmap(mapping))
+        else:  # after which ways are chosen anew
             program.session.executor.standing = object()
-        else:
-            program.launch(other, other, queue=queue if between == "launch elsewhere" else None)
         assert row.again(program.queue, launch.space, last.args) is None
-        expected = numbers(3)
-        for _ in range(count):
+        expected = numbers(5 if between == "map" else 3)
+        for _ in range(0 if between == "map" else count):
             expected = triple(expected)
         assert program.content(buffer).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("between", ["launch", "launch elsewhere", "fill", "launch that writes it"])
+def test_launches_in_a_row_on_the_only_worker_go_on_behind_others(between: str) -> None:
+    with Program(1) as program:
+        other, queue = program.buffer(4), program.session.create_queue(in_order=True)
+        for _ in range(3):  # later its plan is known
+            program.launch(other, other)
+            assert ended(program.submit(Fill(other, 0, NBYTES, b"\1\0\0\0"))) == 0
+        for number in range(200):
+            buffer, launch, count = in_a_row(program)
+            row, last, standing = launch.row, launch.last, program.session.executor.standing
+            assert row is not None
+            assert last is not None
+            program.session.executor.quiesce()
+            if between == "fill":
+                program.submit(Fill(other, 0, NBYTES, number.to_bytes(4, "little")))
+            else:
+                target = buffer if between.endswith("it") else other
+                program.launch(target, other, (), queue if between.endswith("elsewhere") else None)
+            if program.session.executor.standing is not standing:
+                continue  # it was submitted: the worker's thread was in the way
+            events = [until_made(row, program, launch) for _ in range(3)]
+            expected = triple(np.ones(WORDS, np.uint32)) if between.endswith("it") else numbers(3)
+            for _ in range(3 if between.endswith("it") else count + 3):
+                expected = triple(expected)
+            assert program.content(buffer).tolist() == expected.tolist()
+            assert {ended(event) for event in events} == {0}
+            assert buffer.used > other.used or between.startswith("launch that")
+            return
+        raise AssertionError("nothing was handed over behind launches in a row")
+
+
+def until_made(row: InARow, program: Program, launch: Caller) -> Completion:
+    """The next launch of a row, which a worker's thread that is in the way does not end."""
+    assert launch.last is not None
+    for _ in range(2000):
+        program.session.executor.quiesce()
+        part = row.again(program.queue, launch.space, launch.last.args)
+        if part is not None:
+            return part
+    raise AssertionError("the row has ended")
+
+
+def test_launches_in_a_row_keep_no_buffer_alive() -> None:
+    with Program(1) as program:
+        buffer, launch, _ = in_a_row(program)
+        row, dropped = launch.row, weakref.ref(buffer)
+        program.session.finish(program.queue)
+        program.session.executor.quiesce()
+        launch.last = None
+        del buffer
+        gc.collect()
+        assert row is not None
+        assert dropped() is None
 
 
 def test_nothing_is_prepared_once_a_command_is_held_back_in_the_queue() -> None:

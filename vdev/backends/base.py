@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -167,6 +167,13 @@ class HostPlace:
 #: A native kernel argument: memory, an offset into memory (without hidden shifts), a value, local memory, an address
 #: of the host, or a null pointer.
 KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | HostPlace | None
+
+
+class Repeated(Protocol):
+    """Repeats a launch (`Backend.again`)."""
+
+    def __call__(self, changed: Sequence[tuple[int, bytes]] = (), /) -> object:
+        """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -532,13 +539,12 @@ class Backend(ABC):
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         """Start a chunk. `args` are the user's arguments in order; the back end adds `shape.hidden`."""
 
-    def again(
-        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], object] | None:
+    def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         """A faster call that repeats the last `launch`; None if there is none.
 
-        It may be used on any thread and without `enter`, as long as nothing is handed over meanwhile but reads and
-        markers: what it starts belongs to the marker that comes next. It raises BackendError if nothing was started.
+        It may be used on any thread and without `enter`, by who has the worker's turn, as long as the memory among `args` (which are
+        the callee's from now on) is allocated. What it starts belongs to the marker that comes next. It raises BackendError if
+        nothing was started.
         """
         return None
 

@@ -14,7 +14,8 @@ from inspect import GEN_CREATED, getgeneratorstate
 from vdev.executor.job import Job
 from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.worker import Waits, Worker
+from vdev.executor.worker import Worker
+from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 from vdev.process.finalisers import may_wait
 

@@ -16,7 +16,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 
 from vdev.errors import BackendError
-from vdev.executor.worker import SMALL_NBYTES, TURN_TIMEOUT
+from vdev.executor.worker import SMALL_NBYTES
+from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import in_driver
 from vdev.process.interrupts import block, checkpoint, waits
@@ -72,15 +73,17 @@ class Arriving:
     def __init__(
         self,
         worker: Worker,
+        position: tuple[Mark, int],
         holdings: Holdings,
         host: Bytes,
         arrival: tuple[Callable[[Bytes, int], None], int],
         operations: tuple[int, int],
     ) -> None:
-        """`arrival`: as `DownloadStep.begin`. `operations`: its first operation since the mark before, and one past its last."""
+        """`position`: the next mark, and how far the worker was, when it was handed over. `arrival`: as `DownloadStep.begin`.
+        `operations`: its first operation since the mark before, and one past its last.
+        """
         self._worker = worker
-        self._mark = worker.next_mark
-        self._issued = worker.issued
+        self._mark, self._issued = position
         self._holdings = holdings
         self._host = host
         self._deliver, self._start = arrival
@@ -89,8 +92,12 @@ class Arriving:
     @waits
     def wait(self) -> int:
         """Return when the bytes are there: 0, or the status of what has failed."""
+        return self.end(went_well=in_driver(self._worker.backend.wait_for_all))
+
+    @waits
+    def end(self, *, went_well: bool) -> int:
+        """The same after a wait for the device. `went_well`: as `Backend.wait_for_all`."""
         worker, holdings = self._worker, self._holdings
-        went_well = in_driver(worker.backend.wait_for_all)
         if worker.marks:  # what failed behind them has to be known
             worker.poll()
         if self._is_marked(went_well):
@@ -131,23 +138,31 @@ class Arriving:
                 worker.wake()
 
 
+#: a read that was handed over: the next mark at that time and how far the worker was, what delivers the bytes (None: they are
+#: there), and how many operations there were since the mark before
+Begun = tuple["Mark", int, "Callable[[Bytes, int], None] | None", int]
+
+
 class RepeatedRead:
     """A read of consecutive bytes that arrives in memory of the back end's own, made again.
 
-    It was possible with the same buffer in the same state, which the caller has to know. The thread that makes it waits some
-    microseconds for the device, with the worker's turn and the interpreter lock: it needs nobody else for that, and most kernels
-    before a small read are short.
+    It was possible with the same buffer in the same state, which the caller has to know. The back end may let the thread that makes
+    it wait some microseconds for the device, with the worker's turn and the interpreter lock: it needs nobody else for that, and
+    most kernels before a small read are short.
     """
 
     __slots__ = (
         "_allocation",
         "_at",
-        "_executor",
+        "_failures",
+        "_hazards",
         "_holdings",
         "_replica",
         "_visit",
         "_worker",
         "nbytes",
+        "queue",
+        "standing",
         "start",
     )
 
@@ -156,7 +171,9 @@ class RepeatedRead:
     ) -> None:
         """`start`: the first byte, counted from the beginning of the buffer."""
         self.start, self.nbytes = start, nbytes
-        self._executor = executor
+        self.standing: object = None  #: the executor's when its caller found out that it may be made
+        self.queue: object = None  #: … in that queue
+        self._failures, self._hazards = executor.failures, executor.hazards
         self._worker = worker
         self._holdings = holdings
         replica = holdings.replicas[worker.number]
@@ -167,24 +184,22 @@ class RepeatedRead:
         assert line is not None, "any thread may work with it"
         self._visit = line.visit
 
-    def again(self, host: Bytes) -> Arriving | bool:
-        """Read into all of `host`: True when the bytes are there, and all that came before has ended well. False where it takes
-        another way: then nothing has happened. Under the session's lock, but for the wait for what is arriving.
+    def begin(self, host: Bytes) -> Begun | None:
+        """Hand it over; `end` has to follow, with the same `host`. None where it takes another way: then nothing has happened.
+        Under the session's lock.
         """
-        worker, executor = self._worker, self._executor
-        if worker.records is not None or not may_wait() or not worker.turn.acquire(False):
-            return False
+        worker = self._worker
+        if not may_wait() or not worker.turn.acquire(False):
+            return None
         try:
             worker.holder = get_ident()
             if (
                 worker.queue
                 or worker.marks  # which have to be looked at
-                or executor.closed
-                or executor.failures.any
-                or executor.hazards.host_uses
+                or self._hazards.host_uses
                 or self._holdings.replicas[worker.number] is not self._replica
             ):
-                return False
+                return None
             backend = worker.backend
             outside = None if self._visit is None else self._visit()
             try:
@@ -192,19 +207,42 @@ class RepeatedRead:
             finally:
                 if outside is not None:
                     backend.leave(outside)
-            if deliver is None:
-                if worker.completed < worker.issued:
-                    worker.all_is_done()
-                return True
-            last = backend.pending()
-            return Arriving(worker, self._holdings, host, (deliver, 0), (last - 1, last))
+            if deliver is None and worker.completed < worker.issued:
+                worker.all_is_done()
+            return worker.next_mark, worker.issued, deliver, backend.pending()
         except BackendError:
-            return False  # submitted, it gets its error
+            return None  # submitted, it gets its error
         finally:
             worker.holder = 0
             worker.turn.release()
             if worker.queue:
                 worker.wake()
+
+    @waits
+    def end(self, begun: Begun, host: Bytes) -> int:
+        """Return when the bytes are in `host`: 0, or the status of what has failed."""
+        mark, issued, deliver, last = begun
+        if deliver is None:
+            return 0
+        worker = self._worker
+        went_well = in_driver(worker.backend.wait_for_all)
+        if went_well and not self._failures.any and worker.turn.acquire(False):
+            try:
+                if (
+                    worker.issued == issued
+                    and worker.next_mark is mark
+                    and not (worker.queue or worker.marks)
+                ):  # as `Arriving` finds out with more care
+                    worker.all_is_done()
+                    deliver(host, 0)
+                    return 0
+            finally:
+                worker.turn.release()
+                if worker.queue:
+                    worker.wake()
+        position, operations = (mark, issued), (last - 1, last)
+        arriving = Arriving(worker, position, self._holdings, host, (deliver, 0), operations)
+        return arriving.end(went_well=went_well)
 
 
 def _status(mark: Mark, operations: range, holdings: Holdings) -> int:
@@ -278,7 +316,8 @@ def _begun(
         arrival = step.begin(worker, holdings, layout)
     except BackendError:
         return None  # submitted, it gets its error
-    return Arriving(worker, holdings, host, arrival, (first, worker.backend.pending()))
+    position, operations = (worker.next_mark, worker.issued), (first, worker.backend.pending())
+    return Arriving(worker, position, holdings, host, arrival, operations)
 
 
 def prepare_reading(worker: Worker, layout: Layout) -> None:

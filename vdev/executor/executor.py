@@ -25,13 +25,15 @@ from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job
 from vdev.executor.launch_step import LaunchRecipe
+from vdev.executor.line import Line
 from vdev.executor.mark import Mark
 from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.step import Step
 from vdev.executor.steps import CallStep
-from vdev.executor.stretch import Line, Stretch
-from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
+from vdev.executor.stretch import Stretch
+from vdev.executor.worker import SMALL_NBYTES, Worker
+from vdev.executor.worker_progress import Waits, WorkerProgress
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
 from vdev.process.finalisers import may_wait
@@ -507,7 +509,7 @@ class Executor:
             self.unsettled.clear()
             self.unsettled.update((job.number, job) for job in jobs)
 
-    def settle(self, jobs: Iterable[Job], worker: Worker | None = None) -> None:
+    def settle(self, jobs: Iterable[Job], worker: WorkerProgress | None = None) -> None:
         """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
         ended: list[Job] = []
         with self.lock:

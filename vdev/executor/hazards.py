@@ -12,7 +12,7 @@ from typing import Any
 
 from vdev.executor.holdings import Holdings, Steps
 from vdev.executor.job import Job, JobWorker
-from vdev.executor.worker import Waits
+from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from vdev.backends.base import BackendProgram, DriverLaunch, HostPlace, KernelArgument, LaunchShape
+from vdev.backends.base import (
+    BackendProgram,
+    DriverLaunch,
+    HostPlace,
+    KernelArgument,
+    LaunchShape,
+    Repeated,
+)
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step
@@ -80,7 +87,7 @@ class LaunchStep(Step):
         mine = self.recipe
         return (self.item is item or self.item == item) and (mine is recipe or mine.ndrange == recipe.ndrange)
 
-    def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
+    def again(self, worker: StepWorker, job: StepJob) -> Repeated | None:
         """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""
         return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
 

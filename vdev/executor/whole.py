@@ -6,10 +6,9 @@ from launch to launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vdev.backends.base import HostPlace, KernelArgument, LaunchShape
+from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.roles import StepJob, StepWorker
@@ -51,7 +50,7 @@ class WholeLaunchStep(LaunchStep):
             last = self._last = (job.ndrange, job.places, self._shape_of(job))
         backend.launch(kernel, self._arguments(worker, job), last[2])
 
-    def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
+    def again(self, worker: StepWorker, job: StepJob) -> Repeated | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
 
     def _shape_of(self, job: StepJob) -> LaunchShape:

@@ -1,8 +1,7 @@
-"""A worker's thread: it performs batches in the order they were submitted, and knows how far it has got.
+"""A worker's thread: it performs batches in the order they were submitted.
 
-Decides when to hand work over, when to ask for a marker and when to sleep; never in which order. Steps are
-numbered from 1 per worker. `submitted` steps are in the queue, `issued` ones are with the back end,
-`completed` ones are known to be done. Each only grows.
+Decides when to hand work over, when to ask for a marker and when to sleep; never in which order. How far it has got
+is `vdev.executor.worker_progress`.
 
 Waiting never goes in circles: a step waits only for steps of commands that were submitted before its own, or
 that precede it in its plan. A thread that is going to block has first put a marker behind everything it
@@ -13,30 +12,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from threading import get_ident
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from vdev.backends.base import Allocation, Backend, Marker
+from vdev.backends.base import Allocation, Backend
 from vdev.errors import OUT_OF_RESOURCES, BackendError
-from vdev.executor.mark import (
-    MARK_AFTER_NS,
-    MARK_EVERY,
-    MARK_NBYTES,
-    MARKS_AHEAD,
-    MARKS_IN_FLIGHT,
-    Mark,
-    Waiter,
-    outcome_of,
-    record,
-)
+from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
 from vdev.executor.worker_memory import WorkerMemory
+from vdev.executor.worker_progress import TURN_TIMEOUT, Entry, ProgressExecutor, Waits, WorkerProgress
 from vdev.planner.instructions import HOST
-from vdev.process.finalisers import enter_own_thread, leave_own_thread, may_wait
-from vdev.process.forking import in_driver
-from vdev.process.interrupts import block, checkpoint, waits
+from vdev.process.finalisers import enter_own_thread, leave_own_thread
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -47,8 +32,6 @@ if TYPE_CHECKING:
 
 #: the most bytes that the calling thread moves to the host itself if it has to wait for them: some 10 us
 SMALL_NBYTES = 64 << 10
-#: seconds to wait for an idle worker's turn
-TURN_TIMEOUT = 0.001
 #: seconds between two looks of an idle thread at how far the device is: at first; when nothing has happened for a
 #: while; and when somebody wants to be called
 GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
@@ -56,29 +39,14 @@ GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
 LINGERING = 4
 #: where work is recorded: the mean duration of operations from which on the times of each are asked for
 TIMED_FROM_NS = 40_000
-#: a step that is never reached
-NEVER = 1 << 62
-
-#: additional waits of one batch: (index of the step, worker, step number there), ascending by index
-Waits = list[tuple[int, int, int]]
-Entry = tuple["Job", "Batch", int, "Waits | None"]
 
 
-class WorkerExecutor(Protocol):
+class WorkerExecutor(ProgressExecutor, Protocol):
     """The executor as its workers see it (`vdev.executor.executor.Executor`)."""
 
     no_steps: list[int]  #: bases of a job that waits for nothing
     red_zones: bool  #: whether replicas get them
     is_holding: bool  #: whether a fork is about to come, for which workers step aside
-    waits: int  #: how often a program's thread had to wait for a device
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """Held while anything is settled."""
-
-    @property
-    def followers(self) -> Sequence[Sequence[object]]:
-        """By worker: what is not complete before its step. Under the lock."""
 
     @property
     def all_workers(self) -> Sequence[Worker]:
@@ -93,67 +61,25 @@ class WorkerExecutor(Protocol):
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
         """A step could not be handed over."""
 
-    def work_failed(self, mark: Mark, error: BackendError) -> None:
-        """Work behind `mark` failed on a device."""
 
-    def settle(self, jobs: Iterable[Job], worker: Worker) -> None:
-        """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
-
-
-class Worker:
+class Worker(WorkerProgress):
     """One worker of an executor; `number` is HOST for the one that works on host memory."""
 
+    executor: WorkerExecutor
+
     def __init__(self, executor: WorkerExecutor, number: int, open_backend: Callable[[], Backend]) -> None:
-        self.executor = executor
-        self.number = number
-        self.backend: Backend
+        super().__init__(executor, number)
         self.failure: Exception | None = None  #: why the back end could not be opened
-        self.queue: deque[Entry] = deque()
-        #: under the executor's lock
-        self.submitted = 0
-        #: by this thread; also by a thread that works inline while this one has nothing to do
-        self.issued = 0
-        self.marked = 0
-        #: under `lock`
-        self.completed = 0
-        self.lock = threading.RLock()
-        self.marks: deque[Mark] = deque()
-        self.waiters: list[Waiter] = []
-        self.wanted = NEVER  #: the first step for which somebody waits
         self.hurried = False
         self.stopping = False
-        #: the thread sleeps, or is about to: whoever adds work must wake it
-        self.asleep = False
-        #: it looks now and then at how far the device is, and at what others issue meanwhile
-        self.watching = False
-        self.next_mark = Mark()  #: what the next marker will be behind
-        self._mark_from_ns = 0  #: from when on that marker is due, by the host's clock
+        self._mark_from_ns = 0  #: from when on the next marker is due, by the host's clock
         #: others may wait for single commands, and markers are cheap; set before there is any work
         self.marks_by_age = False
-        self._current: Job | None = None  #: the command being handed over
-        #: the coherent step being handed over, its command, and its first operation since the last mark
-        self._moving: tuple[Job, Step, int] | None = None
         #: by other worker: the step that whatever is handed over now waits for anyway
         self._ordered: dict[int, int] = {}
-        #: where its work is recorded, if anybody wants to know; set before there is any
-        self.records: WorkRecords | None = None
         self._plain_apart = False  #: plain batches are recorded like others
-        self._handed = 0  #: operations before the last mark, where work is recorded
         self.memory = WorkerMemory(self)
         self._lingers = False  #: memory was given back a moment ago, and more may follow
-        #: the submitting thread may hand over transfers of host memory, too: they do not make it wait
-        self.takes_transfers = False
-        #: any thread may wait for it (`catch_up`)
-        self._waits_for_all = False
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        #: held by whoever works with the back end: by the thread, except while it sleeps
-        self.turn = threading.Lock()
-        #: the other thread that has the turn, 0 for none, and what `Backend.leave` takes
-        self.holder = 0
-        self._outside: object = None
-        #: the thread is performing queued work; it is waiting for the device in between
-        self.busy = self.behind = False
         self.opened = threading.Event()
         name = "vdev-host" if number == HOST else f"vdev-worker-{number}"
         self.thread = threading.Thread(target=self._main, args=(open_backend,), name=name, daemon=True)
@@ -171,51 +97,6 @@ class Worker:
     def allow_waits(self) -> None:
         """Let any thread wait for it, if its back end can do that. Call it after `among_its_own`."""
         self._waits_for_all = self.backend.any_thread and self.backend.can_wait_for_all
-
-    def wake(self) -> None:
-        """Let the thread look around. Takes no lock that anybody keeps, so finalisers may call it."""
-        self.asleep = False  # as good as awake: nobody else has to wake it, even if it does not run yet
-        try:
-            self._gate.release()
-        except RuntimeError:
-            return  # somebody woke it already
-
-    def take_turn(self) -> bool:
-        """Let the calling thread, and no other, work with the back end; False if the worker's thread is busy with it."""
-        # An idle thread gives way within microseconds; one that waits for the device does not.
-        if not self.turn.acquire(timeout=TURN_TIMEOUT):
-            return False
-        self.holder = get_ident()
-        self._outside = self.backend.outside()
-        return True
-
-    def drain(self, seconds: float) -> bool:
-        """Give the thread time to perform what is queued; whether it is idle afterwards."""
-        if not self.turn.acquire(timeout=seconds):
-            return False
-        self.turn.release()
-        return True
-
-    def give_turn(self) -> None:
-        """End what `take_turn` began; what is queued and has not been performed is left to the thread."""
-        self.holder = 0
-        self.backend.leave(self._outside)
-        self.turn.release()
-        # Otherwise the thread would sleep on, and neither mark nor retire what has been issued here.
-        if self.queue or not self.watching:
-            self.wake()
-
-    def throttle_here(self) -> None:
-        """Retire what is done; hold the caller back where the device is far behind."""
-        self.poll()
-        while len(self.marks) > MARKS_AHEAD:
-            self.executor.waits += 1
-            self.retire_oldest()
-
-    def mark_here(self) -> None:
-        """On a thread that has the turn: put a marker behind all that the device has been given."""
-        self.backend.enter()
-        self.mark(anew=True)
 
     def perform_entry(self, entry: Entry) -> None:
         """On a thread that has the turn: perform an entry that waits for nothing."""
@@ -254,166 +135,7 @@ class Worker:
         self.next_mark.jobs.append(job)
         self.next_mark.ends.append(self.backend.pending())
 
-    @waits
-    def marker_at(self, step: int, asking: Worker | None = None) -> Marker | None:
-        """A marker behind step number `step`, as soon as there is one; None where that step is known to be
-        complete.
-
-        `asking`: the worker on whose thread this runs, if any.
-        """
-        found = self._find_mark(step)
-        if found is not None or self.completed >= step:
-            return found
-        if self.holder == get_ident():  # this thread works with both back ends
-            self.backend.enter()
-            self.mark()
-            if asking is not None:
-                asking.backend.enter()
-            return self._find_mark(step)
-        if asking is not None:
-            asking.mark()
-        any_thread = self.backend.any_thread and may_wait()
-        if any_thread:
-            self._mark_here(step)
-        with self.lock:
-            found = self._find_mark(step)
-            if found is not None or self.completed >= step:
-                return found
-            waiter = Waiter(step)
-            self.waiters.append(waiter)
-            self.wanted = min(self.wanted, step)
-        if self.asleep and self.marked < self.issued:
-            self.wake()
-        # Whoever had the turn a moment ago may have missed the waiter, and the thread may sleep for a while.
-        while not block(waiter.gate.acquire, TURN_TIMEOUT if any_thread else -1):
-            self._mark_here(step)
-        return self._find_mark(step)
-
-    def _mark_here(self, step: int) -> None:
-        """Put a marker behind what others have issued, unless the thread itself is working with the back end."""
-        if self.asleep and self.turn.acquire(blocking=False):
-            try:
-                if self.issued >= step:
-                    outside = self.backend.outside()
-                    self.backend.enter()
-                    self.mark()
-                    self.backend.leave(outside)
-            finally:
-                self.turn.release()
-
-    def _find_mark(self, step: int) -> Marker | None:
-        with self.lock:
-            if self.completed >= step:
-                return None
-            found = None
-            for mark in reversed(self.marks):  # what is asked for is nearly always one of the last
-                if mark.step < step:
-                    break
-                found = mark.marker
-        return found
-
-    @waits
-    def wait_for(self, step: int) -> None:
-        """Return when step number `step` is complete and every failure up to there is known."""
-        if self.completed < step:
-            self.executor.waits += 1
-        if self.issued == step and self.completed < step and self.catch_up():
-            return
-        while self.completed < step:
-            if self.marker_at(step) is not None:
-                self.retire_oldest()
-            checkpoint()
-
-    @waits
-    def catch_up(self) -> bool:
-        """Wait for the device on the calling thread, if nothing is queued or being handed over; afterwards everything
-        is complete.
-
-        False if only a marker can tell. Takes no lock while it waits, and makes no marker.
-        """
-        issued, backend = self.issued, self.backend
-        if not self._waits_for_all or self.queue or self.busy or self.records is not None:
-            return False
-        if not may_wait() or not in_driver(backend.wait_for_all):
-            return False
-        if self.marks:  # failures behind them must be known first
-            self.poll()
-        if not self.turn.acquire(False):
-            return False
-        try:
-            # others have handed something over meanwhile
-            if self.issued != issued or self.queue or self.marks:
-                return False
-            self.all_is_done()
-        finally:
-            self.turn.release()
-        return True
-
-    @property
-    def is_quiet_alone(self) -> bool:
-        """Whether `catch_up` works for it, and none of its own work is under way."""
-        return self._waits_for_all and self.completed == self.issued
-
-    def all_is_done(self) -> None:
-        """With the turn: the device has done everything it was given, and well. Those who wait for it are told; the
-        commands are settled when somebody looks, or behind the next marker.
-        """
-        with self.lock:
-            if self.completed < self.issued:
-                self.completed = self.issued
-        if self.wanted <= self.issued:
-            self.serve()
-        executor = self.executor
-        with executor.lock:
-            is_followed = executor.followers[self.number]
-        if is_followed:
-            executor.settle((), self)
-
-    def retire_oldest(self) -> None:
-        """Wait for the oldest mark; settle the commands that it covers, and those behind later marks that are done as
-        well.
-        """
-        with self.lock:
-            if not self.marks:
-                return
-            mark = self.marks[0]
-        error = outcome_of(mark)
-        jobs: list[Job] = []
-        before = self.completed
-        with self.lock:
-            while self.marks and self.marks[0] is mark:  # else another thread was faster
-                if error is not None:  # must be known before anything counts as completed
-                    self.executor.work_failed(mark, error)
-                self.marks.popleft()
-                if self.records is not None:  # before anybody can know that it is complete
-                    self.records.retired(self.number, mark, failed=error is not None)
-                self.completed = max(self.completed, mark.step)
-                jobs += mark.jobs
-                if not self.marks or not self.marks[0].marker.done():
-                    break
-                mark = self.marks[0]
-                error = outcome_of(mark)
-        if jobs or self.completed > before:
-            self.executor.settle(jobs, self)
-
-    def has_open(self, mark: Mark) -> bool:
-        """Whether what is behind a mark is not known yet to have ended."""
-        with self.lock:
-            return mark in self.marks
-
-    def poll(self) -> None:
-        """Settle what is complete, without waiting."""
-        while True:
-            with self.lock:
-                if not self.marks or not self.marks[0].marker.done():
-                    return
-            self.retire_oldest()
-
     # around a fork ------------------------------------------------------------------------------
-
-    def is_quiet(self) -> bool:
-        """Whether the device has done what it was given, as far as markers tell."""
-        return all(mark.marker.done() for mark in tuple(self.marks))
 
     def _step_aside(self) -> None:
         """On the thread, between two commands: let a fork take the turn."""
@@ -443,45 +165,6 @@ class Worker:
                 # Also marks that are known to be complete: what they kept alive is freed when they are settled.
                 while worker.marks and worker.marks[0].step <= step:
                     worker.retire_oldest()
-
-    def mark(self, *, anew: bool = False) -> Marker | None:
-        """Put a marker behind everything issued since the last one, and release those who wait for it.
-
-        `anew`: also behind operations that belong to no step. A read that its caller has waited for leaves such
-        operations, and a measurement would otherwise begin with them.
-        """
-        marker = None
-        if self.marked < self.issued or (anew and self.backend.pending()):
-            step = self.issued
-            mark = self.next_mark
-            self._enter_move()
-            if self._current is not None:
-                mark.jobs.append(self._current)
-                mark.ends.append(self.backend.pending())
-            mark.step = step
-            if self.records is not None:
-                self._handed += self.backend.pending()
-            mark.marker = marker = record(self.backend, self.number)
-            with self.lock:
-                self.marks.append(mark)
-                self.marked = step
-            self.next_mark = Mark()
-            self.memory.fresh_nbytes = 0
-        if self.wanted <= self.issued:
-            self.serve()
-        return marker
-
-    def serve(self) -> None:
-        """Release those who wait for a marker behind what has been issued; everything issued has one."""
-        if self.wanted > self.issued:
-            return
-        with self.lock:
-            reached = max(self.marked, self.completed)
-            served = [waiter for waiter in self.waiters if waiter.step <= reached]
-            self.waiters = [waiter for waiter in self.waiters if waiter.step > reached]
-            self.wanted = min((waiter.step for waiter in self.waiters), default=NEVER)
-        for waiter in served:
-            waiter.gate.release()
 
     def _main(self, open_backend: Callable[[], Backend]) -> None:
         try:
@@ -572,13 +255,6 @@ class Worker:
         step.run(self, job)
         self._enter_move()
         self._moving = None
-
-    def _enter_move(self) -> None:
-        """Enter the current coherent step into the next mark, as far as it has got."""
-        if self._moving is not None:
-            job, step, start = self._moving
-            self.next_mark.moves.append((job, step, start, self.backend.pending()))
-            self._moving = (job, step, 0)
 
     def _begin(self, job: Job) -> Completion:
         completion = job.completion

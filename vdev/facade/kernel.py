@@ -61,7 +61,8 @@ class KernelState:
 
     __slots__ = (
         "allows_partial_groups", "args", "context", "converters", "converting", "has_local", "images", "is_ready", "kernel",
-        "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pointers", "program", "repeat", "repetition",
+        "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "repeat",
+        "repetition",
     )  # fmt: skip
 
     def __init__(self, program: _Program, kernel: SessionKernel) -> None:
@@ -95,6 +96,8 @@ class KernelState:
         self.repetition: Repeater | None = None
         #: of the last launch that was handed over without a submission: its number and its index space
         self.launched: tuple[int, NDRange | None] = (-1, None)
+        #: launches that are not repeated before one is prepared for that, and how many of them have passed
+        self.pause = self.paused = 0
 
     def _converter(self, info: ArgInfo) -> Converter:
         if info.kind in ("image", "sampler") and self.kernel.subgrid is None:

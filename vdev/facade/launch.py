@@ -25,7 +25,7 @@ from vdev.translators.ranges.ndrange import NDRange
 if TYPE_CHECKING:
     from vdev.executor import Completion
     from vdev.session.commands import Argument, Repeater
-    from vdev.session.immediate import ReadyLaunch
+    from vdev.session.in_a_row import ReadyLaunch
 
 _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
@@ -33,6 +33,7 @@ _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
 _MOST_REMEMBERED = 512  #: index spaces per kernel
+_LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
 
 #: kept arguments of launches that are made again
 _REPEATED = frozenset({Memory, bytes, LocalArg, type(None)})
@@ -174,11 +175,25 @@ def _handed_over(
         return None
     (last, last_ndrange), number = kernel.launched, part.stretch.last
     kernel.launched = number, ndrange
-    if repetition is None or last != number - 1 or last_ndrange is not ndrange:
+    is_like_last = repetition is not None and last_ndrange is ndrange
+    if (
+        not is_like_last
+        or not (last == number - 1 or at_once.is_alone)
+        or not _is_worthwhile(kernel, repetition)
+    ):
         kernel.repetition = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
         _keep(kernel, args, at_once.in_a_row(kernel.kernel, ndrange, line.order, part))
     return part
+
+
+def _is_worthwhile(kernel: KernelState, before: Repeater | None) -> bool:
+    """Whether to keep what repeats a launch: not while one after the other has repeated nothing. `before`: the last one."""
+    if before is not None and before is not ONCE:
+        kernel.pause = 0 if before.used[0] else min(2 * kernel.pause + 1, _LONGEST_PAUSE)
+        kernel.paused = 0
+    kernel.paused += 1
+    return kernel.paused > kernel.pause
 
 
 def _keep(kernel: KernelState, args: tuple[Argument, ...], repetition: Repeater | None) -> None:

@@ -102,8 +102,12 @@ class Repeat:
         except Exception:
             return None
         self._values[at] = value
-        if arg != self._captured[at]:
-            self._captured[at] = kernel.args[at] = arg
+        before = self._captured[at]
+        if arg == before:
+            return before  # type: ignore[no-any-return]
+        self._captured[at] = kernel.args[at] = arg
+        repetition = kernel.repetition
+        if repetition is not None and not (type(arg) is bytes and repetition.takes_values):
             kernel.repetition = None
         return arg  # type: ignore[no-any-return]
 

@@ -117,12 +117,11 @@ def _enqueue_read_buffer(
     if is_blocking is True and not wait_for:
         memory = _usual(READ_BUFFER, queue, mem, hostbuf, src_offset)
         if memory is not None:
-            event = None
             if memory.buffer.reading is not None:
                 event = _read_again(queue, memory, hostbuf, src_offset)
-            if event is None:
-                event = _move_usual(READ_BUFFER, queue, memory, hostbuf, src_offset, None, True)
-            return event
+                if event is not None:
+                    return event
+            return _move_usual(READ_BUFFER, queue, memory, hostbuf, src_offset, None, True)
     return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
 
 

@@ -15,7 +15,7 @@ from vdev.facade.launch import ready_launch
 from vdev.facade.memory import USE_HOST_PTR, Memory
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_in_use
-from vdev.session.immediate import ReadyLaunch
+from vdev.session.in_a_row import ReadyLaunch
 
 logger = logging.getLogger("vdev.icd")
 _made = 0  #: launches without Python

@@ -107,15 +107,20 @@ class Repeater(Protocol):
     def used(self) -> list[bool]:
         """One element: whether it has made a launch. It keeps no memory alive."""
 
+    @property
+    def takes_values(self) -> bool:
+        """Whether a launch may have other values than the one that is repeated."""
+
     def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
-        """Launch once more in `queue`, over the same index space, with the same arguments: what tells of its end. None where that
-        takes a submission: then nothing has happened.
+        """Launch once more in `queue`, over the same index space, with the same arguments, but for their values if it
+        `takes_values`: what tells of its end. None where that takes a submission: then nothing has happened.
         """
 
 
 class _Once:
     """Repeats nothing."""
 
+    takes_values = True
     __slots__ = ("used",)
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
-from vdev.session.immediate import may_follow
+from vdev.session.immediate_moves import may_follow
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
@@ -181,46 +181,51 @@ class Moves:
         """`read_at_once` of the bytes from `start` on into all of `host`, like the buffer's last one, which waits for nothing but
         its queue. None if it has to go the usual way: then nothing has happened.
         """
-        reading = buffer.reading
-        if reading is None:
-            return None
         session = self._session
         with session.lock:
-            if reading is not buffer.reading or reading.start != start or reading.nbytes != host.size:
+            reading = buffer.reading
+            if reading is None or reading.start != start or reading.nbytes != host.size:
                 return None
-            if (
-                session.recorder is not None
-                or session.observers
-                or session.checker is not None
-                or queue.profiled
-                or session.deferrals.held
-                or (queue.barrier is not None and not queue.barrier.settled)
-            ):
+            if session.observers or session.recorder is not None:
                 return None
-            arrived = reading.again(host)
-            if arrived is False:
+            executor = session.executor
+            if not (
+                executor.standing is reading.standing and queue is reading.queue
+            ) and not self._may_repeat(reading, queue):
+                return None
+            begun = reading.begin(host)
+            if begun is None:
                 return None
             if session.choosing is None:
-                session.executor.waits += 1
+                executor.waits += 1
             else:
                 self.look(reading.nbytes)
             buffer.used = session.number = session.number + 1
             tally = session.ledger.commands["read"]
             tally.count += 1
             tally.moved.worker_to_host += reading.nbytes
-            order = queue.last if queue.in_order else None
-            worker, home = self._only, self._home
-            if (
-                arrived is True
-                and worker is not None
-                and worker.completed >= worker.submitted
-                and home.completed >= home.submitted
-            ):
-                return 0  # all that was ever submitted is complete
-        status = 0 if arrived is True else arrived.wait()
-        if order is not None and not order.settled and not is_complete(order) and not self._is_idle():
+            order = queue.last
+        status = reading.end(begun, host)
+        if (
+            order is not None
+            and not self._is_idle()
+            and queue.in_order
+            and not (order.settled or is_complete(order))
+        ):
             order.wait()
         return status
+
+    def _may_repeat(self, reading: RepeatedRead, queue: QueueOrder) -> bool:
+        """Whether a read may be made again in a queue, behind what has been submitted. Under the session's lock."""
+        session, barrier = self._session, queue.barrier
+        executor = session.executor
+        if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
+            return False
+        if queue.profiled or (barrier is not None and not barrier.settled):
+            return False
+        if queue.in_order:  # which has no barriers: it holds until something is submitted that changes the executor's standing
+            reading.queue, reading.standing = queue, executor.standing
+        return True
 
     def look(self, nbytes: int) -> None:
         """The program is about to wait for so many bytes, or for all that there is to do: 0. Under the session's lock."""

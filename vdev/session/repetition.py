@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 class Repetition:
     """Launches like the last one, whose plan this is. `lock`: the session's; `order`: the queue of all of them."""
 
+    takes_values = False  #: the plan may depend on them
     __slots__ = (
         "_cached",
         "_lock",

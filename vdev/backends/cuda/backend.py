@@ -20,15 +20,10 @@ from functools import cached_property, partial
 from vdev.backends.base import (
     Allocation,
     Backend,
-    BackendProgram,
     Box,
-    BuildResult,
     Bytes,
     Counters,
     FoldPart,
-    KernelArgument,
-    KernelResources,
-    LaunchShape,
     Marker,
     WorkerInfo,
 )
@@ -38,13 +33,14 @@ from vdev.backends.cuda.boxes import (
     is_one_row,
     placed,
 )
-from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, load
+from vdev.backends.cuda.driver import load
 from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
-from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
+from vdev.backends.cuda.launch import CudaAllocation, address_of
+from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.nvrtc import nvrtc_version
@@ -72,7 +68,7 @@ _LOOKS = range(24)
 _FETCHED_NBYTES = 32 << 20
 
 
-class CudaBackend(Backend):
+class CudaBackend(CudaLaunches):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
     any_thread = True
@@ -463,27 +459,6 @@ class CudaBackend(Backend):
                 raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text) from error
             raise
 
-    # programs -----------------------------------------------------------------------------------
-
-    def build(self, program: BackendProgram) -> BuildResult:
-        loaded = self._load(program)
-        kernels = {}
-        for name, info in loaded.program.kernels.items():
-            function = loaded.function(info.entry)
-            size = info.max_work_group_size
-            kernels[name] = KernelResources(
-                work_group_size=size or self.info.max_work_group_size,
-                compile_work_group_size=(0, 0, 0),
-                local_memory_nbytes=loaded.attribute(function, SHARED_NBYTES) + info.local_nbytes,
-                private_memory_nbytes=loaded.attribute(function, LOCAL_NBYTES),
-                preferred_multiple=32,
-            )
-        return BuildResult(loaded.log, kernels, loaded.cubin)
-
-    def _load(self, program: BackendProgram) -> LoadedProgram:
-        self._gpu.check_live()
-        return self._modules.load(program)
-
     def _load_own(self) -> Mapping[str, int]:
         """The functions of vdev's own kernels, by name."""
         options = [f"--gpu-architecture={self._architecture}", "--std=c++17"]
@@ -491,70 +466,6 @@ class CudaBackend(Backend):
         driver = self._cupy.cuda.driver
         module = driver.moduleLoadData(cubin)
         return {name: int(driver.moduleGetFunction(module, name)) for name in cuda_kernels.NAMES}
-
-    def kernel(self, program: BackendProgram, name: str) -> Kernel:
-        return self._modules.kernel(self._load(program), name)
-
-    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        assert type(kernel) is Kernel
-        known = kernel.latest
-        if known is None or known.shape is not shape:
-            known = kernel.grids(shape)
-        if known.threads > kernel.threads:
-            kernel = self._modules.with_full_groups(kernel)
-            known = kernel.grids(shape)
-        last = kernel.last
-        for index, arg in enumerate(args):
-            if arg is not last[index] and arg != last[index]:
-                kernel.set_argument(index, arg)
-        if self._fetches or not self._first or self._gpu.lost is not None:
-            self._begin()
-        else:
-            self._count += 1
-        starts = known.starts
-        if starts is None or known.shared != kernel.shared:
-            starts = kernel.assemble(known, self.stream, self.driver)
-        for hidden, start in starts:
-            if hidden is not kernel.hidden:
-                at = kernel.offsets[len(args)]
-                kernel.buffer[at : at + len(hidden)] = hidden
-                kernel.hidden = hidden
-            result = start()
-            if result:
-                raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
-        self.counters.launches += 1
-
-    def again(
-        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], object] | None:
-        assert type(kernel) is Kernel
-        known = kernel.grids(shape)
-        if len(known.grids) != 1:  # the second may be refused after the first has started
-            return None
-        if known.threads > kernel.threads:
-            kernel = self._modules.with_full_groups(kernel)
-        start = kernel.assembled(known.grids[0], self.stream, self.driver)
-        counters, visit, own = self.counters, self.visitor(), self.context
-        ask, place, found = self.driver.asking()
-
-        def launch() -> None:
-            outside = None if not ask(place) and found.value == own else visit()
-            try:
-                if self._fetches or not self._first or self._gpu.lost is not None:
-                    self._begin()
-                else:
-                    self._count += 1
-                result = start()
-            finally:
-                if outside is not None:
-                    self.leave(outside)
-            if result:
-                self._count -= 1  # it was refused
-                # Its name is the kernel's, which must exist as long as this may be called.
-                raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
-            counters.launches += 1
-
-        return launch
 
     # order --------------------------------------------------------------------------------------
 

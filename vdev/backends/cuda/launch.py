@@ -81,6 +81,7 @@ class Kernel:
         "last",
         "latest",
         "offsets",
+        "owner",
         "program",
         "shapes",
         "shared",
@@ -108,6 +109,7 @@ class Kernel:
         self.extra = (pointers, address, size, ctypes.addressof(pointers))
         self.last: list[object] = [_UNSET] * info.hidden_index
         self.hidden: bytes | None = None
+        self.owner: object = None  #: the call of `CudaBackend.again` whose parameters they are
         self.shared = 0
         self.static = program.attribute(function, SHARED_NBYTES)
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
@@ -134,6 +136,18 @@ class Kernel:
         known.shared = self.shared
         known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
         return known.starts
+
+    def set_arguments(self, args: list[KernelArgument]) -> None:
+        """Set those that are set to something else."""
+        self.owner, last = None, self.last
+        for index, arg in enumerate(args):
+            if arg is not last[index] and arg != last[index]:
+                self.set_argument(index, arg)
+
+    def set_hidden(self, hidden: bytes) -> None:
+        at = self.offsets[len(self.last)]
+        self.buffer[at : at + len(hidden)] = hidden
+        self.hidden = hidden
 
     def set_argument(self, index: int, arg: KernelArgument) -> None:
         self.last[index] = _UNSET

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from ctypes import c_char
 from functools import partial
 from typing import Any
 
@@ -20,49 +19,27 @@ from vdev.backends.base import (
     Backend,
     BackendProgram,
     Box,
-    BuildResult,
     Bytes,
     Counters,
-    DriverLaunch,
-    HostPlace,
-    KernelArgument,
-    LaunchShape,
-    LocalBytes,
     Marker,
     WorkerInfo,
 )
 from vdev.backends.opencl.boxes import halves, pieces_within, rectangle
 from vdev.backends.opencl.device import SharedDevice
 from vdev.backends.opencl.errors import allocation_failure_of, failure_of
-from vdev.backends.opencl.images import NativeImages
 from vdev.backends.opencl.info import worker_info
+from vdev.backends.opencl.launching import Kernel, OpenCLLaunches
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.process.threads import others_asleep
 
-
-class _Kernel:
-    """A native kernel object and what its arguments are set to."""
-
-    __slots__ = ("hidden", "images", "last", "native", "views")
-
-    def __init__(self, native: Any, images: NativeImages | None) -> None:
-        self.native = native
-        self.images = images  #: passed behind its arguments
-        self.last: list[object] = []
-        self.hidden: bytes | None = None
-        self.views: dict[int, Any] = {}  # sub-buffers that arguments are set to
-
-
-_UNSET = object()
-#: arguments of launches that others make: the rest has objects that must live as long
-_OWN = frozenset({Allocation, bytes, LocalBytes, type(None)})
+_NO_BYTES = np.empty(0, np.uint8)
 #: the most bytes of a read for which the driver may keep the calling thread, if nothing else is under way, and of a
 #: write that is made from a copy: some 10 us
 _SMALL_NBYTES = 64 << 10
 
 
-class OpenCLBackend(Backend):
+class OpenCLBackend(OpenCLLaunches):
     """One queue on one native device. `share` workers divide the device's memory among them."""
 
     times_operations = True
@@ -85,8 +62,10 @@ class OpenCLBackend(Backend):
         self.last: Any = None
         #: events since a marker, and how many of them are known to be complete, without failures
         self._sound: tuple[list[Any], int] = ([], 0)
+        self._is_alone = share == 1
+        self._spare = _NO_BYTES  #: memory of the last small read, for the next
         self._status = cl.event_info.COMMAND_EXECUTION_STATUS
-        self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = (
+        self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, Kernel]] = (
             weakref.WeakKeyDictionary()
         )
         self._peer_queues: dict[int, Any] = {}
@@ -153,8 +132,17 @@ class OpenCLBackend(Backend):
         self.counters.from_host += nbytes
 
     def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
-        start = box.source_start  # the write's event keeps the copy
-        self.write(target, source[start : start + box.nbytes].copy(), box.moved(-start, 0))
+        start, (_, _, nbytes) = box.source_start, box.shape
+        copy = source[start : start + nbytes].copy()  # which the write's event keeps
+        try:
+            event = self._cl._enqueue_write_buffer(
+                self._queue, target.native, copy, box.target_start, None, False
+            )
+        except self._cl.Error as error:
+            raise failure_of(error, "transfer") from error
+        self._events.append(event)
+        self.last = event
+        self.counters.from_host += nbytes
 
     def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
         cl = self._cl
@@ -162,14 +150,19 @@ class OpenCLBackend(Backend):
         return _with_host(calls, self._queue, target, source, box.turned(), False)
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
-        nbytes = box.nbytes
+        slices, rows, row_nbytes = box.shape
+        nbytes = slices * rows * row_nbytes
         if nbytes == 0:
             return False
         blocking = nbytes <= _SMALL_NBYTES and self._is_done
-        pieces = (box,) if box.is_contiguous else pieces_within(box, source_nbytes=source.nbytes)
         try:
-            for piece in pieces:
-                self._did(self._enqueue_read(self._queue, source, target, piece, blocking))
+            if nbytes == row_nbytes:
+                part = target[box.target_start : box.target_start + nbytes]
+                read, start = self._cl._enqueue_read_buffer, box.source_start
+                self._did(read(self._queue, source.native, part, start, None, blocking))
+            else:
+                for piece in pieces_within(box, source_nbytes=source.nbytes):
+                    self._did(self._enqueue_read(self._queue, source, target, piece, blocking))
         except self._cl.Error as error:
             raise failure_of(error, "transfer") from error
         self.counters.to_host += nbytes
@@ -178,15 +171,20 @@ class OpenCLBackend(Backend):
         return blocking
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
-        read = np.empty(nbytes, np.uint8)  # which the event keeps, too
+        read, self._spare = self._spare, _NO_BYTES
+        if read.size != nbytes:
+            read = np.empty(nbytes, np.uint8)  # which the event keeps, too
         try:
-            self._did(self._cl._enqueue_read_buffer(self._queue, source.native, read, start, None, False))
+            event = self._cl._enqueue_read_buffer(self._queue, source.native, read, start, None, False)
         except self._cl.Error as error:
             raise failure_of(error, "transfer") from error
+        self._events.append(event)
+        self.last = event
         self.counters.to_host += nbytes
 
         def deliver(target: Bytes, at: int) -> None:
             target[at : at + nbytes] = read
+            self._spare = read
 
         return deliver
 
@@ -309,143 +307,6 @@ class OpenCLBackend(Backend):
         )
         self.counters.filled += nbytes
 
-    # programs -----------------------------------------------------------------------------------
-
-    def build(self, program: BackendProgram) -> BuildResult:
-        result = self.device.build(program).result
-        assert result is not None
-        return result
-
-    def kernel(self, program: BackendProgram, name: str) -> _Kernel:
-        kernels = self._kernels.setdefault(program, {})
-        kernel = kernels.get(name)
-        if kernel is None:
-            native = self.device.build(program).native
-            try:
-                pairs = program.native_images.get(name)
-                images = NativeImages(self._cl, self.device.context, pairs) if pairs else None
-                kernel = kernels[name] = _Kernel(self._cl.Kernel(native, name), images)
-            except self._cl.Error as error:
-                raise failure_of(error, f"kernel {name}") from error
-        return kernel
-
-    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        assert type(kernel) is _Kernel
-        native = kernel.native
-        try:
-            self._set_arguments(kernel, args)
-            images, hidden, count = kernel.images, shape.hidden, len(args)
-            if images is not None:
-                images.set(native, args, shape)
-                count += images.count
-            if hidden is not None and hidden is not kernel.hidden:
-                native._set_arg_buf(count, hidden)
-                kernel.hidden = hidden
-            if self._in_any_order:
-                event = self._cl.enqueue_nd_range_kernel(
-                    self._queue, native, shape.global_size, shape.local_size, shape.first, None, False, False
-                )
-            else:
-                event = self.device.enqueue(self._queue, native, shape)
-        except self._cl.Error as error:
-            raise failure_of(error, "launch") from error
-        self._events.append(event)
-        self.last = event
-        self.counters.launches += 1
-
-    def again(
-        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], object] | None:
-        assert type(kernel) is _Kernel
-        native, queue, enqueue = kernel.native, self._queue, self.device.enqueue
-        counters, error = self.counters, self._cl.Error
-
-        def launch() -> None:
-            try:
-                event = enqueue(queue, native, shape)
-            except error as refusal:
-                raise failure_of(refusal, "launch") from refusal
-            self._events.append(event)  # a marker begins another list
-            self.last = event
-            counters.launches += 1
-
-        return launch
-
-    def own_kernel(self, program: BackendProgram, name: str) -> object | None:
-        if self.device.orders_launches or program.native_images.get(name):
-            return None
-        try:
-            return _Kernel(self._cl.Kernel(self.device.build(program).native, name), None)
-        except self._cl.Error:
-            return None
-
-    def driver_launch(
-        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> DriverLaunch | None:
-        assert type(kernel) is _Kernel
-        if not all(type(arg) in _OWN for arg in args):
-            return None
-        kernel.last = []  # its user may have set others
-        try:
-            self._set_arguments(kernel, args)
-            if shape.hidden is not None:
-                kernel.native._set_arg_buf(len(args), shape.hidden)
-        except self._cl.Error:
-            return None
-        memory: list[Any] = [arg.native if type(arg) is Allocation else None for arg in args]
-        return DriverLaunch(
-            self._queue.int_ptr,
-            kernel.native.int_ptr,
-            tuple([0 if native is None else native.int_ptr for native in memory]),
-            shape.first,
-            shape.global_size,
-            self.device.local_size(shape),
-            shape.hidden,
-        )
-
-    def launched(self, handles: Sequence[int]) -> None:
-        from_handle = self._cl.Event.from_int_ptr
-        self._events += [from_handle(handle, False) for handle in handles]
-        self.last = self._events[-1]
-        self.counters.launches += len(handles)
-
-    def _set_arguments(self, kernel: _Kernel, args: list[KernelArgument]) -> None:
-        last, native = kernel.last, kernel.native
-        if len(last) != len(args):
-            kernel.last = last = [_UNSET] * len(args)
-        for index, arg in enumerate(args):
-            if arg is last[index] or arg == last[index]:
-                continue
-            if type(arg) is bytes:
-                last[index] = _UNSET  # if setting fails, nothing is known about it
-                native._set_arg_buf(index, arg)
-                last[index] = arg
-            else:
-                self._set_argument(kernel, index, arg)
-
-    def _set_argument(self, kernel: _Kernel, index: int, arg: KernelArgument) -> None:
-        kernel.last[index] = _UNSET
-        native = kernel.native
-        if type(arg) is Allocation:
-            native.set_arg(index, arg.native)
-        elif type(arg) is tuple:
-            # The view must outlive the setting of the argument: a kernel object does not retain it.
-            memory, (part, start) = arg[0].whole or arg[0], arg
-            view: Any = part.native
-            if start:  # of the whole: sub-buffers cannot have sub-buffers (specification 5.2.4)
-                view = memory.native
-                view = view.get_sub_region(part.ahead + start, max(part.nbytes - start, 1), 0)
-            kernel.views[index] = view
-            native.set_arg(index, view)
-        elif type(arg) is LocalBytes:
-            native.set_arg(index, self._cl.LocalMemory(arg.nbytes))
-        elif type(arg) is HostPlace:
-            # the native module takes addresses from objects with a buffer
-            native._set_arg_svm(index, self._cl.SVM((c_char * 1).from_address(arg.address)))
-        else:
-            native._set_arg_null(index)
-        kernel.last[index] = arg
-
     # order --------------------------------------------------------------------------------------
 
     def order_after(self, marker: Marker) -> None:
@@ -472,7 +333,12 @@ class OpenCLBackend(Backend):
         try:
             # The queue is in order. A native wait lets go of the interpreter lock, which others may keep for a while.
             if last is not None and last.get_info(status) > 0:
-                self.finish()
+                if (
+                    self._is_alone
+                ):  # for which a wait for the event takes less; `OpenCLMarker._finish_queue` for the others
+                    last.wait()
+                else:
+                    self.finish()
             for event in events[sound if known is events else 0 : count]:
                 if event.get_info(status):
                     return False

@@ -1,0 +1,126 @@
+"""Programs and launches on one GPU (`vdev.backends.cuda.backend`).
+
+Decides how a launch reaches the driver: what is set and asked before it, and how it is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdev.backends.base import (
+    Backend,
+    BackendProgram,
+    BuildResult,
+    KernelArgument,
+    KernelResources,
+    LaunchShape,
+    Repeated,
+)
+from vdev.backends.cuda.boxes import PlacedBox
+from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
+from vdev.backends.cuda.gpu import Gpu
+from vdev.backends.cuda.launch import Kernel, LoadedProgram
+from vdev.backends.cuda.modules import Modules
+
+
+class CudaLaunches(Backend):
+    """The part of a GPU's back end that builds and launches."""
+
+    context: int
+    stream: int
+    driver: Driver
+    _gpu: Gpu
+    _modules: Modules
+    _fetches: list[PlacedBox]  #: copies from peers that have been requested and not started
+    _first: int  #: of the operations since the last marker
+    _count: int
+
+    def _begin(self) -> None:
+        """One more operation is about to be handed over."""
+        raise NotImplementedError
+
+    def build(self, program: BackendProgram) -> BuildResult:
+        loaded = self._load(program)
+        kernels = {}
+        for name, info in loaded.program.kernels.items():
+            function = loaded.function(info.entry)
+            size = info.max_work_group_size
+            kernels[name] = KernelResources(
+                work_group_size=size or self.info.max_work_group_size,
+                compile_work_group_size=(0, 0, 0),
+                local_memory_nbytes=loaded.attribute(function, SHARED_NBYTES) + info.local_nbytes,
+                private_memory_nbytes=loaded.attribute(function, LOCAL_NBYTES),
+                preferred_multiple=32,
+            )
+        return BuildResult(loaded.log, kernels, loaded.cubin)
+
+    def _load(self, program: BackendProgram) -> LoadedProgram:
+        self._gpu.check_live()
+        return self._modules.load(program)
+
+    def kernel(self, program: BackendProgram, name: str) -> Kernel:
+        return self._modules.kernel(self._load(program), name)
+
+    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
+        assert type(kernel) is Kernel
+        known = kernel.latest
+        if known is None or known.shape is not shape:
+            known = kernel.grids(shape)
+        if known.threads > kernel.threads:
+            kernel = self._modules.with_full_groups(kernel)
+            known = kernel.grids(shape)
+        kernel.set_arguments(args)
+        if self._fetches or not self._first or self._gpu.lost is not None:
+            self._begin()
+        else:
+            self._count += 1
+        starts = known.starts
+        if starts is None or known.shared != kernel.shared:
+            starts = kernel.assemble(known, self.stream, self.driver)
+        for hidden, start in starts:
+            if hidden is not kernel.hidden:
+                kernel.set_hidden(hidden)
+            result = start()
+            if result:
+                raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
+        self.counters.launches += 1
+
+    def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
+        assert type(kernel) is Kernel
+        known = kernel.grids(shape)
+        if len(known.grids) != 1:  # the second may be refused after the first has started
+            return None
+        if known.threads > kernel.threads:
+            kernel = self._modules.with_full_groups(kernel)
+        grid = known.grids[0]
+        start = kernel.assembled(grid, self.stream, self.driver)
+        counters, visit, own = self.counters, self.visitor(), self.context
+        ask, place, found = self.driver.asking()
+        set_value, mine = kernel.set_argument, object()  # the driver copies the parameters when it is called
+
+        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
+            for index, value in changed:
+                set_value(index, value)
+                args[index] = value
+            if kernel.owner is not mine:
+                kernel.set_arguments(args)
+                if grid[6] is not kernel.hidden:
+                    kernel.set_hidden(grid[6])
+                kernel.owner = mine
+            outside = None if not ask(place) and found.value == own else visit()
+            try:
+                if self._fetches or not self._first or self._gpu.lost is not None:
+                    self._begin()
+                else:
+                    self._count += 1
+                result = start()
+            finally:
+                if outside is not None:
+                    self.leave(outside)
+            if result:
+                self._count -= 1  # it was refused
+                # Its name is the kernel's, which must exist as long as this may be called.
+                raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
+            counters.launches += 1
+
+        return launch

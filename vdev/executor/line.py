@@ -1,0 +1,450 @@
+"""Lines: the direct way to a worker for the threads that submit commands.
+
+A line hands commands over to its worker without a submission, and enters them into a stretch (`vdev.executor.stretch`).
+Decides when a command can be handed over in this way; if it cannot, nothing has happened, and it is submitted like
+any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vdev.errors import BackendError
+from vdev.executor.completion import Completion
+from vdev.executor.job import Job, JobExecutor
+from vdev.executor.launch_step import LaunchStep
+from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
+from vdev.executor.prepare import NOTHING
+from vdev.executor.stretch import Entry, Part, Stretch
+from vdev.executor.worker_progress import TURN_TIMEOUT
+from vdev.process.finalisers import may_wait
+
+if TYPE_CHECKING:
+    from vdev.backends.base import Bytes, DriverLaunch, Repeated
+    from vdev.executor.holdings import Holdings
+    from vdev.executor.worker import Worker
+    from vdev.translators.ranges.rectangles import Layout
+
+
+logger = logging.getLogger("vdev.executor")
+
+_new = object.__new__
+
+
+class Streak:
+    """Launches that differ in the values of scalars at most: each after the first is one call of the back end (`Backend.again`).
+
+    It goes on while nothing is submitted that might change anything for them: with several workers, while nothing else is
+    submitted at all.
+    """
+
+    __slots__ = (
+        "_places", "_prepared", "_slots", "_values", "is_renewed", "ndrange", "number", "start", "stretch",
+    )  # fmt: skip
+
+    def __init__(self, stretch: Stretch, start: Repeated) -> None:
+        prepared, holdings, args, ndrange, places, _ = stretch.entries[-1]
+        self.stretch = stretch  #: of the last launch
+        self.number = stretch.last  #: of the last launch
+        self.start = start
+        self.is_renewed = False  #: whether something else came before the last launch
+        self.ndrange = ndrange
+        self._prepared, self._places = prepared, places
+        #: by slot: an argument that is its buffer
+        self._slots = [next(arg for arg, at, _ in places if at == slot) for slot in range(len(holdings))]
+        #: by argument that is a scalar: its value in the last launch
+        self._values = {at: arg for at, arg in enumerate(args) if type(arg) is bytes}
+
+    def changed(self, args: Sequence[Any]) -> Sequence[tuple[int, bytes]]:
+        """The scalars that are others than in the last launch; from now on the last launch is one with these `args`."""
+        values: dict[int, bytes] = self._values
+        found: Sequence[tuple[int, bytes]] = ()
+        for at in values:
+            value = args[at]
+            if value is not values[at]:
+                values[at] = value
+                found = (*found, (at, value))
+        return found
+
+    def buffers(self, args: Sequence[Any]) -> list[Any]:
+        """By slot: those of a launch with these `args`, which alone keep them alive."""
+        return [args[at].buffer for at in self._slots]
+
+    def entry(self, args: Sequence[Any]) -> Entry:
+        """Such a launch, behind something else."""
+        self.is_renewed = True
+        holdings = [args[at].buffer.holdings for at in self._slots]
+        return self._prepared, holdings, args, self.ndrange, self._places, ()
+
+
+class LineExecutor(JobExecutor, Protocol):
+    """The executor as a line sees it (`vdev.executor.executor.Executor`)."""
+
+    standing: object  #: another object whenever a command handed over as before would not come in its place
+    last_number: int  #: of the last command
+    unsettled: dict[int, Job]  #: by number: commands that have not ended
+    closed: bool  #: whether nothing is taken any more
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether any command that concerns a buffer ever has."""
+
+    def admit_each(self, stretch: Stretch) -> None:
+        """What has failed was not known when the commands of a stretch were made: fail those that it concerns."""
+
+    def uses_host(self) -> bool:
+        """Whether anybody still has to do with the host's arrays."""
+
+    def uses_host_elsewhere(self, number: int) -> bool:
+        """The same of anybody but the worker of that number."""
+
+    def enter_host(self, host: Bytes, number: int, step: int, *, writes: bool) -> None:
+        """A worker's step reads an array of the host's, or writes to it, until it is complete."""
+
+
+class Line:
+    """The direct way to a worker for the threads that submit."""
+
+    __slots__ = (
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "latest", "looked_at", "visit",
+        "worker",
+    )  # fmt: skip
+
+    def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
+        """`home`: the worker for host memory. `alone`: `worker` is the only other one, so nobody else reads its
+        memory.
+        """
+        self._executor = executor
+        self.worker = worker
+        self.looked_at = 0  #: the last marked step when `throttle` was called
+        self._at = worker.number
+        self._home = home
+        self._alone = alone
+        self._stretch: Stretch | None = None  #: the last one
+        self.latest: Completion | None = None  #: its completion: that of a queue whose last command it holds
+        #: the command that is being handed over, as its step sees it; with the worker's turn
+        self._job = Job(executor, 0, NOTHING, (), Completion())
+        backend = worker.backend
+        self._pending = backend.pending
+        #: makes a thread ready that has the worker's turn (`Backend.visitor`); None where that takes nothing
+        self.visit = backend.visitor() if backend.has_visitors else None
+        self._leave = backend.leave
+
+    def hand_over(
+        self,
+        entry: Entry,
+        standing: object,
+        host: tuple[Bytes, Layout] | None = None,
+        *,
+        reads: bool = False,
+    ) -> Part | None:
+        """Hand a command over; None if it has to be submitted instead: then nothing has happened.
+
+        Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
+        that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
+        what it writes to the worker, which nothing else uses, read when this returns; or what it `reads` into, which nobody but
+        the worker may use until the command is complete. Under the session's lock.
+        """
+        worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
+        if worker.queue or not worker.turn.acquire(False):
+            return None
+        part: Part | None = None
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                if (
+                    executor.standing is standing
+                    and not (worker.queue or executor.closed)
+                    and home.completed >= home.submitted
+                    and (
+                        host is None
+                        or not (executor.uses_host_elsewhere(self._at) if reads else executor.uses_host())
+                    )
+                ):
+                    outside = None if visit is None else visit()
+                    try:
+                        part = self._perform(entry, host, reads)
+                    finally:
+                        if outside is not None:
+                            self._leave(outside)
+        finally:
+            self._give_turn(part)
+        return part
+
+    def again(self, streak: Streak, standing: object, args: Sequence[Any]) -> Part | None:
+        """Hand over the next launch of a streak, with these `args`; None if it has to be handed over like any other: then nothing
+        has happened. `standing`: the executor's, when it began. Under the session's lock.
+
+        It does what `hand_over` does, with as few calls as there can be: what has been found out about the workers holds as long as
+        nothing came behind the last launch.
+        """
+        worker, executor, home, part = self.worker, self._executor, self._home, None
+        if not worker.turn.acquire(False):
+            return None
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                stretch, before = streak.stretch, executor.last_number
+                if executor.standing is not standing:
+                    return None
+                if before == streak.number and stretch.is_open:
+                    entry = stretch.entries[-1]
+                elif self._alone and not worker.queue and home.completed >= home.submitted:
+                    entry = streak.entry(args)
+                else:
+                    return None
+                number = executor.last_number = before + 1
+                step = worker.submitted = worker.submitted + 1
+                try:
+                    streak.start(streak.changed(args))  # which makes the thread ready
+                except Exception as error:
+                    self._refused(error, number, step)
+                    return None
+                except BaseException:  # as in `_perform`
+                    self._enter(entry, number, step)
+                    raise
+                part = self._enter(entry, number, step)
+                streak.stretch, streak.number = part.stretch, number
+        finally:
+            if part is None or worker.next_mark.ends[-1] >= MARK_EVERY or worker.wanted <= worker.issued:
+                self._give_turn(part)
+            else:
+                worker.holder = 0
+                worker.turn.release()
+                if not worker.watching or worker.queue:
+                    worker.wake()
+        return part
+
+    def _give_turn(self, part: Part | None) -> None:
+        """End the turn in which `part` was handed over, or nothing, with a mark if one is due."""
+        worker = self.worker
+        due = worker.wanted <= worker.issued or (
+            part is not None
+            and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.memory.fresh_nbytes > MARK_NBYTES)
+        )
+        if due and may_wait():
+            self._mark()
+        worker.holder = 0
+        worker.turn.release()
+        if worker.queue or not worker.watching:
+            worker.wake()
+
+    def _refused(self, error: Exception, number: int, step: int) -> None:
+        """The back end has refused a command, which is submitted like any other then, and so gets its error."""
+        executor, worker = self._executor, self.worker
+        if not isinstance(error, (BackendError, MemoryError, RecursionError)):
+            logger.error("an internal error in a stretch", exc_info=error)
+        executor.standing = object()  # a kernel may have some of its arguments: none is repeated
+        if executor.last_number == number:
+            executor.last_number = number - 1
+        if worker.submitted == step:
+            worker.submitted = step - 1
+
+    def streak(self, part: Part) -> Streak | None:
+        """What repeats the launch of `part`; None if another command has been submitted since, or the back end repeats nothing.
+        Under the session's lock.
+        """
+        worker, executor, stretch = self.worker, self._executor, part.stretch
+        if not worker.turn.acquire(False):
+            return None
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                is_last = part.index == stretch.launches - 1 and executor.last_number == stretch.last
+                if worker.queue or not is_last or not stretch.is_open:
+                    return None
+                start = self._repeated(stretch.entries[-1])
+        finally:
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue:
+                worker.wake()
+        return None if start is None else Streak(stretch, start)
+
+    def _repeated(self, entry: Entry) -> Repeated | None:
+        """The call of the back end that repeats a launch."""
+        prepared, holdings, args, ndrange, places, after = entry
+        step, job = prepared.step, self._job
+        if after or not isinstance(step, LaunchStep):
+            return None
+        job.prepared, job.holdings, job.args, job.ndrange, job.places = (
+            prepared, holdings, args, ndrange, places,
+        )  # fmt: skip
+        outside = None if self.visit is None else self.visit()
+        try:
+            return step.again(self.worker, job)
+        except BackendError:
+            return None
+        finally:
+            job.holdings = job.args = ()
+            if outside is not None:
+                self._leave(outside)
+
+    def place(self, holdings: Holdings) -> bool:
+        """Give a whole new buffer its memory on the worker, since its work waits for nothing else; False if that
+        takes a plan: then nothing has happened. Under the session's lock.
+        """
+        worker, executor = self.worker, self._executor
+        if worker.queue or not worker.turn.acquire(False):
+            return False
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                if worker.queue or executor.closed or executor.has_failed:
+                    return False
+                outside = None if self.visit is None else self.visit()
+                try:
+                    return worker.memory.place(holdings)
+                finally:
+                    if outside is not None:
+                        self._leave(outside)
+        finally:
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue:
+                worker.wake()
+
+    def for_driver(self, entry: Entry, own: object) -> DriverLaunch | None:
+        """What `hand_over` would give to the back end, for a caller who does that himself with `own`, a kernel of the back
+        end's that nobody else uses. None where that is not possible. Under the session's lock.
+        """
+        worker, step = self.worker, entry[0].step
+        if worker.queue or not isinstance(step, LaunchStep) or not worker.turn.acquire(False):
+            return None
+        job = Job(self._executor, 0, entry[0], entry[1], Completion())
+        job.args, job.ndrange, job.places = entry[2:5]
+        try:
+            return step.for_driver(worker, job, own)
+        except BackendError:
+            return None
+        finally:
+            worker.turn.release()
+            if worker.queue:
+                worker.wake()
+
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """The worker's turn; False if its thread does not give way, which may be waiting for a lock of the caller's. Afterwards a
+        mark, if one is due.
+        """
+        worker = self.worker
+        if not worker.turn.acquire(timeout=TURN_TIMEOUT):
+            yield False
+            return
+        worker.holder = get_ident()
+        try:
+            yield True
+        finally:
+            ends = worker.next_mark.ends
+            if ends and ends[-1] >= MARK_EVERY and may_wait():
+                self._mark()
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue or not worker.watching:
+                worker.wake()
+
+    def enter_launched(self, runs: Sequence[tuple[Entry, int]], handles: Sequence[int]) -> Stretch:
+        """Enter launches that were made from what `for_driver` gave: which, and how often in a row; and what the back end is
+        told of each. The stretch that they are in. The worker is the only one, and nothing was handed over to it meanwhile.
+        With its turn, and under the session's lock and the executor's.
+        """
+        executor, worker = self._executor, self.worker
+        launched = worker.backend.launched
+        launched(handles[:1])
+        stretch = self._enter(runs[0][0], executor.last_number + 1, worker.submitted + 1).stretch
+        launched(handles[1:])
+        entered, end = 1, stretch.ends[-1]
+        for entry, count in runs:
+            more = count - entered
+            stretch.entries += [entry] * more
+            stretch.ends += range(end + 1, end + more + 1)
+            stretch.launches += more
+            entered, end = 0, end + more
+        executor.last_number = stretch.last = stretch.number + stretch.launches - 1
+        worker.submitted = worker.issued = stretch.clock[self._at] = stretch.first + stretch.launches - 1
+        stretch.mark.ends[-1] = end
+        if executor.has_failed:
+            executor.admit_each(stretch)
+        return stretch
+
+    def throttle(self) -> None:
+        """There is a new mark: let go what is complete, since its memory is wanted again, and hold the caller back if
+        the device is far behind. Outside all locks.
+        """
+        self.looked_at = self.worker.marked
+        if may_wait():
+            self.worker.throttle_here()
+
+    def _mark(self) -> None:
+        backend = self.worker.backend
+        outside = backend.visit()
+        self.worker.mark()
+        if outside is not None:
+            backend.leave(outside)
+
+    def _perform(self, entry: Entry, host: tuple[Bytes, Layout] | None, reads: bool) -> Part | None:
+        executor, worker, job = self._executor, self.worker, self._job
+        # A finaliser may submit something while the step runs: that comes after it.
+        number = executor.last_number = executor.last_number + 1
+        step = worker.submitted = worker.submitted + 1
+        job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
+        try:
+            if host is None:
+                entry[0].step.run(worker, job)  # type: ignore[union-attr]
+            else:
+                job.host, job.layout = host
+                if reads:
+                    executor.enter_host(host[0], self._at, step, writes=True)
+                    entry[0].download.run(worker, job)  # type: ignore[union-attr]
+                else:
+                    entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
+        except Exception as error:
+            self._refused(error, number, step)
+            return None
+        except (
+            BaseException
+        ):  # an interrupt of the program's: the command may have been handed over, so it counts
+            self._enter(entry, number, step)
+            raise
+        finally:
+            job.holdings = job.args = ()  # the last command's buffers may go
+            if host is not None:
+                job.host = job.layout = None
+        return self._enter(entry, number, step)
+
+    def _enter(self, entry: Entry, number: int, step: int) -> Part:
+        """The command was handed over."""
+        worker, stretch, end, at = self.worker, self._stretch, self._pending(), self._at
+        mark = worker.next_mark
+        worker.issued = step
+        if stretch is None or not (
+            stretch.mark is mark
+            and stretch.is_open
+            and stretch.last == number - 1
+            and stretch.clock[at] == step - 1
+        ):
+            stretch = self._open(mark, number, step, entry)
+        part = _new(Part)
+        part.stretch, part.index = stretch, stretch.launches
+        stretch.entries.append(entry)
+        stretch.ends.append(end)
+        stretch.launches += 1
+        stretch.last, stretch.clock[at], mark.ends[-1] = number, step, end
+        if not self._alone:
+            for holdings in entry[1]:
+                holdings.written[at] = step
+        return part
+
+    def _open(self, mark: Mark, number: int, step: int, entry: Entry) -> Stretch:
+        executor = self._executor
+        stretch = self._stretch = Stretch(executor, number, self.worker, step, entry[0])
+        mark.jobs.append(stretch)
+        mark.ends.append(0)
+        executor.unsettled[number] = stretch
+        self.latest = stretch.completion
+        stretch.completion.bind(stretch)
+        return stretch

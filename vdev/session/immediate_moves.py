@@ -1,0 +1,260 @@
+"""Transfers that a worker is given immediately, by the thread that submits them; and what launches of that kind share
+with them (`vdev.session.immediate`).
+
+Decides which: those whose plan is known and is one step on one worker, and that leave every buffer as they find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vdev.executor.job import Job
+from vdev.executor.line import Line
+from vdev.executor.stretch import Part, Stretch
+from vdev.planner.directory import BufferState, new_state, whole_state
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import CopyBuffer, Fill, Read, Write
+from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.transfers import transfer_of
+
+if TYPE_CHECKING:
+    from vdev.backends.base import Bytes
+    from vdev.executor import Completion
+    from vdev.executor.holdings import Holdings
+    from vdev.session.accounts import Account
+    from vdev.session.core import SessionCore
+    from vdev.session.ordering import QueueOrder
+    from vdev.translators.ranges.rectangles import Layout
+
+#: launches in a row, handed over immediately to the same one of several workers, after which new buffers begin there,
+#: too
+_LONG = 64
+#: the kinds under which transfers are counted
+_NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
+
+
+class MovesAtOnce:
+    """The immediate transfers of one session."""
+
+    def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
+        self._session = session
+        self._executor = session.executor
+        self._only = 0 if len(session.workers) == 1 else None  #: the only worker
+        self.is_alone = self._only is not None
+        #: the worker that the last launches were handed to immediately, and how many of them in a row
+        self._at, self.streak_length = 0, 0
+        self._transfers = transfers
+
+    def _submit_transfer(
+        self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
+    ) -> Part | None:
+        session = self._session
+        if session.recorder is not None or session.checker is not None:
+            return None
+        buffers, what = _taken(command)
+        with session.lock:
+            standing, states = self._executor.standing, [self._state_of(buffer) for buffer in buffers]
+            found = self._transfers.find_same(what, states)
+            if found is None:
+                found = self._transfers.find((type(command), transfer_of(command).what, *states))
+                if found is None or found.prepared.step is None or [*found.plan.states] != states:
+                    return None
+                self._transfers.remember_same(what, states, found)
+            line = self._line_of(found)
+            if line is None:
+                return None
+            part = self._transferred(line, found, buffers, after, queue, standing)
+            if part is None:
+                return None
+            session.ledger.count(_NAMES[type(command)], found.plan)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return part
+
+    def write(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
+        """Hand over a small write whose bytes have been read when this returns: the program's memory may then change,
+        whether its call is blocking or not. None if it has to be submitted.
+        """
+        return self._move(command, after, queue, reads=False)
+
+    def _submit_read(self, command: Read, after: Sequence[Completion], queue: QueueOrder) -> Part | None:
+        """A read that the program does not wait for yet, from a worker whose transfers keep nobody waiting."""
+        return self._move(command, after, queue, reads=True)
+
+    def _move(
+        self, command: Read | Write, after: Sequence[Completion], queue: QueueOrder, *, reads: bool
+    ) -> Part | None:
+        """A transfer between host memory and one worker, whose plan is known."""
+        session, layout, buffer = self._session, command.layout, command.buffer
+        if session.recorder is not None or session.checker is not None:
+            return None
+        with session.lock:
+            standing, state = self._executor.standing, buffer.state if reads else self._state_of(buffer)
+            if reads and state.pending:
+                return None
+            found = self._transfers.find_move(type(command), layout, state)
+            if found is None or (found.plan.states[0] is not state and found.plan.states[0] != state):
+                return None
+            line = self._line_of(found)
+            if line is None or not (_may_read(line, found) if reads else _may_write(line, found, layout)):
+                return None
+            host = command.host, layout
+            part = self._transferred(line, found, (buffer,), after, queue, standing, host, reads=reads)
+            if part is None:
+                return None
+            session.ledger.count("read" if reads else "write", found.plan)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return part
+
+    def _line_of(self, found: ReadyPlan) -> Line | None:
+        """The line to the worker that does all of a transfer."""
+        worker = found.prepared.alone
+        return None if worker is None else self._executor.lines[worker]
+
+    def _transferred(
+        self,
+        line: Line,
+        found: ReadyPlan,
+        buffers: Sequence[VirtualBuffer],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+        standing: object,
+        host: tuple[Bytes, Layout] | None = None,
+        *,
+        reads: bool = False,
+    ) -> Part | None:
+        """Hand over a transfer whose plan leaves everything as it is. Under the session's lock."""
+        session, worker = self._session, line.worker.number
+        if queue.profiled or session.observers or session.deferrals.held:
+            return None
+        holdings = [buffer.holdings for buffer in buffers]
+        if self._only is None and not self._is_free(line, holdings, queue):
+            return None
+        if (after or queue.barrier or self._executor.failures.any) and not self._may_go(
+            after, queue, worker, holdings
+        ):
+            return None
+        entry = found.prepared, holdings, (), None, (), after
+        part = line.hand_over(entry, standing, host, reads=reads)
+        if part is None:
+            return None
+        number = session.next_number()
+        for buffer in buffers:
+            buffer.used = number
+        if queue.last is not part.stretch.completion:
+            queue.remember(part.stretch.completion)
+        return part
+
+    def _state_of(self, buffer: VirtualBuffer) -> BufferState:
+        """A buffer's state.
+
+        With a single worker, or once a program has long been on one of several, a new buffer's state is the one that
+        it has after being given memory there.
+        """
+        if buffer.resident is None:
+            there = self._at if self.streak_length >= _LONG else None
+            self._placed(buffer, there if self._only is None else self._only)
+        return buffer.state
+
+    def _placed(
+        self, buffer: VirtualBuffer, worker: int | None, account: Account | None = None
+    ) -> int | None:
+        """Give a new buffer, to which nothing was ever written, its memory, as a plan of a launch would: on the only
+        worker, or on the one that keeps those of `account`, which a launch uses together with it. That worker; None
+        if it takes a plan.
+        """
+        state, nbytes = buffer.state, buffer.nbytes
+        if worker is None or state is not new_state(nbytes):
+            return None
+        occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
+        occupancy.settle()
+        if line is None or occupancy.taken[worker] + nbytes > occupancy.room[worker]:
+            return None
+        if not line.place(buffer.holdings):
+            return None
+        if account is None:
+            buffer.state = whole_state(nbytes, worker)
+        else:
+            buffer.state = whole_state(nbytes, worker, worker)
+            account.enter(buffer)
+        return worker
+
+    def _may_go(
+        self, after: Sequence[Completion], queue: QueueOrder, worker: int, holdings: Sequence[Holdings]
+    ) -> bool:
+        """Whether a command on these buffers may be handed to a worker now."""
+        if not may_follow(after, queue, worker, alone=self._only is not None):
+            return False
+        return not self._executor.failures.any or all(each.is_sound for each in holdings)
+
+    def _is_free(self, line: Line, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
+        """With several workers: whether nobody else reads what one of them has of some buffers, or has to come first
+        in the queue.
+        """
+        worker = line.worker.number
+        for each in holdings:
+            readers = each.readers[worker]
+            if readers is not None and not self._executor.have_ended(readers):
+                return False
+        last = queue.last
+        return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
+
+
+def _may_read(line: Line, found: ReadyPlan) -> bool:
+    return found.prepared.download is not None and line.worker.takes_transfers
+
+
+def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:
+    if found.prepared.upload is None or not layout.is_contiguous:
+        return False
+    return layout.nbytes <= line.worker.backend.small_write_nbytes
+
+
+def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
+    """Its buffers, each once, and what else its plan depends on."""
+    if type(command) is Fill:
+        return [command.buffer], (Fill, command.offset, command.nbytes, command.pattern)
+    assert type(command) is CopyBuffer
+    source, target = command.source, command.target
+    return [source] if source is target else [source, target], (
+        CopyBuffer,
+        command.shape,
+        command.source_start,
+        command.source_pitches,
+        command.target_start,
+        command.target_pitches,
+    )
+
+
+def _stands_at(completion: Completion, worker: int) -> bool:
+    """Whether only that worker still has something to do for it."""
+    progress = completion.progress
+    if type(progress) is Stretch and progress.worker == worker:
+        return True
+    return completion.settled or (isinstance(progress, Job) and progress.is_open_at_most_at(worker))
+
+
+def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, alone: bool) -> bool:
+    """Whether everything that a command waits for was handed to its worker before it, and none of it is known to have
+    failed. `alone`: there is no other worker.
+    """
+    if queue.barrier is not None and not queue.barrier.settled:
+        return False
+    for item in after:  # for arrays, ten and more
+        if type(item) is Part:
+            stretch = item.stretch
+            if stretch.parts is not None or stretch.worker != worker:
+                return False
+        elif not _is_behind(item, worker, alone=alone):
+            return False
+    return True
+
+
+def _is_behind(earlier: Completion, worker: int, *, alone: bool) -> bool:
+    if earlier.settled:
+        return earlier.status == 0
+    if earlier.progress is None or earlier.error is not None:
+        return False
+    return alone or _stands_at(earlier, worker)

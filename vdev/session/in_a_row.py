@@ -1,0 +1,111 @@
+"""Launches that are made again without a look at them: in a row, or without Python.
+
+Decides nothing about which: `vdev.session.immediate` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from vdev.backends.base import DriverLaunch
+    from vdev.executor.line import Line, Streak
+    from vdev.executor.stretch import Entry, Part
+    from vdev.session.buffers import VirtualBuffer
+    from vdev.session.commands import Argument
+    from vdev.session.core import SessionCore
+    from vdev.session.launch_plans import CachedPlan
+    from vdev.session.ordering import QueueOrder
+    from vdev.translators.ranges.ndrange import NDRange
+
+
+class Maker(Protocol):
+    """The session's immediate commands, as such launches see them (`vdev.session.immediate.AtOnce`)."""
+
+    until_looked_at: int  #: what launches may weigh until one is looked at
+    streak_length: int  #: launches in a row on one worker
+
+    def launched(self, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
+        """Launches were made without Python."""
+
+
+class ReadyLaunch:
+    """A launch that is made again without Python, on the only worker: how (`driver`), and what is counted then."""
+
+    __slots__ = ("buffers", "cached", "driver", "entry", "maker", "own", "queue")
+
+    def __init__(
+        self,
+        maker: Maker,
+        cached: CachedPlan,
+        buffers: Sequence[VirtualBuffer],
+        entry: Entry,
+        queue: QueueOrder,
+        own: object,
+        driver: DriverLaunch,
+    ) -> None:
+        self.maker = maker
+        self.cached = cached
+        self.buffers = buffers
+        self.entry = entry
+        self.queue = queue
+        self.own = own  #: the kernel of the back end's that it uses
+        self.driver = driver
+
+
+class InARow:
+    """Launches in a row in one queue, over one index space and with the same arguments but for values: each is handed over
+    without a look at the others (`Streak`). A `Repeater`.
+    """
+
+    takes_values = True
+    __slots__ = (
+        "_at_once", "_cached", "_line", "_ndrange", "_queue", "_session", "_standing", "_streak", "_weight", "used",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: SessionCore,
+        at_once: Maker,
+        line: Line,
+        streak: Streak,
+        standing: object,
+        cached: CachedPlan,
+        ndrange: NDRange,
+        queue: QueueOrder,
+        weight: int,
+    ) -> None:
+        """`standing`: the executor's, when the first was made. `weight`: that of their `LaunchCache`; 0 if none is looked at."""
+        self._session, self._at_once = session, at_once
+        self._line, self._streak, self._standing = line, streak, standing
+        self._cached = cached  #: their plan
+        self._ndrange, self._queue = ndrange, queue
+        self._weight = weight
+        self.used = [False]
+
+    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Part | None:
+        if queue is not self._queue or ndrange is not self._ndrange:
+            return None
+        at_once, line, session = self._at_once, self._line, self._session
+        with session.lock:
+            left = at_once.until_looked_at - self._weight
+            if left < 0 or session.observers or session.recorder is not None:
+                return None
+            part = line.again(self._streak, self._standing, args)
+            if part is None:
+                return None
+            at_once.until_looked_at = left
+            at_once.streak_length += 1
+            if self._streak.is_renewed:  # others may have used buffers meanwhile
+                self._streak.is_renewed = False
+                number = session.next_number()
+                for buffer in self._streak.buffers(args):
+                    buffer.used = number
+            self.used[0] = True
+            self._cached.outcome.launches += 1
+            if queue.last is not part.stretch.completion:
+                queue.remember(part.stretch.completion)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return part
