@@ -82,37 +82,41 @@ class RandomCalls:
             self._waiting,
         ]
 
+    def _local(self) -> int:
+        """The size of a launch's work-groups."""
+        return self.drawn.choice((8, 16, 64))
+
     # what a phrase may consist of -----------------------------------------------------------------
 
     def _adding(self) -> Command:
         at, kernel = self.drawn.randrange(4), self.drawn.choice(self.adds)
-        numbers = self.drawn.sample(range(100), self.drawn.randrange(1, 4))
+        numbers, local = self.drawn.sample(range(100), self.drawn.randrange(1, 4)), self._local()
 
         def add(time: int) -> None:
             step = np.uint32(numbers[time % len(numbers)])
-            kernel(self.queue, (ITEMS,), (ITEMS,), self.buffers[at], step)
+            kernel(self.queue, (ITEMS,), (local,), self.buffers[at], step)
             self.arrays[at] = self.arrays[at] + step
 
         return add
 
     def _mixing(self) -> Command:
         (out, given), by_set_args = self.drawn.sample(range(4), 2), self.drawn.random() < 0.2
-        changing = self.drawn.random() < 0.5
+        changing, local = self.drawn.random() < 0.5, self._local()
 
         def mix(time: int) -> None:
             a, b = np.uint32(3 + changing * time), np.uint16(7 * time)
             args = (self.buffers[out], a, self.buffers[given], b)
             if by_set_args:
                 self.mix.set_args(*args)
-                cl.enqueue_nd_range_kernel(self.queue, self.mix, (ITEMS,), (ITEMS,))
+                cl.enqueue_nd_range_kernel(self.queue, self.mix, (ITEMS,), (local,))
             else:
-                self.mix(self.queue, (ITEMS,), (ITEMS,), *args)
+                self.mix(self.queue, (ITEMS,), (local,), *args)
             self.arrays[out] = self.arrays[out] * a + self.arrays[given] + b
 
         return mix
 
     def _turning(self) -> Command:
-        at, local = self.drawn.randrange(4), self.drawn.choice((8, 16, 64))
+        at, local = self.drawn.randrange(4), self._local()
         kept = cl.LocalMemory(4 * local)
 
         def turn(time: int) -> None:

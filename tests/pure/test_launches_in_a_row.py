@@ -112,20 +112,53 @@ def test_nothing_is_prepared_where_another_thread_has_set_an_argument() -> None:
         lambda kernel: Kernel._set_arg_buf_multi(kernel, (0, b"\5")),
     ],
 )
+@pytest.mark.parametrize("takes_values", [False, True])
 def test_a_launch_while_an_argument_is_being_set_is_forgotten(
-    set_argument: Callable[[Any], None],
+    set_argument: Callable[[Any], None], takes_values: bool
 ) -> None:
     class Arguments(list[object]):
         def __setitem__(self, index: Any, value: object) -> None:
-            state.repetition = "of the value before"  # another thread launches just before
+            state.repetition = of_before  # another thread launches just before
             super().__setitem__(index, value)
+
+    of_before = SimpleNamespace(takes_values=takes_values)
 
     state = cast(Any, object.__new__(KernelState))
     state.args, state.converters, state.converting = Arguments([b"\1"]), [lambda _: b"\5"], [None]
     state.nbytes, state.pointers, state.context = [1], frozenset(), None
     set_argument(SimpleNamespace(_vdev_state=state))
     assert state.args == [b"\5"]
-    assert state.repetition is None
+    assert state.repetition is (of_before if takes_values else None)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kept"),
+    [
+        (b"\1", b"\1", (True, True)),
+        (b"\1", b"\2", (False, True)),
+        (b"\1", b"\1\0", (False, False)),
+        (LocalArg(64), LocalArg(64), (True, True)),
+        (LocalArg(64), LocalArg(128), (False, False)),
+        (None, b"\1", (False, False)),
+        (b"\1", None, (False, False)),
+    ],
+)
+def test_setting_an_argument_to_what_it_is_forgets_nothing(
+    before: object, now: object, kept: tuple[bool, bool]
+) -> None:
+    for takes_values in (False, True):
+        repetition = SimpleNamespace(takes_values=takes_values)
+        state = cast(Any, object.__new__(KernelState))
+        state.args, state.converters, state.converting = [before, before], [lambda value: value] * 2, [None] * 2
+        state.nbytes, state.pointers, state.context = [1, 1], frozenset(), None
+        for set_arguments in (
+            lambda kernel: Kernel.set_arg(kernel, 1, now),
+            lambda kernel: Kernel._set_arg_multi(kernel, (0, before, 1, now)),
+            lambda kernel: Kernel._set_arg_multi(kernel, (0, now, 1, before)),
+        ):
+            state.args, state.repetition = [before, before], repetition
+            set_arguments(SimpleNamespace(_vdev_state=state))
+            assert state.repetition is (repetition if kept[takes_values] else None)
 
 
 @pytest.mark.parametrize(

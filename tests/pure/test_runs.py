@@ -391,7 +391,7 @@ def test_an_interrupt_between_workers_fails_the_launch(at: int, joined: list[boo
         buffer, launch = program.buffer(3), Caller(program)
         replaced: list[tuple[Any, Callable[[], None]]] = []
 
-        def interrupted() -> None:
+        def interrupted(changed: object) -> None:
             raise KeyboardInterrupt
 
         def replace(run: Any) -> None:
@@ -418,8 +418,8 @@ def test_another_submission_in_the_middle_of_a_split_launch(joined: list[bool]) 
         def replace(run: Any) -> None:
             start = run._parts[0].launch
 
-            def handler() -> None:
-                start()
+            def handler(changed: object) -> None:
+                start(changed)
                 inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
 
             run._parts[0].launch = handler

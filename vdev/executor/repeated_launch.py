@@ -1,4 +1,4 @@
-"""Runs: a launch made again and again with nothing in between, handed over by the thread that submits it.
+"""Runs: a launch made again and again, with other values at most and nothing in between, handed over by the thread that submits it.
 
 Launches of a run that precede the same marker are one job: they have the same buffers and follow each other on each
 of their workers, and so end together. All that is left to do for each is one call of the back end, and to count it.
@@ -23,6 +23,7 @@ from vdev.executor.prepare import Batch
 from vdev.executor.worker import Worker
 
 if TYPE_CHECKING:
+    from vdev.backends.base import Repeated
     from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
 
@@ -45,7 +46,7 @@ class _Part:
         worker: Worker,
         step: LaunchStep,
         mark: Mark,
-        launch: Callable[[], object],
+        launch: Repeated,
         slots: Sequence[int],
         written: Sequence[list[int]],
     ) -> None:
@@ -61,7 +62,7 @@ class _Part:
 class Run:
     """Launches like the last command that was submitted, `job`, on however many workers. None waits for another worker."""
 
-    __slots__ = ("_executor", "_job", "_left", "_parts", "_standing", "number")
+    __slots__ = ("_executor", "_job", "_left", "_parts", "_standing", "_values", "number")
 
     def __init__(self, executor: Executor, job: Job, parts: Sequence[_Part]) -> None:
         self._executor = executor
@@ -71,15 +72,17 @@ class Run:
         self._left = MARK_EVERY
         self._standing = executor.standing
         self.number = job.number
+        #: by argument that is a value: what it was in the last launch
+        self._values = {at: arg for at, arg in enumerate(job.args) if type(arg) is bytes}
 
     def again(
         self, args: Sequence[Any], holdings: Callable[[Sequence[Any]], Sequence[Holdings]]
     ) -> Completion | None:
         """Launch once more: what tells of that launch's end. None where that is not possible: then nothing has happened.
 
-        `args`: the launch's, which this does not keep alive; `holdings` finds the records of their buffers, by slot.
+        `args`: the launch's, with the same buffers, which this does not keep alive; `holdings` finds the records of these, by slot.
         """
-        executor = self._executor
+        executor, changed = self._executor, self._changed(args)
         if executor.last_number != self.number or executor.standing is not self._standing or not self._left:
             return None
         held: list[Worker] = []
@@ -95,12 +98,13 @@ class Run:
                 if executor.last_number != self.number or executor.standing is not self._standing:
                     return None
                 if self._ends_with_job():
-                    launched = self._launch()
+                    launched = self._launch(changed)
                 else:
-                    launched = self._may_begin_anew() and self._launch_apart(args, holdings(args))
+                    launched = self._may_begin_anew() and self._launch_apart(args, holdings(args), changed)
                 if not launched:
                     return None
                 job = self._job
+            self._values.update(changed)
             self._left -= 1
             for part in self._parts:
                 count = len(part.mark.jobs) + job.launches
@@ -113,6 +117,15 @@ class Run:
                 if not worker.watching or worker.queue:
                     worker.wake()
         return job.completion
+
+    def _changed(self, args: Sequence[Any]) -> Sequence[tuple[int, bytes]]:
+        """The values that are not what they were in the last launch."""
+        found: list[tuple[int, bytes]] = []
+        for at, before in self._values.items():
+            value = args[at]
+            if value is not before and value != before:
+                found.append((at, value))
+        return found
 
     def _ends_with_job(self) -> bool:
         """Whether a launch may be a part of the last one's job: that has met no failure, was not said to be running or to have
@@ -134,9 +147,9 @@ class Run:
             not part.worker.queue and part.worker.issued == part.worker.submitted for part in self._parts
         )
 
-    def _launch(self) -> bool:
+    def _launch(self, changed: Sequence[tuple[int, bytes]]) -> bool:
         """As a part of the last launch's job."""
-        started, error = self._start()
+        started, error = self._start(changed)
         if started == 0 and isinstance(error, Exception):
             return False  # refused: submitted like any other, it gets its error
         self._count()
@@ -144,12 +157,12 @@ class Run:
             self._left_half_done(started, error)
         return True
 
-    def _start(self) -> tuple[int, BaseException | None]:
+    def _start(self, changed: Sequence[tuple[int, bytes]]) -> tuple[int, BaseException | None]:
         """Hand the parts over: how many were, and what has kept the next one from it."""
         started = 0
         try:
             for part in self._parts:
-                part.launch()
+                part.launch(changed)
                 started += 1
         except BaseException as error:
             return started, error
@@ -183,7 +196,9 @@ class Run:
             # Nobody else can have put it: we have the turn. Reads of the program's may have come between.
             part.mark.ends[-1] = worker.backend.pending()
 
-    def _launch_apart(self, args: Sequence[Any], holdings: Sequence[Holdings]) -> bool:
+    def _launch_apart(
+        self, args: Sequence[Any], holdings: Sequence[Holdings], changed: Sequence[tuple[int, bytes]]
+    ) -> bool:
         """As a job of its own behind the last one, with which the run goes on."""
         executor, before = self._executor, self._job
         number = executor.last_number = self.number + 1
@@ -193,7 +208,7 @@ class Run:
         job.order = None if before.completion.settled else before.completion
         job.bases = [worker.submitted for worker in executor.all_workers]
         written = self._number(job)
-        started, error = self._start()
+        started, error = self._start(changed)
         if started == 0 and isinstance(error, Exception) and executor.last_number == number:
             executor.last_number = self.number
             for part in self._parts:

@@ -56,6 +56,18 @@ UNSET = _Unset()
 _OBJECTS = frozenset((Memory, SVMArgument))
 
 
+#: What setting an argument changes: nothing, the value of a value, or anything else.
+_NONE, _OTHER_VALUE, _OTHER = range(3)
+
+
+def _changed(before: object, now: object) -> int:
+    if now is before:
+        return _NONE
+    if type(now) is bytes and type(before) is bytes and len(now) == len(before):
+        return _OTHER_VALUE if now != before else _NONE
+    return _NONE if type(now) is LocalArg and now == before else _OTHER
+
+
 class KernelState:
     """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
 
@@ -103,6 +115,13 @@ class KernelState:
         if info.kind in ("image", "sampler") and self.kernel.subgrid is None:
             return refuser("; ".join(map(str, self.kernel.one_worker)))
         return converter_of(info, self.context)
+
+    def was_set(self, change: int) -> None:
+        """Arguments have been set to what they were, or to something else (`_changed`). As `forget` as to when it is called."""
+        self.repeat = None
+        repetition = self.repetition
+        if repetition is not None and change > (_OTHER_VALUE if repetition.takes_values else _NONE):
+            self.repetition = None
 
     def forget(self) -> None:
         """An argument has been set: the next call and the next launch may differ from the last ones.
@@ -224,68 +243,79 @@ class Kernel(Handle):
         index, state = as_int("set_arg", arg_index, 0, 2**32 - 1), self._vdev_state
         if index >= len(state.args):
             fail(_set_routine(arg), status.INVALID_ARG_INDEX)
+        before, change = state.args[index], _OTHER
         try:
             state.args[index] = state.converters[index](arg)
             state.converting[index] = state.converters[index]
+            change = _changed(before, state.args[index])
         finally:
-            state.forget()
+            state.was_set(change)
 
     def _set_arg_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, value, index, value, …)"""
         state = self._vdev_state
         args, converters, converting = state.args, state.converters, state.converting
         pointers, context = state.pointers, state.context
-        index, value = 9998, None
+        index, value, change = 9998, None, _NONE
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
                 converter = converting[index] = converters[index]
                 memory = value._vdev_state if type(value) is Buffer and index in pointers else None
+                before = args[index]
                 if memory is not None and memory.references > 0 and memory.context is context:
                     args[index] = memory  # what the converter would return
                 else:
                     args[index] = converter(value)
+                change = max(change, _changed(before, args[index]))
         except Exception as error:
+            change = _OTHER
             raise self._explained(error, index, value) from None
         finally:
-            state.forget()
+            state.was_set(change)
 
     def _set_arg_buf_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, bytes of the value, …)"""
         state = self._vdev_state
         args, sizes = state.args, state.nbytes
-        index, value = 9998, None
+        index, value, change = 9998, None, _NONE
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
+                before = args[index]
                 if type(value) is bytes and len(value) == sizes[index]:
                     args[index] = value
                 else:
                     self._set_arg_buf(index, value)
                 state.converting[index] = refuse
+                change = max(change, _changed(before, args[index]))
         except Exception as error:
+            change = _OTHER
             raise self._explained(error, index, value) from None
         finally:
-            state.forget()
+            state.was_set(change)
 
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
         state = self._vdev_state
         args, sizes, converting, packers = state.args, state.nbytes, state.converting, PACKERS
-        index, value = 9998, None
+        index, value, change = 9998, None, _NONE
         try:
             triples = iter(indices_chars_and_args)
             for index, kind, value in zip(triples, triples, triples, strict=False):
                 packer = packers.get(kind) or packer_of(kind)
                 packed = packer(value)
+                before = args[index]
                 if len(packed) != sizes[index]:
                     self._set_arg_buf(index, packed)
                 args[index] = packed
                 converting[index] = packer
+                change = max(change, _changed(before, packed))
         except Exception as error:
+            change = _OTHER
             raise self._explained(error, index, value) from None
         finally:
-            state.forget()
+            state.was_set(change)
 
     def _set_arg_null(self, arg_index: int, /) -> None:
         self.set_arg(arg_index, None)

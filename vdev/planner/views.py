@@ -105,10 +105,15 @@ class UsualCut(Habits):
 
 
 def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:
-    """The chunks of the usual cut, or the one of a launch that is not cut."""
+    """The chunks of the usual cut, or the one of a launch that is not cut. Raises NotInView where the launch has fewer
+    work-groups than the cut has parts.
+    """
     if habit is None:
         return (whole_chunk(request.ndrange),)
-    return make_partition(request.ndrange.num_groups, habit.cuts).chunks
+    num_groups = request.ndrange.num_groups
+    if any(type(groups) is int and groups < parts for groups, parts in zip(num_groups, habit.cuts, strict=True)):
+        raise NotInView("fewer work-groups than the usual cut has parts")
+    return make_partition(num_groups, habit.cuts).chunks
 
 
 class Touched:

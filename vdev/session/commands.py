@@ -91,12 +91,16 @@ LocalArg = LocalBytes
 Argument = BufferArg | bytes | LocalArg | None
 
 
-def marks(args: Sequence[Argument]) -> tuple[Hashable, ...]:
-    """Values and places of a launch's arguments, to be compared with those of another launch of the kernel. They keep no
-    buffer alive; where one has gone, its place may be taken for that of a later one.
+def marks(args: Sequence[Argument], *, values: bool) -> tuple[Hashable, ...]:
+    """Places of a launch's arguments, and its `values` if they count, to be compared with those of another launch of the kernel.
+    They keep no buffer alive; where one has gone, its place may be taken for that of a later one.
     """
     return tuple(
-        [(id(arg.buffer), arg.offset, arg.nbytes) if type(arg) is BufferArg else arg for arg in args]
+        [
+            (id(arg.buffer), arg.offset, arg.nbytes) if type(arg) is BufferArg else arg
+            for arg in args
+            if values or type(arg) is not bytes
+        ]
     )
 
 

@@ -104,7 +104,7 @@ class Launches:
                 session.executor.standing = object()  # plans are made anew: none is repeated
         if session.recorder is not None and cached.shape is not None:
             session.recorder.submitted(job, cached.shape)
-        marked = () if cached.direct else marks(command.args)
+        marked = () if cached.direct else marks(command.args, values=bool(command.kernel.scalars))
         if checker is not None:
             checker.end(command, buffers, case, completion)
         elif not weighed and self._may_come_again(cache, cached, marked):

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 class Repetition:
     """Launches like the last one, whose plan this is. `lock`: the session's; `order`: the queue of all of them."""
 
-    takes_values = False  #: the plan may depend on them
     __slots__ = (
         "_cached",
         "_lock",
@@ -40,6 +39,7 @@ class Repetition:
         "_recorder",
         "_run",
         "_sources",
+        "takes_values",
         "used",
     )
 
@@ -53,8 +53,10 @@ class Repetition:
         run: Run,
         recorder: Recorder | None,
         observers: list[Any],
+        *,
+        takes_values: bool,
     ) -> None:
-        """`sources`: by slot, an argument that is its buffer."""
+        """`sources`: by slot, an argument that is its buffer. `takes_values`: the plan depends on no argument that is a value."""
         self._lock = lock
         self._cached = cached
         self._ndrange = ndrange
@@ -65,10 +67,11 @@ class Repetition:
         self._run = run
         self._recorder = recorder
         self._observers = observers
+        self.takes_values = takes_values
 
     def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
-        """Launch once more in `queue`, over the same index space, with the same arguments: what tells of its end. None where that
-        takes a submission: then nothing has happened.
+        """Launch once more in `queue`, over the same index space, with the same arguments, but for their values if it
+        `takes_values`: what tells of its end. None where that takes a submission: then nothing has happened.
         """
         if queue is not self._order or ndrange is not self._ndrange:
             return None
@@ -120,7 +123,10 @@ def open_repetition(
     run = None if sources is None else open_run(executor, completion)
     if run is None or sources is None:
         return None
-    return Repetition(lock, cached, launch.ndrange, sources, queue, run, recorder, observers)
+    takes_values = not launch.kernel.scalars
+    return Repetition(
+        lock, cached, launch.ndrange, sources, queue, run, recorder, observers, takes_values=takes_values
+    )
 
 
 def _sources(args: Sequence[Argument], buffers: Sequence[VirtualBuffer]) -> list[int] | None:
