@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from vdev.backends.base import BackendProgram, BuildResult
 
+from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import ReferenceProgram
 from vdev.session import built_programs
 from vdev.session.session import Session

@@ -149,7 +149,11 @@ def test_setting_an_argument_to_what_it_is_forgets_nothing(
     for takes_values in (False, True):
         repetition = SimpleNamespace(takes_values=takes_values)
         state = cast(Any, object.__new__(KernelState))
-        state.args, state.converters, state.converting = [before, before], [lambda value: value] * 2, [None] * 2
+        state.args, state.converters, state.converting = (
+            [before, before],
+            [lambda value: value] * 2,
+            [None] * 2,
+        )
         state.nbytes, state.pointers, state.context = [1, 1], frozenset(), None
         for set_arguments in (
             lambda kernel: Kernel.set_arg(kernel, 1, now),

@@ -111,7 +111,9 @@ def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:
     if habit is None:
         return (whole_chunk(request.ndrange),)
     num_groups = request.ndrange.num_groups
-    if any(type(groups) is int and groups < parts for groups, parts in zip(num_groups, habit.cuts, strict=True)):
+    if any(
+        type(groups) is int and groups < parts for groups, parts in zip(num_groups, habit.cuts, strict=True)
+    ):
         raise NotInView("fewer work-groups than the usual cut has parts")
     return make_partition(num_groups, habit.cuts).chunks
 

@@ -52,4 +52,8 @@ def _may_be_shared(program: SessionProgram, source: str) -> bool:
     """Whether a program has no content of its own that launches change, as variables at program scope are (they are a reason
     to run whole), and whether its text is all that it was made of: files that it includes may have changed.
     """
-    return not program.reasons and "include" not in source and not any("include" in each for each in program.options)
+    return (
+        not program.reasons
+        and "include" not in source
+        and not any("include" in each for each in program.options)
+    )

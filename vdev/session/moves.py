@@ -141,20 +141,16 @@ class Moves:
         if worker is not None and is_to_be_calm(worker, nbytes):
             calm(worker)
 
-    def write_copied(
-        self, command: Write, after: Sequence[Completion], queue: QueueOrder
-    ) -> Completion | None:
-        """Enqueue a small write from a copy of its bytes: the program's memory may then change, and nobody has to wait for the
-        workers that the bytes go to. None if it has to be submitted as it is.
+    def is_to_be_copied(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> bool:
+        """Whether a write is submitted from a copy of its bytes, so that the program's memory may change and nobody has to wait for
+        the workers that the bytes go to: a small one, where the call has nothing to wait for and no failure to tell of.
         """
-        session, host = self._session, command.host
-        if host.size > self._copied_nbytes or after or queue.profiled:
-            return None
+        session = self._session
+        if command.host.size > self._copied_nbytes or after or queue.profiled:
+            return False
         if session.deferrals.held or session.executor.failures.any:
-            return None  # the call may have to wait, or to fail
-        if queue.barrier is not None and not queue.barrier.settled:
-            return None
-        return session.submit(Write(command.buffer, command.layout, host.copy(), True), queue=queue)
+            return False
+        return queue.barrier is None or queue.barrier.settled
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:

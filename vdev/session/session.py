@@ -132,7 +132,9 @@ class Session(SessionCore):
         program.build(lambda native: self._build_on_workers(native, program.load_analysis))
         if self.checker is not None:
             self.checker.built(program)
-        elif len(self.workers) > 1:  # one worker needs no plans, and a program for it may keep variables of its own
+        elif (
+            len(self.workers) > 1
+        ):  # one worker needs no plans, and a program for it may keep variables of its own
             self._built.remember(program)
         return program
 
@@ -195,7 +197,10 @@ class Session(SessionCore):
         be submitted.
         """
         written = None if self.at_once is None else self.at_once.write(command, after, queue)
-        return self.moves.write_copied(command, after, queue) if written is None else written
+        if written is None and self.moves.is_to_be_copied(command, after, queue):
+            copied = Write(command.buffer, command.layout, command.host.copy(), is_copied=True)
+            written = self.submit(copied, queue=queue)
+        return written
 
     @staticmethod
     def _marker_waits(
