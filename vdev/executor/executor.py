@@ -201,23 +201,20 @@ class Executor:
     ) -> int:
         """Hand a command's plan to the workers; its number, for records. Call in the order of planning.
 
-        `holdings` by slot. `args`: the kernel's arguments, with anything in the place of a buffer that the plan
-        gives. `ndrange`, `places`: as in `Job`, if the plan leaves them open. `host`, `layout`: the command's host
-        array (1-D uint8, not to be released before completion), which the command changes if `host_writes`, and which nobody
-        else knows unless it `shares_host`. `homes`:
-        slots whose home the program will touch by itself after completion (a mapping). `after`: completions that must
-        be complete first and whose failure fails this one (-14); `order`: one that this command may not overtake,
-        whose failure is its own affair. Both were submitted or are settled.
+        `holdings` by slot. `args`: the kernel's arguments, with anything in the place of a buffer that the plan gives.
+        `ndrange`, `places`: as in `Job`, if the plan leaves them open. `host`, `layout`: the command's host array (1-D uint8, not
+        to be released before completion), which the command changes if `host_writes`, and which nobody else knows unless it
+        `shares_host`. `homes`: slots whose home the program will touch by itself after completion (a mapping). `after`:
+        completions that must be complete first and whose failure fails this one (-14); `order`: one that this command may not
+        overtake, whose failure is its own affair. Both were submitted or are settled.
         """
         here: tuple[Worker, ...] | None = None
         may_be_here = self._may_be_here(prepared)
         if may_be_here and may_wait():
             self._drain(prepared)
         with self.lock:
-            if self.closed:  # a finaliser at the interpreter's end: nobody is left to do it
-                ending.stop_here()
-                completion.settle(OUT_OF_RESOURCES)
-                return 0
+            if self.closed:
+                return self._too_late(completion)
             number = self.last_number = self.last_number + 1
             job = Job(self, number, prepared, holdings, completion)
             job.args, job.ndrange, job.places = args, ndrange, tuple(places)
@@ -226,10 +223,7 @@ class Executor:
             _follow(job, after, order)
             waits = self.hazards.find(job, homes, host_writes)
             self._admit(job, waits, host_writes)
-            if prepared.inline and not waits and self._run_inline(job):
-                return number
-            if not prepared.batches:
-                self.settle((job,))
+            if self._is_done_at_once(job, waits):
                 return number
             if may_be_here:
                 here = idle_workers(self.all_workers, prepared, waits)
@@ -237,6 +231,22 @@ class Executor:
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
             perform_here(self.all_workers, job, here, waits)
         return number
+
+    @staticmethod
+    def _too_late(completion: Completion) -> int:
+        """A finaliser submits something at the interpreter's end: nobody is left to do it."""
+        ending.stop_here()
+        completion.settle(OUT_OF_RESOURCES)
+        return 0
+
+    def _is_done_at_once(self, job: Job, waits: dict[int, Waits] | None) -> bool:
+        """Do what takes no worker, or only a little work in the host's memory; whether that was all. Under the lock."""
+        if job.prepared.inline and not waits and self._run_inline(job):
+            return True
+        if not job.prepared.batches:
+            self.settle((job,))
+            return True
+        return False
 
     def _drain(self, prepared: PreparedPlan) -> None:
         """Let the workers finish what is queued, so that a plan can be performed on this thread; after a vain wait,

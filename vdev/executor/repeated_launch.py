@@ -105,11 +105,7 @@ class Run:
                     return None
                 job = self._job
             self._values.update(changed)
-            self._left -= 1
-            for part in self._parts:
-                count = len(part.mark.jobs) + job.launches
-                if count >= MARK_EVERY or part.worker.wanted <= part.worker.issued:
-                    _mark(part.worker)
+            self._end(job)
         finally:
             for worker in held:
                 worker.holder = 0
@@ -117,6 +113,14 @@ class Run:
                 if not worker.watching or worker.queue:
                     worker.wake()
         return job.completion
+
+    def _end(self, job: Job) -> None:
+        """A launch was made, as a part of `job`: put markers where they are due. With the workers' turns."""
+        self._left -= 1
+        for part in self._parts:
+            count = len(part.mark.jobs) + job.launches
+            if count >= MARK_EVERY or part.worker.wanted <= part.worker.issued:
+                _mark(part.worker)
 
     def _changed(self, args: Sequence[Any]) -> Sequence[tuple[int, bytes]]:
         """The values that are not what they were in the last launch."""
