@@ -293,6 +293,7 @@ def begin_reading(
                 or executor.closed
                 or executor.failures.any
                 or executor.uses_host_elsewhere(number)
+                or (worker.arrivals and executor.hazards.arriving(host))
             ):
                 return None
             outside = backend.visit() if backend.has_visitors else None

@@ -283,6 +283,17 @@ class Executor:
         # Copying a few bytes from an idle device takes less time than waking its thread.
         return 0 < prepared.home_nbytes <= SMALL_NBYTES and worker.is_quiet_alone
 
+    def let_arrive(self, host: Bytes) -> None:
+        """Before a transfer with an array of the host's is submitted: wait for small reads under way that bring bytes there, since
+        nothing else orders them. Outside all locks.
+        """
+        if not any(worker.arrivals for worker in self.all_workers) or not may_wait():
+            return
+        with self.lock:
+            steps = self.hazards.arriving(host)
+        for number, step in steps:
+            self.all_workers[number].wait_for(step)
+
     def submit_empty(
         self, completion: Completion, after: Sequence[Completion] = (), order: Completion | None = None
     ) -> int:
