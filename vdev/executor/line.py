@@ -180,8 +180,7 @@ class Line:
         """Hand over the next launch of a streak, with these `args`; None if it has to be handed over like any other: then nothing
         has happened. `standing`: the executor's, when it began. Under the session's lock.
 
-        It does what `hand_over` does, with as few calls as there can be: what has been found out about the workers holds as long as
-        nothing came behind the last launch.
+        It does what `hand_over` does, with as few calls as there can be.
         """
         worker, executor, home, part = self.worker, self._executor, self._home, None
         if not worker.turn.acquire(False):
