@@ -608,6 +608,29 @@ def test_a_launch_made_again_is_the_same_call() -> None:
     assert backend.counters.launches == backend.pending() == 2
 
 
+def test_a_launch_made_again_has_its_own_arguments_and_the_numbers_that_have_changed() -> None:
+    """Behind another launch of the same kernel, with other memory, local memory, number and index space."""
+    backend, driver = _cuda()
+    driver.current = backend.context
+    kernel, again = _launched(backend)
+    mine, number = bytes(kernel.buffer), kernel.offsets[2]
+    ndrange = NDRange((64,), (64,), (0,))
+    chunk = whole_chunk(ndrange)
+    shape = _shape(ndrange, chunk, kernel.info.pack(ndrange, chunk, (128,))[:-8])
+    others: list[Any] = [
+        cuda_launch.CudaAllocation(SimpleNamespace(ptr=0x7F00_0000_9000), 4096),
+        LocalBytes(512),
+        struct.pack("<i", 9),
+    ]
+    for changed, value in (((), 7), (((2, struct.pack("<i", 8)),), 8), ((), 8)):
+        backend.launch(kernel, list(others), shape)
+        assert bytes(kernel.buffer) != mine
+        again(changed)
+        assert driver.launched[-1] == driver.launched[0]
+        expected = mine[:number] + struct.pack("<i", value) + mine[number + 4 :]
+        assert bytes(kernel.buffer) == expected
+
+
 def test_a_launch_made_again_behind_a_marker_begins_what_the_next_one_times() -> None:
     backend, driver = _cuda()
     driver.current, backend._gpu.clock = backend.context, SimpleNamespace(due=math.inf)

@@ -1,5 +1,5 @@
 """Reads that the program does not wait for yet, from the only worker, which the calling thread hands over by itself: all
-else is as if each had been submitted.
+else is as if each had been submitted. Also from workers on GPUs, where they arrive in memory of the back end's own first.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
+from vdev.executor.direct_reads import Arriving
 from vdev.executor.line import Line
 from vdev.session.commands import Read, Write
 from vdev.session.immediate import AtOnce
@@ -30,13 +32,16 @@ PARTS = [(0, WORDS), (0, 4), (WORDS - 8, 8)]
 LAYOUTS = [Layout.contiguous(4 * start, 4 * count) for start, count in PARTS]
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+@pytest.fixture(autouse=True, params=["to the host", "to memory of its own"])
+def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Any thread may work with the only worker and wait for it. Of each read that was submitted: whether it was handed over
     at once.
     """
-    for name in ("any_thread", "any_thread_alone", "can_wait_for_all"):
+    arrives = request.param == "to memory of its own"
+    for name in ("any_thread", "can_wait_for_all"):
         monkeypatch.setattr(ReferenceBackend, name, True)
+    monkeypatch.setattr(ReferenceBackend, "any_thread_alone", not arrives)
+    monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES if arrives else 0)
     monkeypatch.setattr(ReferenceBackend, "again", again)
     found: list[bool] = []
     submit = AtOnce._submit_read
@@ -94,6 +99,21 @@ class Reads(RandomCommands):
         start, count = PARTS[part]
         self._expected[place][start : start + count] = self.arrays[one][start : start + count]
 
+    def read_now(self, step: int, one: int, other: int) -> None:
+        """A blocking read, behind which others may still be on their way to the same bytes."""
+        place, part = self.drawn.randrange(2), self.drawn.randrange(3)
+        start, count = PARTS[part]
+        into, wanted = self._hosts[place][start : start + count], self.arrays[one][start : start + count]
+        command = Read(self.buffers[one], LAYOUTS[part], into.view(np.uint8))
+        status = self.program.session.read_at_once(command, self.queue, self.after)
+        if status is None:
+            self.submit(command)
+            assert self.last is not None
+            status = ended(self.last)
+        assert status == 0
+        assert into.tolist() == wanted.tolist()
+        self._expected[place][start : start + count] = wanted
+
     def write(self, step: int, one: int, other: int) -> None:
         place = self.drawn.randrange(2)
         self.submit(Write(self.buffers[one], LAYOUTS[0], self._hosts[place].view(np.uint8)))
@@ -110,7 +130,8 @@ class Reads(RandomCommands):
 
 def _random_commands(program: Program, drawn: random.Random, in_order: bool) -> None:
     made = Reads(program, drawn, in_order=in_order)
-    made.run([made.launch, made.launch, made.read, made.read, made.read, made.write, made.fill, made.look])
+    reads = [made.read, made.read, made.read, made.read_now]
+    made.run([made.launch, made.launch, *reads, made.write, made.fill, made.look])
     made.look(0, 0, 0)
     for number in range(3):
         made.check(number)
@@ -199,16 +220,17 @@ def test_an_interrupt_or_a_refusal_leaves_nothing_waiting(
     program: Program, stop: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer, _ = known(program)
-    host, perform = np.zeros(WORDS, np.uint32), ReferenceBackend.read
+    host, name = np.zeros(WORDS, np.uint32), "begin_read" if ReferenceBackend.small_read_nbytes else "read"
+    perform = getattr(ReferenceBackend, name)
     left: list[Callable[[], None]] = [lambda: None]
 
     def interrupted(self: ReferenceBackend, *arguments: object) -> object:
         if left:
             left.pop()
             raise stop
-        return perform(self, *arguments)  # type: ignore[arg-type]
+        return perform(self, *arguments)
 
-    monkeypatch.setattr(ReferenceBackend, "read", interrupted)
+    monkeypatch.setattr(ReferenceBackend, name, interrupted)
     if stop is KeyboardInterrupt:
         with pytest.raises(KeyboardInterrupt):
             read(program, buffer, host)
@@ -226,6 +248,93 @@ def test_nothing_is_handed_over_to_one_whose_transfers_wait(
     buffer, _ = known(program)
     assert at_once[-1]
     monkeypatch.setattr(program.session.executor.worker(0), "takes_transfers", False)
+    monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES - 1)
     assert ended(read(program, buffer, np.zeros(WORDS, np.uint32))) == 0
     assert not at_once[-1]
     assert isinstance(program.session.executor.lines[0], Line)
+
+
+def test_bytes_are_there_before_anybody_can_know_that_the_read_is_complete(
+    monkeypatch: pytest.MonkeyPatch, at_once: list[bool]
+) -> None:
+    completed: list[tuple[int, int]] = []
+    begin = ReferenceBackend.begin_read
+    with Program(1, is_cpu=False) as program:
+        buffer, _ = known(program)
+        worker = program.session.executor.worker(0)
+        host, wanted = np.zeros(WORDS, np.uint32), program.content(buffer).tolist()
+
+        def begin_read(self: ReferenceBackend, *what: Any) -> Callable[[Any, int], None]:
+            deliver, step = begin(self, *what), worker.issued + 1
+
+            def delivered(target: Any, at: int) -> None:
+                completed.append((worker.completed, step))
+                deliver(target, at)
+
+            return delivered
+
+        monkeypatch.setattr(ReferenceBackend, "begin_read", begin_read)
+        monkeypatch.setattr(worker, "takes_transfers", False)
+        monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES)
+        for way in ("wait", "finish", "poll"):
+            for _ in range(200):  # the worker's thread may be in the way
+                host[:] = 0
+                program.session.executor.quiesce()
+                event = read(program, buffer, host)
+                if way == "wait":
+                    assert ended(event) == 0
+                elif way == "finish":
+                    program.session.finish(program.queue)
+                else:
+                    program.session.executor.quiesce()
+                assert host.tolist() == wanted
+                if at_once[-1]:
+                    break
+        assert len(completed) == 3
+        assert all(known_to_be < step for known_to_be, step in completed)
+        assert not worker.arrivals
+
+
+def test_so_many_are_under_way_and_no_more(program: Program, at_once: list[bool]) -> None:
+    """Each has memory of the back end's own."""
+    buffer, _ = known(program)
+    worker, backend = program.session.executor.worker(0), program.backends[0]
+    going_on = threading.Event()
+    backend.faults.delay = lambda _: 0 if going_on.wait(60) else 1
+    hosts = [np.zeros(WORDS, np.uint32) for _ in range(100)]
+    events = [read(program, buffer, host) for host in hosts]
+    assert len(worker.arrivals) <= 64
+    going_on.set()
+    assert {ended(event) for event in events} == {0}
+    backend.faults.delay = None
+    wanted = program.content(buffer).tolist()
+    assert all(host.tolist() == wanted for host in hosts)
+    assert not worker.arrivals
+
+
+def test_a_blocking_read_into_memory_to_which_others_are_on_their_way_is_submitted(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES)
+    buffer, _ = known(program)
+    executor = program.session.executor
+    worker = executor.worker(0)
+    executor.quiesce()
+    host, elsewhere = (np.zeros(WORDS, np.uint32).view(np.uint8) for _ in range(2))
+
+    def begin(target: np.ndarray) -> object:
+        command = Read(buffer, LAYOUTS[0], target)
+        for _ in range(200):  # the worker's thread may be in the way
+            begun = program.session.moves._begin_reading(command, program.queue, (), worker)
+            if begun is not None:
+                break
+        return begun
+
+    executor.enter_host(host[:8], 0, worker.submitted + 1, writes=True)
+    worker.arrivals.append((worker.submitted + 1, lambda: None))
+    assert begin(host) is None
+    begun = begin(elsewhere)
+    assert isinstance(begun, Arriving)
+    worker.arrivals.clear()
+    assert begun.wait() == 0
+    assert elsewhere.tobytes() == program.content(buffer).tobytes()

@@ -14,13 +14,26 @@ from inspect import GEN_CREATED, getgeneratorstate
 from vdev.executor.job import Job
 from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.worker import Worker
+from vdev.executor.worker import SMALL_NBYTES, Worker
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 from vdev.process.finalisers import may_wait
 
 #: how many queued entries, and how many seconds, a thread that could do the work itself waits for
 _SHORT_QUEUE, _DRAINING = 2, 0.0003
+
+
+def never_waits(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
+    """Whether the thread that submits a plan may hand it over to the devices itself, because no step would make it wait."""
+    if prepared.order is not None:
+        return True
+    if prepared.alone is None:
+        return False
+    worker = all_workers[prepared.alone]
+    if prepared.uses_host_array and worker.takes_transfers:
+        return True
+    # Copying a few bytes from an idle device takes less time than waking its thread.
+    return 0 < prepared.home_nbytes <= SMALL_NBYTES and worker.is_quiet_alone
 
 
 def drained(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:

@@ -274,14 +274,11 @@ def begin_reading(
     if not backend.any_thread or worker.records is not None or not may_wait():
         return None
     arrives = backend.can_wait_for_all and 0 < step.consecutive_nbytes(layout) <= backend.small_read_nbytes
+    if not arrives and not (worker.takes_transfers or _must_calm(worker, layout)):
+        return None
     busy = worker.queue or worker.busy
-    if not arrives:
-        must_calm = backend.can_wait_for_all and layout.nbytes <= SMALL_NBYTES
-        if not worker.takes_transfers and not must_calm:
-            return None
-        if worker is not quiet and (busy or must_calm or not worker.takes_transfers):
-            return worker
-    elif busy and worker is not quiet:
+    is_calm = arrives or (worker.takes_transfers and not _must_calm(worker, layout))
+    if worker is not quiet and (busy or not is_calm):
         return worker
     if busy or not worker.turn.acquire(timeout=TURN_TIMEOUT):
         return None
@@ -293,6 +290,7 @@ def begin_reading(
                 or executor.closed
                 or executor.failures.any
                 or executor.uses_host_elsewhere(number)
+                or (worker.arrivals and executor.hazards.arriving(host))
             ):
                 return None
             outside = backend.visit() if backend.has_visitors else None
@@ -306,6 +304,11 @@ def begin_reading(
         worker.turn.release()
         if worker.queue:
             worker.wake()
+
+
+def _must_calm(worker: Worker, layout: Layout) -> bool:
+    """Whether the worker has to be idle before the calling thread reads into the host's memory."""
+    return worker.backend.can_wait_for_all and layout.nbytes <= SMALL_NBYTES
 
 
 def _begun(

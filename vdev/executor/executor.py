@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdev.backends.base import Backend, BackendProgram, BuildResult, Bytes, Counters, WorkerInfo
 from vdev.errors import OUT_OF_RESOURCES, BackendError
-from vdev.executor.calling_thread import drained, idle_workers, perform_here
+from vdev.executor.calling_thread import drained, idle_workers, never_waits, perform_here
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.failures import Failures
 from vdev.executor.forks import hold_workers
@@ -32,7 +32,7 @@ from vdev.executor.records import WorkRecords
 from vdev.executor.step import Step
 from vdev.executor.steps import CallStep
 from vdev.executor.stretch import Stretch
-from vdev.executor.worker import SMALL_NBYTES, Worker
+from vdev.executor.worker import Worker
 from vdev.executor.worker_progress import Waits, WorkerProgress
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
@@ -209,44 +209,29 @@ class Executor:
         overtake, whose failure is its own affair. Both were submitted or are settled.
         """
         here: tuple[Worker, ...] | None = None
-        may_be_here = self._may_be_here(prepared)
+        may_be_here = self.any_thread and never_waits(self.all_workers, prepared)
         if may_be_here and may_wait():
             self._drain(prepared)
         with self.lock:
-            if self.closed:
-                return self._too_late(completion)
-            number = self.last_number = self.last_number + 1
-            job = Job(self, number, prepared, holdings, completion)
+            if self.closed:  # a finaliser at the interpreter's end: nobody is left to do it
+                ending.stop_here()
+                completion.settle(OUT_OF_RESOURCES)
+                return 0
+            job = Job(self, self.last_number + 1, prepared, holdings, completion)
+            self.last_number = job.number
             job.args, job.ndrange, job.places = args, ndrange, tuple(places)
             if host is not None:
                 job.host, job.layout, job.shares_host = host, layout, shares_host
             _follow(job, after, order)
             waits = self.hazards.find(job, homes, host_writes)
-            self._admit(job, waits, host_writes)
-            if self._is_done_at_once(job, waits):
-                return number
+            if self._admit(job, waits, host_writes):
+                return job.number
             if may_be_here:
                 here = idle_workers(self.all_workers, prepared, waits)
             self._queue(job, waits, wake=here is None)
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
             perform_here(self.all_workers, job, here, waits)
-        return number
-
-    @staticmethod
-    def _too_late(completion: Completion) -> int:
-        """A finaliser submits something at the interpreter's end: nobody is left to do it."""
-        ending.stop_here()
-        completion.settle(OUT_OF_RESOURCES)
-        return 0
-
-    def _is_done_at_once(self, job: Job, waits: dict[int, Waits] | None) -> bool:
-        """Do what takes no worker, or only a little work in the host's memory; whether that was all. Under the lock."""
-        if job.prepared.inline and not waits and self._run_inline(job):
-            return True
-        if not job.prepared.batches:
-            self.settle((job,))
-            return True
-        return False
+        return job.number
 
     def _drain(self, prepared: PreparedPlan) -> None:
         """Let the workers finish what is queued, so that a plan can be performed on this thread; after a vain wait,
@@ -259,8 +244,8 @@ class Executor:
         elif not drained(self.all_workers, prepared):
             self._vain = _WITHOUT_WAITING
 
-    def _admit(self, job: Job, waits: dict[int, Waits] | None, host_writes: bool) -> None:
-        """Under the lock: enter a job among those that are not complete."""
+    def _admit(self, job: Job, waits: dict[int, Waits] | None, host_writes: bool) -> bool:
+        """Under the lock: enter a job among those that are not complete; whether nothing is left to be queued."""
         prepared, completion = job.prepared, job.completion
         if not self._lone or waits or job.after or completion.profiled or not prepared.plain:
             self.standing = object()
@@ -269,6 +254,11 @@ class Executor:
         self.unsettled[job.number] = job
         self.failures.admit(job)
         completion.bind(job)
+        if prepared.inline and not waits and self._run_inline(job):
+            return True
+        if not prepared.batches:
+            self.settle((job,))
+        return not prepared.batches
 
     def _queue(self, job: Job, waits: dict[int, Waits] | None, wake: bool) -> None:
         """Under the lock: put a job's batches into the workers' queues."""
@@ -279,21 +269,16 @@ class Executor:
             if wake and worker.asleep:
                 worker.wake()
 
-    def _may_be_here(self, prepared: PreparedPlan) -> bool:
-        """Whether the thread that submits a plan may hand it over to the devices itself, because no step would make
-        it wait.
+    def let_arrive(self, host: Bytes) -> None:
+        """Before a transfer with an array of the host's is submitted: wait for small reads under way that bring bytes there, since
+        nothing else orders them. Outside all locks.
         """
-        if not self.any_thread:
-            return False
-        if prepared.order is not None:
-            return True
-        if prepared.alone is None:
-            return False
-        worker = self.all_workers[prepared.alone]
-        if prepared.uses_host_array and worker.takes_transfers:
-            return True
-        # Copying a few bytes from an idle device takes less time than waking its thread.
-        return 0 < prepared.home_nbytes <= SMALL_NBYTES and worker.is_quiet_alone
+        if not any(worker.arrivals for worker in self.all_workers) or not may_wait():
+            return
+        with self.lock:
+            steps = self.hazards.arriving(host)
+        for number, step in steps:
+            self.all_workers[number].wait_for(step)
 
     def submit_empty(
         self, completion: Completion, after: Sequence[Completion] = (), order: Completion | None = None

@@ -141,6 +141,23 @@ class Hazards:
         """Whether anything under way on a worker other than that one still uses arrays of the host's."""
         return bool(self.host_uses) and self.uses_host() and any(use[3] != number for use in self.host_uses)
 
+    def arriving(self, host: Any) -> list[tuple[int, int]]:
+        """(worker, step) of the reads under way that bring their bytes to such an array only once somebody knows that they are
+        complete (`WorkerProgress.arrivals`): the order on the device says nothing of that.
+        """
+        start, stop = _addresses(host)
+        waiting = {
+            (worker.number, step)
+            for worker in self._workers
+            if worker.arrivals
+            for step, _ in tuple(worker.arrivals)
+        }
+        return [
+            (number, step)
+            for first, last, _, number, step in self.host_uses
+            if first < stop and start < last and (number, step) in waiting
+        ]
+
 
 def _include_home(clock: list[int], record: Holdings) -> None:
     """Let a command be complete no earlier than what touches the home, which the program is going to touch by itself."""

@@ -6,7 +6,8 @@ Decides nothing; one object for each command in flight.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 class JobWorker(Protocol):
     """A worker as a job sees it (`vdev.executor.worker.Worker`)."""
 
+    number: int
     submitted: int
     issued: int
     completed: int
+    arrivals: deque[tuple[int, Callable[[], None]]]  #: small reads under way, by step
     hurried: bool  #: whether somebody wants to be called as soon as it is known what is complete
 
     def wait_for(self, step: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -179,8 +180,7 @@ class Line:
         """Hand over the next launch of a streak, with these `args`; None if it has to be handed over like any other: then nothing
         has happened. `standing`: the executor's, when it began. Under the session's lock.
 
-        It does what `hand_over` does, with as few calls as there can be: what has been found out about the workers holds as long as
-        nothing came behind the last launch.
+        It does what `hand_over` does, with as few calls as there can be.
         """
         worker, executor, home, part = self.worker, self._executor, self._home, None
         if not worker.turn.acquire(False):
@@ -399,7 +399,7 @@ class Line:
                 job.host, job.layout = host
                 if reads:
                     executor.enter_host(host[0], self._at, step, writes=True)
-                    entry[0].download.run(worker, job)  # type: ignore[union-attr]
+                    self._read(entry, step, *host)
                 else:
                     entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
         except Exception as error:
@@ -415,6 +415,16 @@ class Line:
             if host is not None:
                 job.host = job.layout = None
         return self._enter(entry, number, step)
+
+    def _read(self, entry: Entry, step: int, host: Bytes, layout: Layout) -> None:
+        """Into the host's array; or into memory of the back end's own, where the other would make this thread wait."""
+        worker, download = self.worker, entry[0].download
+        assert download is not None
+        if worker.takes_transfers:
+            download.run(worker, self._job)
+            return
+        deliver, start = download.begin(worker, entry[1][download.slot], layout)
+        worker.arrivals.append((step, partial(deliver, host, start)))
 
     def _enter(self, entry: Entry, number: int, step: int) -> Part:
         """The command was handed over."""

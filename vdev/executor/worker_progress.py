@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
@@ -77,6 +77,8 @@ class WorkerProgress:
         self.completed = 0
         self.lock = threading.RLock()
         self.marks: deque[Mark] = deque()
+        #: reads that arrive in memory of the back end's own: a step, and what brings its bytes to the host's array
+        self.arrivals: deque[tuple[int, Callable[[], None]]] = deque()
         self.waiters: list[Waiter] = []
         self.wanted = NEVER  #: the first step for which somebody waits
         #: the thread sleeps, or is about to: whoever adds work must wake it
@@ -304,7 +306,7 @@ class WorkerProgress:
         """
         with self.lock:
             if self.completed < self.issued:
-                self.completed = self.issued
+                self._complete(self.issued)
         if self.wanted <= self.issued:
             self.serve()
         executor = self.executor
@@ -338,7 +340,7 @@ class WorkerProgress:
                 self.marks.popleft()
                 if self.records is not None:  # before anybody can know that it is complete
                     self.records.retired(self.number, mark, failed=error is not None)
-                self.completed = max(self.completed, mark.step)
+                self._complete(mark.step)
                 jobs += mark.jobs
                 if not self.marks or not self.marks[0].marker.done():
                     break
@@ -346,6 +348,15 @@ class WorkerProgress:
                 error = outcome_of(mark)
         if jobs or self.completed > before:
             self.executor.settle(jobs, self)
+
+    def _complete(self, step: int) -> None:
+        """Everything up to that step is complete, which others see without a lock: so what has arrived is brought first. Under
+        `lock`.
+        """
+        arrivals = self.arrivals
+        while arrivals and arrivals[0][0] <= step:
+            arrivals.popleft()[1]()
+        self.completed = max(self.completed, step)
 
     def has_open(self, mark: Mark) -> bool:
         """Whether what is behind a mark is not known yet to have ended."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: launches in a row, handed over immediately to the same one of several workers, after which new buffers begin there,
 #: too
 _LONG = 64
+#: small reads under way at one worker, each of which has memory of the back end's
+_MOST_ARRIVALS = 64
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
@@ -79,7 +81,7 @@ class MovesAtOnce:
         return self._move(command, after, queue, reads=False)
 
     def _submit_read(self, command: Read, after: Sequence[Completion], queue: QueueOrder) -> Part | None:
-        """A read that the program does not wait for yet, from a worker whose transfers keep nobody waiting."""
+        """A read that the program does not wait for yet."""
         return self._move(command, after, queue, reads=True)
 
     def _move(
@@ -97,7 +99,7 @@ class MovesAtOnce:
             if found is None or (found.plan.states[0] is not state and found.plan.states[0] != state):
                 return None
             line = self._line_of(found)
-            if line is None or not (_may_read(line, found) if reads else _may_write(line, found, layout)):
+            if line is None or not (_may_read if reads else _may_write)(line, found, layout):
                 return None
             host = command.host, layout
             part = self._transferred(line, found, (buffer,), after, queue, standing, host, reads=reads)
@@ -202,8 +204,14 @@ class MovesAtOnce:
         return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
 
 
-def _may_read(line: Line, found: ReadyPlan) -> bool:
-    return found.prepared.download is not None and line.worker.takes_transfers
+def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:
+    """Whether nobody has to wait for a read that is handed over: it goes to the host at once, or is small."""
+    download, worker = found.prepared.download, line.worker
+    if download is None or worker.takes_transfers:
+        return download is not None
+    if len(worker.arrivals) >= _MOST_ARRIVALS:
+        return False
+    return 0 < download.consecutive_nbytes(layout) <= worker.backend.small_read_nbytes
 
 
 def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:

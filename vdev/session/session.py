@@ -155,6 +155,7 @@ class Session(SessionCore):
             handed_over = self.at_once.submit(command, after, queue)
             if handed_over is not None:
                 return handed_over
+            self._let_arrive(command)
         completion = Completion(queue.profiled)
         with self.lock:
             order: Completion | None = None
@@ -184,6 +185,11 @@ class Session(SessionCore):
                     raise
         self.executor.throttle()
         return completion
+
+    def _let_arrive(self, command: Command) -> None:
+        """Before a command is submitted: let what is handed over at once be through with its array of the host's."""
+        if type(command) is Read or type(command) is Write:
+            self.executor.let_arrive(command.host)
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
