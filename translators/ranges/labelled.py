@@ -12,7 +12,7 @@ Decides nothing, and knows neither holders nor buffers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, Union
@@ -152,13 +152,25 @@ def overlaid(parts: Iterable[tuple[int, Region]], pitches: Pitches) -> LabelledB
 
 def regions_of(bands: LabelledBands, pitches: Pitches) -> dict[int, Region]:
     """By number, the bytes whose labels have it; numbers of bands may be traced."""
-    found = _by_number(bands, (*pitches, 1), 0)
+    found = _apart(bands, (*pitches, 1), 0, numbers_of)
     return {number: region_in(found[number], pitches) for number in sorted(found)}
 
 
+def regions_by_label(bands: LabelledBands, pitches: Pitches) -> dict[int, Region]:
+    """By label, the bytes that have it: disjoint."""
+    found = _apart(bands, (*pitches, 1), 0, _itself)
+    return {label: region_in(found[label], pitches) for label in sorted(found)}
+
+
 @lru_cache(maxsize=1024)
-def _numbers(label: int) -> tuple[int, ...]:
+def numbers_of(label: int) -> tuple[int, ...]:
+    """The numbers of a label, ascending."""
     return tuple([number for number in range(label.bit_length()) if label >> number & 1])
+
+
+@lru_cache(maxsize=1024)
+def _itself(label: int) -> tuple[int, ...]:
+    return (label,)
 
 
 # bands with labels: the sets of `bands`, with labels in the place of None -----------------------------------
@@ -190,12 +202,14 @@ def _painted(bands: Bands, label: int) -> LabelledBands:
     return tuple([(lo, hi, label if inner is None else _painted(inner, label)) for lo, hi, inner in bands])
 
 
-def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Bands]:
-    """By number, the set of those whose labels have it."""
+def _apart(
+    bands: LabelledBands, units: Units, level: int, names: Callable[[int], tuple[int, ...]]
+) -> dict[int, Bands]:
+    """By name, the set of those whose labels have it: `names` gives those of a label."""
     found: dict[int, list[Any]] = {}
     for lo, hi, inner in bands:
         if isinstance(inner, int):
-            for number in _numbers(inner):
+            for number in names(inner):
                 parts = found.get(number)
                 if parts is None:
                     found[number] = [(lo, hi, None)]
@@ -205,7 +219,7 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
                     parts.append((lo, hi, None))
             continue
         size = units[level] // units[level + 1]
-        for number, below in _by_number(inner, units, level + 1).items():
+        for number, below in _apart(inner, units, level + 1, names).items():
             full = len(below) == 1 and below[0] == (0, size, None)
             _append(found.setdefault(number, []), lo, hi, None if full else below)
     return {number: tuple(parts) for number, parts in found.items()}

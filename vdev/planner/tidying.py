@@ -11,7 +11,7 @@ and more is held, but nothing is claimed that is not valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
@@ -31,7 +31,7 @@ MOST_HELD, HELD_EACH, HELD_FRESH = 64, 8, 4
 #: this many times more if the command wrote nothing of it
 UNWRITTEN = 8
 #: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are
-CUT_EACH = 1.75
+CUT_EACH = 2.0
 #: boxes that a holder keeps beside the one that has everything: of what the launch wrote, and of what lies elsewhere
 KEPT_BOXES = 4
 
@@ -95,19 +95,26 @@ def most_boxes(nholders: int, written: int) -> int:
 def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`)."""
     draft = builder.drafts[slot]
-    most = most_boxes(len(draft.replicas) + 1, sum(region.nboxes for region in fresh))
-    if draft.before.fine or _boxes_held(draft) <= most:
+    most = most_boxes(len(draft.replicas) + 1, boxes_of(fresh))
+    if draft.before.fine or _boxes_held(draft) <= most / 2:
         return
     held = map_of(draft.valid.items())
-    if is_scattered(held, most):
+    if _boxes_held(draft) > most if held is None else _is_cut_up(held, most):
         bring_together(builder, slot, held)
 
 
-def is_scattered(held: Labelled | None, most: int) -> bool:
-    """Whether a buffer whose holders' regions are more than `most` boxes is to be brought together, by one map of it where
-    there is one: what plans that are filled in take goes by that.
+def is_scattered(state: BufferState, nboxes: int) -> bool:
+    """Whether `tidy` would bring a buffer together of which so many boxes were written. Where there is one map of it, that is
+    asked first: what its holders have need not be known.
     """
-    return held is None or held.nboxes > (most * CUT_EACH if held.pitches else most)
+    most, held = most_boxes(len(state.replicas) + 1, nboxes), state.labelled
+    if held is None:
+        return boxes_of(region for _, region in state.valid) > most
+    return _is_cut_up(held, most) and boxes_of(region for _, region in state.valid) > most / 2
+
+
+def _is_cut_up(held: Labelled, most: int) -> bool:
+    return held.nboxes > (most * CUT_EACH if held.pitches else most)
 
 
 def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
@@ -123,12 +130,23 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
         list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]
     )
     parts = {holder: everything & block for holder, block in blocks}
+    replicas = dict(draft.replicas)
     for holder, part in parts.items():
         if part and holder != HOST:
             builder.reserve(slot, holder, part.start, part.stop)
     for holder, part in parts.items():
-        builder.make_valid(slot, holder, part)
-    written = builder.written(slot)
+        # What a replica loses that has to move, the map still has.
+        builder.make_valid(slot, holder, part, held if draft.replicas == replicas else None)
+    _keep_beside(draft, parts, builder.written(slot))
+    after = map_of(draft.valid.items())
+    if after is not None and held is not None and 2 * after.nboxes > held.nboxes:
+        # It would soon have to be brought together again.
+        for holder in list(draft.valid):
+            draft.narrow(holder, parts.get(holder, EMPTY))
+
+
+def _keep_beside(draft: Draft, parts: Mapping[int, Region], written: Mapping[int, Region]) -> None:
+    """Each holder keeps its part, which is everything together, and a few boxes beside it."""
     reach = Region.union(written.values()).cover(KEPT_BOXES)
     for holder, region in list(draft.valid.items()):
         part = parts.get(holder, EMPTY)

@@ -24,7 +24,7 @@ from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
-from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
+from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered
 from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.labelled import Cut, Labelled, LabelledBands, overlaid
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
@@ -188,7 +188,7 @@ def brought_together(
     """The plan that also brings together what is scattered, the plan itself where nothing is; None where versions are merged
     in it as well. `written`: by slot, how many boxes it writes.
     """
-    scattered = [slot for slot, nboxes in written if _is_scattered(plan.states[slot], nboxes)]
+    scattered = [slot for slot, nboxes in written if is_scattered(plan.states[slot], nboxes)]
     if not scattered:
         return plan
     if not all(isinstance(item, (Copy, Launch)) for item in plan.instructions):
@@ -197,12 +197,6 @@ def brought_together(
     for slot in scattered:
         bring_together(builder, slot, plan.states[slot].labelled)
     return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites)
-
-
-def _is_scattered(after: BufferState, written: int) -> bool:
-    """Whether the planner would bring the buffer together, of which it has written so many boxes."""
-    most = most_boxes(len(after.replicas) + 1, written)
-    return is_scattered(after.labelled, most) and boxes_of([region for _, region in after.valid]) > most
 
 
 # plans of numbers ---------------------------------------------------------------------------------------
