@@ -79,6 +79,11 @@ class Labelled:
             self._nboxes = _count(self.bands, len(self.pitches))
         return self._nboxes
 
+    @property
+    def nshared(self) -> int:
+        """Of its boxes, how many have a label of several numbers."""
+        return _count_shared(self.bands)
+
     def is_span(self, start: int, stop: int) -> bool:
         """Whether it has these bytes and no others, whatever their labels. Never true by mistake; false where `start` or
         `stop` lies inside of a row of proper parts.
@@ -642,6 +647,17 @@ def _count(bands: LabelledBands, depth: int) -> int:
     if depth == 1:
         return found + sum(map(len, below))
     return found + sum([_count(inner, depth - 1) for inner in below])
+
+
+def _count_shared(bands: LabelledBands) -> int:
+    """Boxes whose label has several numbers."""
+    found = 0
+    for _, _, inner in bands:
+        if type(inner) is tuple:
+            found += _count_shared(inner)
+        elif inner & (inner - 1):  # type: ignore[operator]
+            found += 1
+    return found
 
 
 # patterns ------------------------------------------------------------------------------------------------

@@ -331,6 +331,11 @@ class Draft:
         #: what holders have, or may have had; None until it is needed
         self._nearby: Nearby | None = None
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything has been done to the state that it started from."""
+        return self._changed
+
     def freeze(self) -> BufferState:
         """The state reached; for a fine-grain buffer, whose changes have been brought home, the state between
         commands.

@@ -11,16 +11,20 @@ and more is held, but nothing is claimed that is not valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.directory import HOST, BufferState, Draft, map_of
+from vdev.planner.directory import HOST, BufferState, Draft, label_of, map_of
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
-from vdev.translators.ranges.labelled import Labelled
+from vdev.translators.ranges.covers import boxes_around
+from vdev.translators.ranges.labelled import Labelled, regions_by_label
 from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
+
+#: brings a buffer, by slot, into fewer boxes; the last argument is the buffer as one map, if there is one
+Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
 
 #: boxes of one chunk's range above which another range with fewer is looked for
 MOST_BOXES = 64
@@ -30,6 +34,11 @@ RUN_NBYTES = 4096
 MOST_HELD, HELD_EACH, HELD_FRESH = 64, 8, 4
 #: this many times more if the command wrote nothing of it
 UNWRITTEN = 8
+#: boxes of what several holders have, for each of them, above which a buffer of which a command wrote nothing is looked at
+MOST_COPIES = 8
+#: boxes of a worker's copies that are left as they are; and what is brought beside those of a worker that has copied piece
+#: by piece, since it will probably go on
+FEW_COPIES, MARGIN = 2, 0.25
 #: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are
 CUT_EACH = 2.0
 #: boxes that a holder keeps beside the one that has everything: of what the launch wrote, and of what lies elsewhere
@@ -93,28 +102,61 @@ def most_boxes(nholders: int, written: int) -> int:
 
 
 def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
-    """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`)."""
+    """Keep a buffer in few boxes of which the command has written `fresh`."""
     draft = builder.drafts[slot]
-    most = most_boxes(len(draft.replicas) + 1, boxes_of(fresh))
-    if draft.before.fine or _boxes_held(draft) <= most / 2:
+    written, nboxes = boxes_of(fresh), _boxes_held(draft)
+    nholders = len(draft.replicas) + 1
+    few = most_boxes(nholders, written) / 2 if written else MOST_COPIES * nholders
+    if draft.before.fine or nboxes <= few or not (written or draft.is_changed):
         return
     held = map_of(draft.valid.items())
-    if _boxes_held(draft) > most if held is None else _is_cut_up(held, most):
-        bring_together(builder, slot, held)
+    remedy = _remedy(held, lambda: nboxes, nholders, written)
+    if remedy is not None:
+        remedy(builder, slot, held)
 
 
-def is_scattered(state: BufferState, nboxes: int) -> bool:
-    """Whether `tidy` would bring a buffer together of which so many boxes were written. Where there is one map of it, that is
-    asked first: what its holders have need not be known.
+def remedy_for(state: BufferState, written: int) -> Remedy | None:
+    """What `tidy` would do with a buffer that a command has left so, of which it has written so many boxes. Where there is one
+    map of it, that is asked first: what its holders have need not be known.
     """
-    most, held = most_boxes(len(state.replicas) + 1, nboxes), state.labelled
+
+    def count() -> int:
+        return boxes_of(region for _, region in state.valid)
+
+    return _remedy(state.labelled, count, len(state.replicas) + 1, written)
+
+
+def _remedy(held: Labelled | None, count: Callable[[], int], nholders: int, written: int) -> Remedy | None:
+    """`count`: how many boxes the holders of a buffer have, counted one by one."""
+    most = most_boxes(nholders, written)
     if held is None:
-        return boxes_of(region for _, region in state.valid) > most
-    return _is_cut_up(held, most) and boxes_of(region for _, region in state.valid) > most / 2
+        return bring_together if count() > most else None
+    if held.nboxes > (most * CUT_EACH if held.pitches else most) and count() > most / 2:
+        return bring_together
+    if not written and held.nboxes > MOST_COPIES * nholders and held.nshared > MOST_COPIES * nholders:
+        return join_copies
+    return None
 
 
-def _is_cut_up(held: Labelled, most: int) -> bool:
-    return held.nboxes > (most * CUT_EACH if held.pitches else most)
+def join_copies(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
+    """What workers have copied piece by piece of a buffer that others have as well becomes a few boxes for each of them: what
+    lies between is brought, if that is no more than was copied. So a program that reads its way over a buffer has copied
+    at most twice what it reads, and soon finds all of it in one box. `held`: as of `bring_together`.
+    """
+    draft = builder.drafts[slot]
+    if held is None:
+        return
+    shared = [item for item in regions_by_label(held.bands, held.pitches).items() if item[0] & (item[0] - 1)]
+    for worker, replica in draft.replicas.items():
+        copies = Region.union(region for label, region in shared if label & label_of(worker))
+        if copies.nboxes <= FEW_COPIES:
+            continue
+        for most, margin in ((1, MARGIN), (1, 0.0), (KEPT_BOXES, 0.0)):
+            around = boxes_around(copies, held.pitches, most, margin).clip(*replica)
+            between = around - draft.valid_at(worker)
+            if between.nbytes <= copies.nbytes:
+                builder.make_valid(slot, worker, between, held)
+                break
 
 
 def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:

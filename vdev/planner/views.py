@@ -24,7 +24,7 @@ from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
-from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered
+from vdev.planner.tidying import MOST_BOXES, boxes_of, remedy_for
 from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.labelled import Cut, Labelled, LabelledBands, overlaid
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
@@ -185,17 +185,22 @@ def brought_together(
     written: Sequence[tuple[int, int]],
     links: LinkCosts,
 ) -> Plan | None:
-    """The plan that also brings together what is scattered, the plan itself where nothing is; None where versions are merged
-    in it as well. `written`: by slot, how many boxes it writes.
+    """The plan that also brings together what is scattered (`tidying`), the plan itself where nothing is; None where
+    versions are merged in it as well. `written`: by slot, how many boxes it writes.
     """
-    scattered = [slot for slot, nboxes in written if is_scattered(plan.states[slot], nboxes)]
+    scattered = [
+        (slot, remedy)
+        for slot, nboxes in written
+        if (nboxes or plan.states[slot] is not states[slot])
+        and (remedy := remedy_for(plan.states[slot], nboxes))
+    ]
     if not scattered:
         return plan
     if not all(isinstance(item, (Copy, Launch)) for item in plan.instructions):
         return None
     builder = PlanBuilder.resumed(plan, states, links)
-    for slot in scattered:
-        bring_together(builder, slot, plan.states[slot].labelled)
+    for slot, remedy in scattered:
+        remedy(builder, slot, plan.states[slot].labelled)
     return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites)
 
 
