@@ -39,8 +39,9 @@ MOST_COPIES = 8
 #: boxes of a worker's copies that are left as they are; and what is brought beside those of a worker that has copied piece
 #: by piece, since it will probably go on
 FEW_COPIES, MARGIN = 2, 0.25
-#: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are
-CUT_EACH = 2.0
+#: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are; so many that half as many of
+#: theirs suffice
+CUT_EACH, CUT_MUCH = 1.75, 2.5
 #: boxes that a holder keeps beside the one that has everything: of what the launch wrote, and of what lies elsewhere
 KEPT_BOXES = 4
 
@@ -106,8 +107,8 @@ def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     draft = builder.drafts[slot]
     written, nboxes = boxes_of(fresh), _boxes_held(draft)
     nholders = len(draft.replicas) + 1
-    few = most_boxes(nholders, written) / 2 if written else MOST_COPIES * nholders
-    if draft.before.fine or nboxes <= few or not (written or draft.is_changed):
+    few = most_boxes(nholders, written) if written else MOST_COPIES * nholders
+    if draft.before.fine or nboxes <= few / 2 or not (written or draft.is_changed):
         return
     held = map_of(draft.valid.items())
     remedy = _remedy(held, lambda: nboxes, nholders, written)
@@ -131,9 +132,12 @@ def _remedy(held: Labelled | None, count: Callable[[], int], nholders: int, writ
     most = most_boxes(nholders, written)
     if held is None:
         return bring_together if count() > most else None
-    if held.nboxes > (most * CUT_EACH if held.pitches else most) and count() > most / 2:
-        return bring_together
-    if not written and held.nboxes > MOST_COPIES * nholders and held.nshared > MOST_COPIES * nholders:
+    if held.nboxes > (most * CUT_EACH if held.pitches else most):
+        cut_much = held.nboxes > most * CUT_MUCH
+        if count() > (most / 2 if cut_much else most):
+            return bring_together
+    few = MOST_COPIES * nholders
+    if not written and held.nboxes > few and held.nshared > few and count() > few / 2:
         return join_copies
     return None
 
@@ -157,6 +161,8 @@ def join_copies(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
             if between.nbytes <= copies.nbytes:
                 builder.make_valid(slot, worker, between, held)
                 break
+        else:
+            return  # others have copied in the same manner
 
 
 def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
