@@ -77,8 +77,10 @@ class _Table:
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
-        #: where each begins and ends
+        #: where each begins and ends; none where they are traced, as each comparison would be a condition
         self._bounds = [(region.start, region.stop) for _, region in entries]
+        if len(entries) > FEW_BOUNDS or any(type(start) is not int for start, _ in self._bounds):
+            self._bounds = []
         self._pitches: tuple[int, ...] = ()
         self._owners: list[int] = []  #: by corner: its owner
         #: by digit: sorted least and largest values, and for each place in them the corners before it, as bits
@@ -88,8 +90,8 @@ class _Table:
         entries = self.entries
         if not region or len(entries) <= FEW:
             return entries if region else ()
-        if len(entries) <= FEW_BOUNDS:
-            start, stop = region.start, region.stop
+        start, stop = region.start, region.stop
+        if self._bounds and type(start) is int:
             within = [number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high]
             if len(within) <= FEW:  # as where each has some rows
                 return [entries[number] for number in within]
