@@ -588,3 +588,14 @@ def test_plans_that_come_back_are_kept() -> None:
     for step in steps:
         program.launch(program.command(step))
     assert program.plans <= 40
+
+
+def test_traces_are_paid_for_by_what_they_save() -> None:
+    """Tiles anywhere: hardly a launch finds what an earlier one has found, so that traces are of little use."""
+    program, rng = Bench(4), random.Random(3)
+    for _ in range(300):
+        step = Step("tile", (64, 64), (8, 8), ("a", 512, rng.randrange(440)))
+        program.launch(program.command(step))
+    assert program.plans - program.filled > 100
+    earned = program.filled + filling.PLANNED_EARNS * (program.plans - program.filled)
+    assert 0 < program.traced <= filling.MOST_AT_FIRST + 1 + earned / filling.TRACE_COST

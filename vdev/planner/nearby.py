@@ -92,7 +92,9 @@ class _Table:
             return entries if region else ()
         start, stop = region.start, region.stop
         if self._bounds and type(start) is int:
-            within = [number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high]
+            within = [
+                number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high
+            ]
             if len(within) <= FEW:  # as where each has some rows
                 return [entries[number] for number in within]
         if not self._axes:
