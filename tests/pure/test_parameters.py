@@ -28,7 +28,7 @@ from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
-from vdev.session import filling, launch_plans, requests, view_plans
+from vdev.session import filling, making_plans, requests, view_plans
 from vdev.session.commands import BufferArg
 
 SOURCE = """
@@ -214,7 +214,7 @@ def test_plans_of_launches_on_parts_of_buffers_that_move_are_the_planners(
     """Those for the launches themselves: where their arguments point is no scalar of theirs."""
     rng = random.Random(seed)
     program = Bench(2 + seed % 3, near=seed % 2 == 0, source=SOURCE)
-    fill, own = launch_plans._filled_in, Comparison()
+    fill, own = making_plans._filled_in, Comparison()
 
     def fill_and_compare(launch: Any, buffers: Any, states: Any, options: Any, executor: Any) -> Any:
         habit = launch.kernel.plans.habits.find(launch.ndrange.work_dim, options.workers)
@@ -224,7 +224,7 @@ def test_plans_of_launches_on_parts_of_buffers_that_move_are_the_planners(
             own(found.plan, states, requests.request_of(launch, buffers), options, habit)
         return found
 
-    monkeypatch.setattr(launch_plans, "_filled_in", fill_and_compare)
+    monkeypatch.setattr(making_plans, "_filled_in", fill_and_compare)
     for kernel in ("shifted", "tile", "sum_rows", "between"):
         launched_in_parts(program, rng, kernel)
     assert program.filled == compared.count == own.count > 20
