@@ -487,7 +487,7 @@ def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch
     monkeypatch.setattr(Form, "fill", lambda *_: None)
     program, _ = planned("tile", 200)
     forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]
-    assert 0 < forms.traced <= filling.MOST_AT_FIRST
+    assert 0 < forms.traced <= filling.MOST_AT_FIRST + 2  # of 200 launches; the next one would be among 320
     assert program.filled == 0
 
 
@@ -597,5 +597,5 @@ def test_traces_are_paid_for_by_what_they_save() -> None:
         step = Step("tile", (64, 64), (8, 8), ("a", 512, rng.randrange(440)))
         program.launch(program.command(step))
     assert program.plans - program.filled > 100
-    earned = program.filled + filling.PLANNED_EARNS * (program.plans - program.filled)
-    assert 0 < program.traced <= filling.MOST_AT_FIRST + 1 + earned / filling.TRACE_COST
+    earned = program.filled / filling.TRACE_COST
+    assert 0 < program.traced <= filling.MOST_AT_FIRST + earned + 3  # those of 80, 160 and 320 launches

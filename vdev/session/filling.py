@@ -39,9 +39,8 @@ MOST_FORMS = 6
 MOST_KINDS = 256
 #: launches of one kernel that are traced before that has been of use
 MOST_AT_FIRST = 4
-#: what a trace costs in plans: each plan that was filled in since has earned one of them, and each that the planner had to
-#: make this part of one, since the next trace may be of use where those before were not
-TRACE_COST, PLANNED_EARNS = 20, 0.25
+#: what a trace costs in plans: each plan that was filled in has earned one of them
+TRACE_COST = 20
 
 #: set by tests: called with each plan that was filled in, and what it is for
 check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions, Habit | None], None] | None = None
@@ -282,9 +281,11 @@ class Forms:
         return again or pattern.planned > pattern.most_planned
 
     def _is_affordable(self) -> bool:
-        """Whether what traces have cost so far is little beside what was saved, and what planning took."""
-        earned = self.filled + PLANNED_EARNS * self._others_planned
-        return self.traced < MOST_AT_FIRST + earned / TRACE_COST
+        """Whether traces have saved as much as they cost. If not, the next one may still be of use where those before were not:
+        it is made ever more rarely.
+        """
+        spent = self.traced - MOST_AT_FIRST - self.filled / TRACE_COST
+        return spent < 0 or self._others_planned >= (2 << int(spent)) * 2 * TRACE_COST
 
     def _note_changes(self, last: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
         # Only whole numbers are traced; where others change, launches differ.
