@@ -32,7 +32,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from vdev.planner.nearby import Nearby
-from vdev.translators.ranges.labelled import Labelled, LabelledBands, labelled, numbers_of, regions_of
+from vdev.translators.ranges.labelled import Labelled, labelled, numbers_of, regions_of
+from vdev.translators.ranges.labelled_bands import LabelledBands
 from vdev.translators.ranges.region import EMPTY, Region
 
 #: holder number of the home in host memory; workers are 0, 1, …

@@ -26,7 +26,8 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
 from vdev.planner.tidying import MOST_BOXES, boxes_of, remedy_for
 from vdev.translators.interpreter.summaries import AccessRange
-from vdev.translators.ranges.labelled import Cut, Labelled, LabelledBands, overlaid
+from vdev.translators.ranges.labelled import Cut, Labelled, overlaid
+from vdev.translators.ranges.labelled_bands import LabelledBands
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 from vdev.translators.ranges.patterns import is_array, pitches_of
 from vdev.translators.ranges.pitches import merged
