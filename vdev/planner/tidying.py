@@ -18,10 +18,10 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, Draft, label_of, map_of
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
-from vdev.translators.ranges.covers import boxes_around
+from vdev.translators.ranges.covers import boxes_around, core, cover, one_of_each_pitch
 from vdev.translators.ranges.labelled import Labelled, regions_by_label
 from vdev.translators.ranges.pitches import merged
-from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
+from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region
 
 #: brings a buffer, by slot, into fewer boxes; the last argument is the buffer as one map, if there is one
 Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
@@ -88,11 +88,11 @@ def _wider(region: Region, held: Sequence[Region]) -> Region:
     """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with."""
     if _fits(region, held):
         return region
-    cover = region.cover(MOST_BOXES, held)
+    around = cover(region, MOST_BOXES, held)
     # Where pitches do not go together, to plan takes a step for each run.
     pieces = region.nboxes if all(region.goes_with(other) for other in held) else len(region)
-    worth = pieces * RUN_NBYTES if pieces <= MOST_RUNS else cover.nbytes
-    return cover if cover.nbytes - region.nbytes <= worth else region
+    worth = pieces * RUN_NBYTES if pieces <= MOST_RUNS else around.nbytes
+    return around if around.nbytes - region.nbytes <= worth else region
 
 
 def most_boxes(nholders: int, written: int) -> int:
@@ -195,7 +195,7 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
 
 def _keep_beside(draft: Draft, parts: Mapping[int, Region], written: Mapping[int, Region]) -> None:
     """Each holder keeps its part, which is everything together, and a few boxes beside it."""
-    reach = Region.union(written.values()).cover(KEPT_BOXES)
+    reach = cover(Region.union(written.values()), KEPT_BOXES)
     for holder, region in list(draft.valid.items()):
         part = parts.get(holder, EMPTY)
         beside = region - part
@@ -203,7 +203,8 @@ def _keep_beside(draft: Draft, parts: Mapping[int, Region], written: Mapping[int
         # has written and nothing else, as after any other. At home that goes for all rows from its first to its last:
         # a part of what lies beside it would be there at one time and gone at another.
         there = reach.hull() if holder == HOST else reach
-        kept = (beside & written.get(holder, EMPTY)).core(KEPT_BOXES) | (beside - there).core(KEPT_BOXES)
+        fresh = core(beside & written.get(holder, EMPTY), KEPT_BOXES)
+        kept = fresh | core(beside - there, KEPT_BOXES)
         draft.narrow(holder, part | kept)
 
 
@@ -256,7 +257,7 @@ def forget_copies(builder: PlanBuilder, slot: int, fresh: Region) -> None:
     home = draft.valid_at(HOST)
     copies = home & Region.union(held for holder, held in draft.valid.items() if holder != HOST)
     copies = copies - fresh
-    draft.drop(HOST, copies - copies.core(KEPT_BOXES))
+    draft.drop(HOST, copies - core(copies, KEPT_BOXES))
 
 
 def _fill_gaps(draft: Draft) -> None:
@@ -265,6 +266,6 @@ def _fill_gaps(draft: Draft) -> None:
     """
     everything = draft.initialised()
     for holder, held in list(draft.valid.items()):
-        gaps = held.cover(KEPT_BOXES) - everything
+        gaps = cover(held, KEPT_BOXES) - everything
         draft.add(holder, gaps)
         everything = everything | gaps
