@@ -130,8 +130,9 @@ def moving_tile(nbytes: int, launches: int) -> Iterator[Step]:
 def moving_window(nbytes: int, launches: int) -> Iterator[Step]:
     """On a matrix that nobody writes."""
     n = side(nbytes, 2)
-    for k in range(launches):
-        yield Step("reads_window", (n // 8, n // 8), (8, 8), {0: 0, 1: 1}, {2: n, 3: k % (n // 4), 4: n // 8})
+    for number in range(launches):
+        k = number * max(n // 512, 1) % (n // 4)
+        yield Step("reads_window", (n // 8, n // 8), (8, 8), {0: 0, 1: 1}, {2: n, 3: k, 4: n // 8})
 
 
 def table(nbytes: int, launches: int) -> Iterator[Step]:

@@ -122,6 +122,6 @@ def test_a_window_on_a_matrix_that_nobody_writes_is_copied_in_few_boxes() -> Non
         seen.append(sum(region.nboxes for _, region in planner.states[1].valid))
     assert max(seen) <= 120
     n = growth.side(nbytes, 2)
-    rows, columns = n // 8 // workers + 400, n // 8 + 2 * 400  # around all that one worker has read
+    rows, columns = n // 8 // workers + n // 4, n // 8 + 2 * (n // 4)  # around all that one worker has read
     written = n // 8 * (n // 8) * 4
     assert planner.moved_nbytes <= written + 2 * workers * rows * columns * 4

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.directory import HOST, BufferState, Draft, label_of, map_of
+from vdev.planner.directory import HOST, BufferState, Draft, holders_of, map_of
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
 from vdev.translators.ranges.covers import boxes_around, core, cover, one_of_each_pitch
@@ -150,9 +150,13 @@ def join_copies(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
     draft = builder.drafts[slot]
     if held is None:
         return
-    shared = [item for item in regions_by_label(held.bands, held.pitches).items() if item[0] & (item[0] - 1)]
+    shared: dict[int, list[Region]] = {worker: [] for worker in (HOST, *draft.replicas)}
+    for label, region in regions_by_label(held.bands, held.pitches).items():
+        holders = holders_of(label)
+        for holder in holders if len(holders) > 1 else ():
+            shared[holder].append(region)
     for worker, replica in draft.replicas.items():
-        copies = Region.union(region for label, region in shared if label & label_of(worker))
+        copies = Region.union(shared[worker])
         if copies.nboxes <= FEW_COPIES:
             continue
         for most, margin in ((1, MARGIN), (1, 0.0), (KEPT_BOXES, 0.0)):
