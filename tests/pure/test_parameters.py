@@ -109,7 +109,7 @@ class Usual(Habits):
         super().__init__()
         self.habit = habit
 
-    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
+    def find(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> Habit | None:
         return None if self.habit is None else replace(self.habit, left=2)
 
 
@@ -217,7 +217,7 @@ def test_plans_of_launches_on_parts_of_buffers_that_move_are_the_planners(
     fill, own = making_plans._filled_in, Comparison()
 
     def fill_and_compare(launch: Any, buffers: Any, states: Any, options: Any, executor: Any) -> Any:
-        habit = launch.kernel.plans.habits.find(launch.ndrange.work_dim, options.workers)
+        habit = launch.kernel.plans.habits.find(launch.ndrange.num_groups, options.workers)
         habit = None if habit is None else replace(habit)
         found = fill(launch, buffers, states, options, executor)
         if found is not None:

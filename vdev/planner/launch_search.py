@@ -35,6 +35,7 @@ from vdev.planner.balance import cut_at
 from vdev.planner.candidates import Candidate, Candidates
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Unmergeable
+from vdev.planner.habits import Habit
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.merges import combinations
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
@@ -66,6 +67,16 @@ def runs_at_once(ngroups: int, nitems: int, units: int) -> bool:
     return ngroups <= units or nitems <= units * ITEMS_PER_UNIT
 
 
+def _is_for(habit: Habit, groups: Sequence[int], available: int) -> bool:
+    """Whether a launch of these work-groups, whose numbers may be traced, can have the usual cut: on fewer than all workers
+    only if each of its chunks is a work-group.
+    """
+    pairs = zip(habit.cuts, groups, strict=True)
+    if len(habit.workers) < available:
+        return all(parts == count for parts, count in pairs)
+    return all(parts <= count for parts, count in pairs)
+
+
 class Search:
     """The choice of one candidate. `reasons` tells why it is not a cut over all workers."""
 
@@ -86,7 +97,7 @@ class Search:
         available = len(options.workers)
         usual = None if self.request.readings or options.cuts is not None else self._usual()
         if usual is not None:
-            self.reasons = [FEWER] if options.fewer else []
+            self.reasons = self._on_fewer(usual)
             return usual
         best, refusals = self._best_cut(available)
         if best is None:
@@ -102,17 +113,22 @@ class Search:
             )
         else:
             best = self._in_best_order(best)
-        if self.request.habits is not None and not self.request.readings and len(best.workers) == available:
-            self.request.habits.learn(
-                len(groups), options.workers, best.partition.cuts, best.workers, best.cost
-            )
-        if len(best.workers) < available:
-            timed = options.compute_cost is not None
-            why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
-            self.reasons.append(f"{len(best.workers)} of {available} workers {why}")
-        if options.fewer:
-            self.reasons.append(FEWER)
+        # On fewer than all workers it is the usual cut of launches that have a work-group for each of these and no other.
+        usual_for_all = len(best.workers) == available or best.partition.cuts == groups
+        if self.request.habits is not None and not self.request.readings and usual_for_all:
+            self.request.habits.learn(groups, options.workers, best.partition.cuts, best.workers, best.cost)
+        self.reasons += self._on_fewer(best)
         return best
+
+    def _on_fewer(self, chosen: Candidate) -> list[str]:
+        """Why a cut is not one over all workers."""
+        found, available = [], len(self.options.workers)
+        if len(chosen.workers) < available:
+            timed = self.options.compute_cost is not None
+            ngroups = prod(self.request.ndrange.num_groups)
+            why = "by the kernel's estimated time" if timed else f"for {ngroups} work-groups"
+            found.append(f"{len(chosen.workers)} of {available} workers {why}")
+        return [*found, FEWER] if self.options.fewer else found
 
     def _uncut(self) -> Candidate | None:
         """The candidate where cuts are not compared for their own sake: on one worker, or on those that have the data."""
@@ -168,12 +184,8 @@ class Search:
         groups, options = self.request.ndrange.num_groups, self.options
         habits, habit = self.request.habits, None
         if habits is not None and options.compute_cost is None:
-            habit = habits.find(len(groups), options.workers)
-        if (
-            habits is None
-            or habit is None
-            or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True))
-        ):
+            habit = habits.find(groups, options.workers)
+        if habits is None or habit is None or not _is_for(habit, groups, len(options.workers)):
             return None
         try:
             found = self._candidates.of(make_partition(groups, habit.cuts), habit.workers)
@@ -196,7 +208,7 @@ class Search:
         request, options, groups = self.request, self.options, self.request.ndrange.num_groups
         if request.habits is None or request.readings or options.cuts is not None or options.compute_cost:
             return None
-        for cuts in request.habits.recent(len(groups), options.workers):
+        for cuts in request.habits.recent(groups, options.workers):
             if any(parts > count for parts, count in zip(cuts, groups, strict=True)):
                 continue
             try:

@@ -87,12 +87,12 @@ class UsualCut(Habits):
         super().__init__()
         self._habit = habit
 
-    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
+    def find(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> Habit | None:
         if self._habit is None:
             raise NotInView("all cuts are looked at")
         return self._habit
 
-    def recent(self, work_dim: int, workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    def recent(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         raise NotInView("all cuts are looked at")
 
     @staticmethod

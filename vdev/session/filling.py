@@ -158,13 +158,13 @@ class Forms:
         states: Sequence[BufferState],
         options: LaunchOptions,
         habits: Habits,
-        work_dim: int,
+        groups: tuple[int, ...],
         request: Request,
     ) -> Found | None:
         """The plan of a launch, filled in; None if the planner has to make it.
 
-        `where`: everything else that the plan depends on besides the scalars, the states, the options and the habits;
-        told apart by its hash. `request`: the launch with other scalars, which may be traced.
+        `groups`: how many work-groups it has. `where`: everything else that the plan depends on besides the scalars, the states,
+        the options and the habits; told apart by its hash. `request`: the launch with other scalars, which may be traced.
         """
         last, self._last, self._asked = self._last, scalars, None
         self._reached = None
@@ -177,7 +177,7 @@ class Forms:
         if constant != self._others(last):
             self._note_changes(last, scalars)
             constant = self._others(scalars)
-        habit = habits.find(work_dim, options.workers)
+        habit = habits.find(groups, options.workers)
         cut = None if habit is None else (habit.cuts, habit.workers)
         kind = _entry(self._kinds, (where, constant, cut), _Kind)
         case = _Case(scalars, self._varying, states, habit, request, options)

@@ -205,7 +205,7 @@ def _filled_in(
     args = launch.args
     passed = [args[index] if unpack is None else unpack(args[index])[0] for index, unpack in readers]
     scalars = (*passed, *ndrange.global_size, *ndrange.offset, *offsets)
-    found = cache.forms.find(place, scalars, states, options, cache.habits, work_dim, request)
+    found = cache.forms.find(place, scalars, states, options, cache.habits, ndrange.num_groups, request)
     if found is None:
         return None
     plan, shape = found.plan, found.shape
