@@ -599,3 +599,20 @@ def test_traces_are_paid_for_by_what_they_save() -> None:
     assert program.plans - program.filled > 100
     earned = program.filled / filling.TRACE_COST
     assert 0 < program.traced <= filling.MOST_AT_FIRST + earned + 3  # those of 80, 160 and 320 launches
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_plans_of_launches_of_fewer_work_groups_than_workers_are_the_planners(
+    seed: int, compared: Comparison
+) -> None:
+    rng = random.Random(seed)
+    program = Bench(6, near=seed % 2 == 0, source=SOURCE)
+    for number in range(240):
+        count = 24 if number % 60 < 50 else rng.choice((16, 32, 40, 1024))
+        kernel = rng.choice(("shifted", "backwards"))
+        at = 16 * number if rng.random() < 0.9 else rng.randrange(4096)
+        args = ("a", "b", 4096, at - 30) if kernel == "shifted" else ("a", 2048 + at)
+        plan = program.launch(program.command(Step(kernel, (count,), (8,), args))).plan
+        assert len(plan.partition) == min(count // 8, 6)
+        assert bool(plan.reasons) == (count < 48)
+    assert program.filled == compared.count > 5

@@ -35,7 +35,6 @@ from vdev.planner.balance import cut_at
 from vdev.planner.candidates import Candidate, Candidates
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Unmergeable
-from vdev.planner.habits import Habit
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.merges import combinations
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
@@ -65,16 +64,6 @@ ITEMS_PER_UNIT = 128
 def runs_at_once(ngroups: int, nitems: int, units: int) -> bool:
     """Whether one worker of so many compute units runs so many work-groups at once, at full speed: a part of them takes as long."""
     return ngroups <= units or nitems <= units * ITEMS_PER_UNIT
-
-
-def _is_for(habit: Habit, groups: Sequence[int], available: int) -> bool:
-    """Whether a launch of these work-groups, whose numbers may be traced, can have the usual cut: on fewer than all workers
-    only if each of its chunks is a work-group.
-    """
-    pairs = zip(habit.cuts, groups, strict=True)
-    if len(habit.workers) < available:
-        return all(parts == count for parts, count in pairs)
-    return all(parts <= count for parts, count in pairs)
 
 
 class Search:
@@ -185,7 +174,11 @@ class Search:
         habits, habit = self.request.habits, None
         if habits is not None and options.compute_cost is None:
             habit = habits.find(groups, options.workers)
-        if habits is None or habit is None or not _is_for(habit, groups, len(options.workers)):
+        if (
+            habits is None
+            or habit is None
+            or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True))
+        ):
             return None
         try:
             found = self._candidates.of(make_partition(groups, habit.cuts), habit.workers)
