@@ -39,7 +39,7 @@ from vdev.observe.tallies import Ledger
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.launch_request import LaunchOptions
 from vdev.planner.links import LinkCosts
-from vdev.session import launch_plans, requests
+from vdev.session import launch_plans, making_plans, requests
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionKernel, SessionProgram
 
@@ -224,7 +224,7 @@ class Bench:
 
     def _plan(self, command: Launch, buffers: Any) -> launch_plans.CachedPlan:
         self.plans += 1
-        return launch_plans.make_plan(command, buffers, self.workers.options, self.workers)  # type: ignore[arg-type]
+        return making_plans.make_plan(command, buffers, self.workers.options, self.workers)  # type: ignore[arg-type]
 
 
 class Phases:
@@ -237,9 +237,9 @@ class Phases:
         self._inner = 0.0
 
     def __enter__(self) -> Phases:
-        self._kept = launch_plans.plan_launch, launch_plans.count_plan, requests.evaluator
+        self._kept = making_plans.plan_launch, making_plans.count_plan, requests.evaluator
         plan, counted, evaluator = self._kept
-        module: Any = launch_plans
+        module: Any = making_plans
         module.plan_launch = self._timed("plan", plan)
         module.count_plan = self._timed("counted", counted)
         of_requests: Any = requests
@@ -249,7 +249,7 @@ class Phases:
         return self
 
     def __exit__(self, *_: object) -> None:
-        module: Any = launch_plans
+        module: Any = making_plans
         of_requests: Any = requests
         module.plan_launch, module.count_plan, of_requests.evaluator = self._kept
         Workers.prepare = self._prepare  # type: ignore[method-assign]

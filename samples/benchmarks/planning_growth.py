@@ -89,6 +89,10 @@ kernel void transposed(global float *to, global const float *from, int n) {
     int x = get_global_id(0), y = get_global_id(1);
     to[x * (long)n + y] = from[y * (long)n + x];
 }
+kernel void reads_window(global float *to, global const float *from, int n, int k, int width) {
+    int x = get_global_id(0), y = get_global_id(1);
+    to[y * width + x] += from[(y + k) * (long)n + x + 2 * k];
+}
 kernel void halved(global float *a, int rest) {
     int i = get_global_id(0);
     a[i] += a[i + rest];
@@ -121,6 +125,14 @@ def moving_tile(nbytes: int, launches: int) -> Iterator[Step]:
     n = side(nbytes, 2)
     for k in range(launches):
         yield Step("tile", (n // 8, n // 8), (8, 8), {0: 0}, {1: n, 2: k})
+
+
+def moving_window(nbytes: int, launches: int) -> Iterator[Step]:
+    """On a matrix that nobody writes."""
+    n = side(nbytes, 2)
+    for number in range(launches):
+        k = number * max(n // 512, 1) % (n // 4)
+        yield Step("reads_window", (n // 8, n // 8), (8, 8), {0: 0, 1: 1}, {2: n, 3: k, 4: n // 8})
 
 
 def table(nbytes: int, launches: int) -> Iterator[Step]:
@@ -201,6 +213,7 @@ def reduction(nbytes: int, launches: int) -> Iterator[Step]:
 PROGRAMS = (
     factorisation,
     moving_tile,
+    moving_window,
     table,
     fields,
     red_black,

@@ -118,11 +118,13 @@ _ALIGNED = 128
 #: from how many bytes on a buffer is large for workers that the host reaches over links of their own
 _LARGE_NBYTES = 512
 #: the part of all sequences that is run with low limits of tidying, and these by module: any range of two boxes or more is
-#: widened, any buffer of three or more is brought together, and plans are made on views of buffers in few boxes, too
+#: widened, any buffer of three or more is brought together, or what workers have copied of it is joined where nothing was
+#: written, and plans are made on views of buffers in few boxes, too
 _TIDIED = 0.3
 _LOW_LIMITS = (
     (tidying, {"MOST_BOXES": 1, "RUN_NBYTES": 1 << 20, "KEPT_BOXES": 1}),
-    (tidying, {"MOST_HELD": 2, "HELD_EACH": 0, "HELD_FRESH": 0, "UNWRITTEN": 1}),
+    (tidying, {"MOST_HELD": 2, "HELD_EACH": 0, "HELD_FRESH": 0, "UNWRITTEN": 1 << 20, "CUT_EACH": 1.0}),
+    (tidying, {"MOST_COPIES": 0, "FEW_COPIES": 0, "MARGIN": 0.5}),
     (views, {"MOST_BOXES": 1, "FEW_BOXES": 0, "WORTH": 0}),
     (builder, {"FEW_ENTRIES": 0}),
 )  # fmt: skip
@@ -229,12 +231,16 @@ class Commands:
 
 
 @contextmanager
-def low_limits() -> Iterator[mock.Mock]:
-    """Plans that are made meanwhile widen and bring together whatever they can: the latter is called by what this gives."""
+def low_limits() -> Iterator[tuple[mock.Mock, mock.Mock]]:
+    """Plans that are made meanwhile widen, bring together and join whatever they can: what this gives is called for the latter
+    two.
+    """
     with ExitStack() as stack:
         for module, limits in _LOW_LIMITS:
             stack.enter_context(mock.patch.multiple(module, **limits))
-        yield stack.enter_context(mock.patch.object(tidying, "bring_together", wraps=tidying.bring_together))
+        together = mock.patch.object(tidying, "bring_together", wraps=tidying.bring_together)
+        joined = mock.patch.object(tidying, "join_copies", wraps=tidying.join_copies)
+        yield stack.enter_context(together), stack.enter_context(joined)
 
 
 def _check_states(buffers: Sequence[VirtualBuffer]) -> None:
@@ -269,9 +275,10 @@ class Machine:
         if ways.random() >= _TIDIED:
             return self._run(commands, ways)
         self.ways["tidied"] += 1
-        with low_limits() as together:
+        with low_limits() as (together, joined):
             found = self._run(commands, ways)
         self.ways["brought together"] += together.call_count
+        self.ways["joined"] += joined.call_count
         return found
 
     def _run(self, commands: Commands, ways: random.Random) -> list[bytes]:

@@ -46,6 +46,7 @@ def test_every_way_gives_the_bytes_of_one_worker(machines: tuple[Machine, Machin
         "twins",
         "tidied",
         "brought together",
+        "joined",
         "memory of their own",
     )
     assert all(taken[way] >= 3 for way in ways), taken

@@ -25,7 +25,7 @@ from vdev.facade import stand_in, svm, svm_memory
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
 from vdev.process.switches import WorkerSpec
-from vdev.session import buffers, launch_plans
+from vdev.session import buffers, making_plans
 from vdev.session.session import Session
 from vdev.start.engines import register_engines
 from vdev.start.workers import open_workers
@@ -196,7 +196,7 @@ def fine_array(device: Device, content: Any, dtype: Any = np.float32) -> Any:
 def grain(request: pytest.FixtureRequest, device: Device, monkeypatch: pytest.MonkeyPatch) -> str:
     """Workers that use the host's memory in place, and workers that cannot."""
     if request.param == "apart":
-        for module in (svm, launch_plans):
+        for module in (svm, making_plans):
             monkeypatch.setattr(module, "shares_host_memory", lambda worker: False)
     kind: str = request.param
     return kind

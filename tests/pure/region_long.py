@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 from vdev.translators.ranges.byte_runs import Block
+from vdev.translators.ranges.covers import core, cover
 from vdev.translators.ranges.region import Region
 
 #: strides that go together, and that do not
@@ -107,12 +108,12 @@ def check_small(rng: random.Random) -> int:
     expect(a.overlaps(b) == bool(sa & sb), "overlaps", a, b)
     expect(a.contains(b) == (sb <= sa), "contains", a, b)
     expect((a == b) == (sa == sb), "==", a, b)
-    cover, core = a.cover(most, (b,)), a.core(most)
-    expect(cover.contains(a) and cover.nboxes <= most and cover.goes_with(b), "cover", a, b, most, cover)
-    expect(a.contains(core) and core.nboxes <= most and bool(core) == bool(a), "core", a, most, core)
+    around, inside = cover(a, most, (b,)), core(a, most)
+    expect(around.contains(a) and around.nboxes <= most and around.goes_with(b), "cover", a, b, most, around)
+    expect(a.contains(inside) and inside.nboxes <= most and bool(inside) == bool(a), "core", a, most, inside)
     sizes = sorted((nbytes * prod(count for _, count in dims) for _, nbytes, dims in a.parts()), reverse=True)
-    expect(core.nbytes == sum(sizes[:most]), "the largest boxes", a, most, core)
-    expect(Region.from_runs(core.runs) == core, "core, equal", a, most, core)
+    expect(inside.nbytes == sum(sizes[:most]), "the largest boxes", a, most, inside)
+    expect(Region.from_runs(inside.runs) == inside, "core, equal", a, most, inside)
     return 13
 
 

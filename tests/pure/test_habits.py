@@ -8,28 +8,30 @@ import pytest
 from vdev.translators.interpreter.summaries import KernelSummary
 
 from samples.benchmarks import planning_growth as growth
-from vdev.planner.habits import MORE, MOST, MOST_RECENT, Habits
+from samples.benchmarks.changed_scalars import Bench, Step
+from vdev.planner.habits import MORE, MOST, MOST_RECENT, MOST_SMALL, Habits
 
 WORKERS = (0, 1, 2, 3)
+GROUPS = (8, 16)
 
 
 def learned(times: int, cost: float = 0.0) -> Habits:
     found = Habits()
     for _ in range(times):
-        found.learn(2, WORKERS, (1, 4), WORKERS, cost)
+        found.learn(GROUPS, WORKERS, (1, 4), WORKERS, cost)
     return found
 
 
 def taken(found: Habits, cost: float) -> int:
     """How many plans of that cost take the usual cut, until all cuts are looked at."""
     count = 0
-    while (habit := found.find(2, WORKERS)) is not None and Habits.allows(habit, cost):
+    while (habit := found.find(GROUPS, WORKERS)) is not None and Habits.allows(habit, cost):
         count += 1
     return count
 
 
 def test_one_look_is_no_habit() -> None:
-    assert learned(1).find(2, WORKERS) is None  # the first launch finds everything at home
+    assert learned(1).find(GROUPS, WORKERS) is None  # the first launch finds everything at home
 
 
 def test_looks_that_find_the_same_grow_rare() -> None:
@@ -38,37 +40,51 @@ def test_looks_that_find_the_same_grow_rare() -> None:
 
 def test_another_cut_begins_anew() -> None:
     found = learned(5)
-    found.learn(2, WORKERS, (2, 2), WORKERS, 0.0)
-    assert found.find(2, WORKERS) is None
+    found.learn(GROUPS, WORKERS, (2, 2), WORKERS, 0.0)
+    assert found.find(GROUPS, WORKERS) is None
 
 
 def test_a_candidate_that_costs_far_more_than_the_best_is_not_taken() -> None:
     assert taken(learned(3, 8 * MORE), 10 * MORE) == 4
     found = learned(3, 8 * MORE)
     assert taken(found, 11 * MORE) == 0
-    assert found.find(2, WORKERS) is None
+    assert found.find(GROUPS, WORKERS) is None
     assert taken(learned(3), MORE / 2) == 4
 
 
 def test_habits_are_of_some_workers_and_dimensions() -> None:
     found = learned(3)
-    assert found.find(2, (0, 1)) is None
-    assert found.find(1, WORKERS) is None
+    assert found.find(GROUPS, (0, 1)) is None
+    assert found.find((64,), WORKERS) is None
+
+
+def test_launches_too_small_for_all_workers_have_habits_of_their_own() -> None:
+    found = learned(3)
+    for _ in range(2):
+        found.learn((1, 3), WORKERS, (1, 3), (2, 0, 1), 0.0)
+    usual = found.find((1, 3), WORKERS)
+    assert usual is not None
+    assert usual.workers == (2, 0, 1)
+    assert found.find((3, 1), WORKERS) is None
+    assert found.find((1, 4), WORKERS) is found.find(GROUPS, WORKERS) is not None
+    for count in range(2 * MOST_SMALL):  # not ever more of them
+        found.learn((count,), tuple(range(1000)), (count,), tuple(range(count)), 0.0)
+    assert len(found._known) <= MOST_SMALL
 
 
 def test_cuts_that_are_the_best_in_turn_are_remembered() -> None:
     found = learned(3)
-    assert found.recent(2, WORKERS) == ()
-    usual = found.find(2, WORKERS)
+    assert found.recent(GROUPS, WORKERS) == ()
+    usual = found.find(GROUPS, WORKERS)
     assert usual is not None
-    found.learn(2, WORKERS, (2, 2), WORKERS, 0.0)
-    assert found.recent(2, WORKERS) == ((2, 2), usual.cuts)
-    found.learn(2, WORKERS, usual.cuts, WORKERS, 0.0)
-    assert found.recent(2, WORKERS) == (usual.cuts, (2, 2))
+    found.learn(GROUPS, WORKERS, (2, 2), WORKERS, 0.0)
+    assert found.recent(GROUPS, WORKERS) == ((2, 2), usual.cuts)
+    found.learn(GROUPS, WORKERS, usual.cuts, WORKERS, 0.0)
+    assert found.recent(GROUPS, WORKERS) == (usual.cuts, (2, 2))
     for parts in range(3, 9):
-        found.learn(2, WORKERS, (parts, 1), WORKERS, 0.0)
-    assert len(found.recent(2, WORKERS)) == MOST_RECENT
-    assert found.recent(1, WORKERS) == ()
+        found.learn(GROUPS, WORKERS, (parts, 1), WORKERS, 0.0)
+    assert len(found.recent(GROUPS, WORKERS)) == MOST_RECENT
+    assert found.recent((64,), WORKERS) == ()
 
 
 def test_a_transposition_there_and_back_looks_at_no_more_than_two_cuts(
@@ -91,3 +107,17 @@ def test_a_transposition_there_and_back_looks_at_no_more_than_two_cuts(
         looked_at.append(chunks)
     assert planner.instructions == 16  # nothing moves
     assert max(looked_at[3:]) <= 2 * 16 < max(looked_at)
+
+
+def test_a_launch_of_few_work_groups_says_why_it_is_not_on_all_workers() -> None:
+    """Whether all cuts were looked at or the usual one was taken."""
+    program = Bench(8)
+    reasons, planned = set(), 0
+    for number in range(40):
+        before = program.filled
+        plan = program.launch(program.command(Step("window", (192,), (64,), ("a", 64 * number)))).plan
+        reasons.add(plan.reasons)
+        planned += program.filled == before
+        assert len(plan.partition) == 3
+    assert reasons == {("3 of 8 workers for 3 work-groups",)}
+    assert planned < 20

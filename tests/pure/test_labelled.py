@@ -10,6 +10,7 @@ from vdev.translators.ranges.labelled import (
     labelled,
     labelled_of,
     numbers_of_labelled,
+    regions_by_label,
     regions_of,
 )
 from vdev.translators.ranges.region import EMPTY, Region
@@ -138,6 +139,26 @@ def test_the_content_of_a_window_can_be_taken_out_and_put_in(seed: int) -> None:
         after = {b: x for b, x in before.items() if b not in there} | expected(others)
         assert contents(changed) == after
     assert made > 60
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bytes_of_each_label_are_those_that_have_it(seed: int) -> None:
+    rng = random.Random(seed)
+    shared = 0
+    for _ in range(100):
+        found = labelled([(1 << rng.randrange(3), any_region(rng)) for _ in range(4)])
+        if found is None:
+            continue
+        by_byte: dict[int, int] = {}
+        for label, region in regions_by_label(found.bands, found.pitches).items():
+            for byte in bytes_of(region):
+                assert byte not in by_byte
+                by_byte[byte] = label
+        assert by_byte == contents(found)
+        assert (found.nshared > 0) == any(label.bit_count() > 1 for label in by_byte.values())
+        assert found.nshared <= found.nboxes
+        shared += found.nshared > 0
+    assert shared > 10
 
 
 @pytest.mark.parametrize("seed", range(4))

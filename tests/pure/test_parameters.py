@@ -28,7 +28,7 @@ from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows
 from vdev.planner.transfers import plan_read, plan_write
-from vdev.session import filling, launch_plans, requests, view_plans
+from vdev.session import filling, making_plans, requests, view_plans
 from vdev.session.commands import BufferArg
 
 SOURCE = """
@@ -109,7 +109,7 @@ class Usual(Habits):
         super().__init__()
         self.habit = habit
 
-    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
+    def find(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> Habit | None:
         return None if self.habit is None else replace(self.habit, left=2)
 
 
@@ -214,17 +214,17 @@ def test_plans_of_launches_on_parts_of_buffers_that_move_are_the_planners(
     """Those for the launches themselves: where their arguments point is no scalar of theirs."""
     rng = random.Random(seed)
     program = Bench(2 + seed % 3, near=seed % 2 == 0, source=SOURCE)
-    fill, own = launch_plans._filled_in, Comparison()
+    fill, own = making_plans._filled_in, Comparison()
 
     def fill_and_compare(launch: Any, buffers: Any, states: Any, options: Any, executor: Any) -> Any:
-        habit = launch.kernel.plans.habits.find(launch.ndrange.work_dim, options.workers)
+        habit = launch.kernel.plans.habits.find(launch.ndrange.num_groups, options.workers)
         habit = None if habit is None else replace(habit)
         found = fill(launch, buffers, states, options, executor)
         if found is not None:
             own(found.plan, states, requests.request_of(launch, buffers), options, habit)
         return found
 
-    monkeypatch.setattr(launch_plans, "_filled_in", fill_and_compare)
+    monkeypatch.setattr(making_plans, "_filled_in", fill_and_compare)
     for kernel in ("shifted", "tile", "sum_rows", "between"):
         launched_in_parts(program, rng, kernel)
     assert program.filled == compared.count == own.count > 20
@@ -487,7 +487,7 @@ def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch
     monkeypatch.setattr(Form, "fill", lambda *_: None)
     program, _ = planned("tile", 200)
     forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]
-    assert 0 < forms.traced <= filling.MOST_AT_FIRST
+    assert 0 < forms.traced <= filling.MOST_AT_FIRST + 2  # of 200 launches; the next one would be among 320
     assert program.filled == 0
 
 
@@ -588,3 +588,31 @@ def test_plans_that_come_back_are_kept() -> None:
     for step in steps:
         program.launch(program.command(step))
     assert program.plans <= 40
+
+
+def test_traces_are_paid_for_by_what_they_save() -> None:
+    """Tiles anywhere: hardly a launch finds what an earlier one has found, so that traces are of little use."""
+    program, rng = Bench(4), random.Random(3)
+    for _ in range(300):
+        step = Step("tile", (64, 64), (8, 8), ("a", 512, rng.randrange(440)))
+        program.launch(program.command(step))
+    assert program.plans - program.filled > 100
+    earned = program.filled / filling.TRACE_COST
+    assert 0 < program.traced <= filling.MOST_AT_FIRST + earned + 3  # those of 80, 160 and 320 launches
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_plans_of_launches_of_fewer_work_groups_than_workers_are_the_planners(
+    seed: int, compared: Comparison
+) -> None:
+    rng = random.Random(seed)
+    program = Bench(6, near=seed % 2 == 0, source=SOURCE)
+    for number in range(240):
+        count = 24 if number % 60 < 50 else rng.choice((16, 32, 40, 1024))
+        kernel = rng.choice(("shifted", "backwards"))
+        at = 16 * number if rng.random() < 0.9 else rng.randrange(4096)
+        args = ("a", "b", 4096, at - 30) if kernel == "shifted" else ("a", 2048 + at)
+        plan = program.launch(program.command(Step(kernel, (count,), (8,), args))).plan
+        assert len(plan.partition) == min(count // 8, 6)
+        assert bool(plan.reasons) == (count < 48)
+    assert program.filled == compared.count > 5

@@ -329,7 +329,8 @@ def test_replicas_that_avoid_every_gap_lose_nothing(seed: int, workers: int, ste
 @given(seed=st.integers(0, 2**32 - 1), workers=st.integers(1, 6), steps=st.integers(3, 14))
 @example(seed=1_478_103_139, workers=2, steps=4)  # a buffer of which a part is pending is brought together
 def test_widening_ranges_and_gathering_buffers_loses_nothing(seed: int, workers: int, steps: int) -> None:
-    """With any range of two boxes or more widened, and any buffer of three or more brought together."""
+    """With any range of two boxes or more widened, and any buffer of three or more brought together; or, where nothing was
+    written, what workers have copied of it joined."""
     tidying = "vdev.planner.tidying"
     with (
         mock.patch(f"{tidying}.MOST_BOXES", 1),
@@ -338,6 +339,9 @@ def test_widening_ranges_and_gathering_buffers_loses_nothing(seed: int, workers:
         mock.patch(f"{tidying}.HELD_EACH", 0),
         mock.patch(f"{tidying}.HELD_FRESH", 0),
         mock.patch(f"{tidying}.KEPT_BOXES", 1),
+        mock.patch(f"{tidying}.UNWRITTEN", 8 if seed % 2 else 1 << 20),
+        mock.patch(f"{tidying}.MOST_COPIES", 0),
+        mock.patch(f"{tidying}.FEW_COPIES", 0),
         mock.patch("vdev.planner.builder.FEW_ENTRIES", 0),
     ):
         run_steps(Program(seed, workers), steps)

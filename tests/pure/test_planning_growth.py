@@ -109,3 +109,19 @@ def test_a_tile_that_moves_on_a_thousand_times_leaves_few_boxes(direct: bool) ->
         check(state)
     # Brought together again and again, bytes move, but not the whole buffer for each launch.
     assert planner.moved_nbytes <= 1000 * (1 << 24) // 48
+
+
+def test_a_window_on_a_matrix_that_nobody_writes_is_copied_in_few_boxes() -> None:
+    """What workers have copied piece by piece becomes few boxes, and no more than twice what they read is moved for that."""
+    nbytes, workers = 1 << 24, 8
+    planner = growth.Planner(nbytes, workers)
+    seen = []
+    for step in islice(growth.moving_window(nbytes, 400), 400):
+        planner.launch(step)
+        check(planner.states[1])
+        seen.append(sum(region.nboxes for _, region in planner.states[1].valid))
+    assert max(seen) <= 120
+    n = growth.side(nbytes, 2)
+    rows, columns = n // 8 // workers + n // 4, n // 8 + 2 * (n // 4)  # around all that one worker has read
+    written = n // 8 * (n // 8) * 4
+    assert planner.moved_nbytes <= written + 2 * workers * rows * columns * 4

@@ -8,8 +8,10 @@ least what was asked for.
 __all__ = [
     "bands",
     "byte_runs",
+    "covers",
     "grain",
     "labelled",
+    "labelled_bands",
     "linear_forms",
     "ndrange",
     "patterns",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from heapq import nlargest
 from itertools import pairwise
 from operator import index
 
@@ -349,33 +348,6 @@ class Region:
             return True
         return min(len(self), len(other)) <= MOST_BANDS
 
-    def cover(self, most: int, beside: Sequence[Region] = ()) -> Region:
-        """A set of at most `most` boxes that contains all of these bytes, and goes with each of `beside`; this set
-        itself if it does.
-        """
-        found, depth = self, len(self.pitches)
-        while found.pitches and not (found.nboxes <= most and all(map(found.goes_with, beside))):
-            closed = nested.close_up(found.flat(), min(depth, len(found.pitches)))
-            found, depth = region_in(closed, found.pitches).clip(self.start, self.stop), depth - 1
-        if found.nboxes <= most:
-            return found
-        runs = found.runs
-        gaps = runs[1:, 0] - runs[:-1, 1]
-        edges = np.sort(np.argsort(-gaps, kind="stable")[: max(most, 1) - 1])
-        starts = np.concatenate((runs[:1, 0], runs[edges + 1, 0]))
-        return Region.from_runs(np.stack((starts, np.concatenate((runs[edges, 1], runs[-1:, 1]))), axis=1))
-
-    def core(self, most: int) -> Region:
-        """A part of it in at most `most` boxes, the largest ones."""
-        if self.nboxes <= most:
-            return self
-        if self.bands is None:
-            runs = self.runs
-            return Region.from_runs(runs[np.argsort(runs[:, 0] - runs[:, 1], kind="stable")[:most]])
-        sizes = [_size_of_box(box) for box in self.parts()]
-        largest = nlargest(most, range(len(sizes)), key=sizes.__getitem__)
-        return region_in(nested.boxes_among(self.bands, frozenset(largest)), self.pitches)
-
     def corners(self, pitches: tuple[int, ...], most: int) -> list[nested.Corner]:
         """At most `most` boxes around it in the digits that `pitches` give: the least of each and one more than the
         largest. Two sets that meet have boxes that do. Rows are whole where its own pitches do not go with these.
@@ -498,16 +470,6 @@ def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
     return found
 
 
-def one_of_each_pitch(regions: Iterable[Region]) -> list[Region]:
-    """A few of many regions, such that another one that goes with them (`Region.goes_with`) goes with all."""
-    found: dict[tuple[int, ...], Region] = {}
-    for region in regions:
-        known = found.get(region.pitches)
-        if known is None or known.nruns < region.nruns:
-            found[region.pitches] = region
-    return list(found.values())
-
-
 # results ------------------------------------------------------------------------------------------------
 
 
@@ -535,13 +497,6 @@ def region_in(bands: Bands, pitches: tuple[int, ...]) -> Region:
         )
     units = (*pitches, 1)
     return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
-
-
-def _size_of_box(box: tuple[int, int, nested.Dims]) -> int:
-    _, size, dims = box
-    for _, count in dims:
-        size *= count
-    return size
 
 
 def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vdev.planner.directory import HOST, BufferState, Draft
+from vdev.planner.directory import HOST, BufferState, Draft, holders_of
 from vdev.planner.instructions import (
     FOLD_NBYTES,
     STAGE_ALIGNMENT,
@@ -33,6 +33,7 @@ from vdev.planner.instructions import (
 )
 from vdev.planner.links import LinkCosts
 from vdev.translators.ranges.grain import BYTES, Grain
+from vdev.translators.ranges.labelled import Cut, Labelled, regions_by_label
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import EMPTY, Region
 
@@ -125,15 +126,19 @@ class PlanBuilder:
 
     # moving bytes -------------------------------------------------------------------------------
 
-    def make_valid(self, slot: int, holder: int, region: Region) -> None:
+    def make_valid(self, slot: int, holder: int, region: Region, held: Labelled | None = None) -> None:
         """Copy what is missing of `region` to `holder`, each byte once, from where it is cheapest. The replica covers
-        it already.
+        it already. `held`: the buffer as one map, where there is one: then nobody has to be asked.
         """
         draft = self.drafts[slot]
         missing = region - draft.valid_at(holder)
         if not missing:
             return
-        found = list(self._cheapest_first(holder, draft, missing))
+        pitches = None if held is None else held.joint(missing)
+        if held is None or pitches is None:
+            found = list(self._cheapest_first(holder, draft, missing))
+        else:
+            found = self._cheapest_by_map(holder, held.cut(missing, pitches))
         # every worker begins with a different one, so that no two ask the same one at once
         if holder != HOST:
             count = len(self.links.per_byte)
@@ -180,6 +185,18 @@ class PlanBuilder:
                 missing = missing - piece
                 if not missing:
                     return
+
+    def _cheapest_by_map(self, target: int, missing: Cut) -> list[tuple[int, Region]]:
+        """From where each byte of `missing` comes: by cost of the link, then from the home, then from the idlest."""
+        costs, outgoing = self.links.per_byte, self._outgoing
+        found: dict[int, list[Region]] = {}
+        for label, region in regions_by_label(missing.inside, missing.pitches).items():
+            source = min(
+                holders_of(label),
+                key=lambda source: (costs[source][target], source != HOST, outgoing.get(source, 0), source),
+            )
+            found.setdefault(source, []).append(region)
+        return [(source, Region.union(regions)) for source, regions in sorted(found.items())]
 
     def copy(self, slot: int, source: int, target: int, region: Region) -> None:
         """Bytes of one buffer from holder to holder; both hold them afterwards, and so does the home where

@@ -32,7 +32,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from vdev.planner.nearby import Nearby
-from vdev.translators.ranges.labelled import Labelled, LabelledBands, labelled, regions_of
+from vdev.translators.ranges.labelled import Labelled, labelled, numbers_of, regions_of
+from vdev.translators.ranges.labelled_bands import LabelledBands
 from vdev.translators.ranges.region import EMPTY, Region
 
 #: holder number of the home in host memory; workers are 0, 1, …
@@ -67,6 +68,11 @@ Content = tuple[int, Valid, Replicas, int | None, bool, tuple[Pending, ...]]
 def label_of(holder: int) -> int:
     """The label of a holder's bytes in a map of all holders'."""
     return 1 << holder - HOST
+
+
+def holders_of(label: int) -> tuple[int, ...]:
+    """Those who have the bytes with this label, ascending."""
+    return tuple([number + HOST for number in numbers_of(label)])
 
 
 def map_of(valid: Iterable[tuple[int, Region]]) -> Labelled | None:
@@ -325,6 +331,11 @@ class Draft:
         self._changed = False
         #: what holders have, or may have had; None until it is needed
         self._nearby: Nearby | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything has been done to the state that it started from."""
+        return self._changed
 
     def freeze(self) -> BufferState:
         """The state reached; for a fine-grain buffer, whose changes have been brought home, the state between

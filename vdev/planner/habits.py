@@ -2,10 +2,13 @@
 
 Programs launch a kernel with other numbers on other parts of the same data, and the best cut is nearly always the one
 used last time. Decides when it is used without comparing others: if it moves hardly more than the best of all cuts
-did when they were last compared. Each time a comparison finds the same cut again, the next one comes later.
+did when they were last compared. Each time a comparison finds the same cut again, the next one comes later. A launch of
+fewer work-groups than there are workers is like others of as many, each on a worker of its own.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from vdev.translators.values import dataclass
 
@@ -28,24 +31,35 @@ class Habit:
     left: int = 0  #: of these
 
 
+#: numbers of work-groups of launches too small for all workers, for each of which there is a habit
+MOST_SMALL = 64
+
+#: dimensions, or for a launch of fewer work-groups than workers these; and the workers
+_Kind = tuple[int | tuple[int, ...], tuple[int, ...]]
+
+
+def _kind(groups: tuple[int, ...], workers: tuple[int, ...]) -> _Kind:
+    return (groups if prod(groups) < len(workers) else len(groups)), workers
+
+
 class Habits:
-    """The habits of one kernel, by dimensions and number of workers."""
+    """The habits of one kernel, by dimensions and workers."""
 
     __slots__ = ("_known", "_recent")
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, tuple[int, ...]], Habit] = {}
+        self._known: dict[_Kind, Habit] = {}
         #: cuts that were the best at some time, the last one first
-        self._recent: dict[tuple[int, tuple[int, ...]], tuple[tuple[int, ...], ...]] = {}
+        self._recent: dict[_Kind, tuple[tuple[int, ...], ...]] = {}
 
-    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
-        """The habit of launches on these workers, unless it is time to look at all cuts again."""
-        habit = self._known.get((work_dim, workers))
+    def find(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> Habit | None:
+        """The habit of launches of so many work-groups on these workers, unless it is time to look at all cuts again."""
+        habit = self._known.get(_kind(groups, workers))
         return habit if habit is not None and habit.left > 0 else None
 
-    def recent(self, work_dim: int, workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    def recent(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         """Cuts that were the best in turn, as when data is transposed there and back; none where it was always the same."""
-        found = self._recent.get((work_dim, workers), ())
+        found = self._recent.get(_kind(groups, workers), ())
         return found if len(found) > 1 else ()
 
     @staticmethod
@@ -59,18 +73,22 @@ class Habits:
 
     def learn(
         self,
-        work_dim: int,
+        groups: tuple[int, ...],
         available: tuple[int, ...],
         cuts: tuple[int, ...],
         workers: tuple[int, ...],
         cost: float,
     ) -> None:
         """All cuts, or the recent ones, were compared, and this one was the best."""
-        others = tuple(other for other in self._recent.get((work_dim, available), ()) if other != cuts)
-        self._recent[work_dim, available] = (cuts, *others)[:MOST_RECENT]
-        habit = self._known.get((work_dim, available))
+        kind = _kind(groups, available)
+        if kind not in self._known and len(self._known) >= MOST_SMALL:
+            self._known.clear()
+            self._recent.clear()
+        others = tuple(other for other in self._recent.get(kind, ()) if other != cuts)
+        self._recent[kind] = (cuts, *others)[:MOST_RECENT]
+        habit = self._known.get(kind)
         if habit is None or (habit.cuts, habit.workers) != (cuts, workers):
-            self._known[work_dim, available] = Habit(cuts, workers, cost)
+            self._known[kind] = Habit(cuts, workers, cost)
             return
         habit.cost = cost
         habit.left = habit.patience = min(max(2 * habit.patience, 2), MOST)

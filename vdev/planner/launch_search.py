@@ -86,7 +86,7 @@ class Search:
         available = len(options.workers)
         usual = None if self.request.readings or options.cuts is not None else self._usual()
         if usual is not None:
-            self.reasons = [FEWER] if options.fewer else []
+            self.reasons = self._on_fewer(usual)
             return usual
         best, refusals = self._best_cut(available)
         if best is None:
@@ -102,17 +102,22 @@ class Search:
             )
         else:
             best = self._in_best_order(best)
-        if self.request.habits is not None and not self.request.readings and len(best.workers) == available:
-            self.request.habits.learn(
-                len(groups), options.workers, best.partition.cuts, best.workers, best.cost
-            )
-        if len(best.workers) < available:
-            timed = options.compute_cost is not None
-            why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
-            self.reasons.append(f"{len(best.workers)} of {available} workers {why}")
-        if options.fewer:
-            self.reasons.append(FEWER)
+        # On fewer than all workers it is the usual cut of launches that have a work-group for each of these and no other.
+        usual_for_all = len(best.workers) == available or best.partition.cuts == groups
+        if self.request.habits is not None and not self.request.readings and usual_for_all:
+            self.request.habits.learn(groups, options.workers, best.partition.cuts, best.workers, best.cost)
+        self.reasons += self._on_fewer(best)
         return best
+
+    def _on_fewer(self, chosen: Candidate) -> list[str]:
+        """Why a cut is not one over all workers."""
+        found, available = [], len(self.options.workers)
+        if len(chosen.workers) < available:
+            timed = self.options.compute_cost is not None
+            ngroups = prod(self.request.ndrange.num_groups)
+            why = "by the kernel's estimated time" if timed else f"for {ngroups} work-groups"
+            found.append(f"{len(chosen.workers)} of {available} workers {why}")
+        return [*found, FEWER] if self.options.fewer else found
 
     def _uncut(self) -> Candidate | None:
         """The candidate where cuts are not compared for their own sake: on one worker, or on those that have the data."""
@@ -168,7 +173,7 @@ class Search:
         groups, options = self.request.ndrange.num_groups, self.options
         habits, habit = self.request.habits, None
         if habits is not None and options.compute_cost is None:
-            habit = habits.find(len(groups), options.workers)
+            habit = habits.find(groups, options.workers)
         if (
             habits is None
             or habit is None
@@ -196,7 +201,7 @@ class Search:
         request, options, groups = self.request, self.options, self.request.ndrange.num_groups
         if request.habits is None or request.readings or options.cuts is not None or options.compute_cost:
             return None
-        for cuts in request.habits.recent(len(groups), options.workers):
+        for cuts in request.habits.recent(groups, options.workers):
             if any(parts > count for parts, count in zip(cuts, groups, strict=True)):
                 continue
             try:

@@ -19,6 +19,8 @@ from vdev.translators.ranges.region import Region, joint_pitches
 Entry = tuple[int, Region]  #: a name, a region
 #: entries up to which looking at each costs less
 FEW = 4
+#: entries up to which to look at the bounds of each first costs little
+FEW_BOUNDS = 64
 #: entries that have come since the last table was made; each of them is looked at
 FEW_FRESH = 24
 #: the most boxes by which an entry is represented, and by which one asks
@@ -71,10 +73,14 @@ class Nearby:
 class _Table:
     """Entries that do not change, by their corners. Made at the first request."""
 
-    __slots__ = ("_axes", "_owners", "_pitches", "entries")
+    __slots__ = ("_axes", "_bounds", "_owners", "_pitches", "entries")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
+        #: where each begins and ends; none where they are traced, as each comparison would be a condition
+        self._bounds = [(region.start, region.stop) for _, region in entries]
+        if len(entries) > FEW_BOUNDS or any(type(start) is not int for start, _ in self._bounds):
+            self._bounds = []
         self._pitches: tuple[int, ...] = ()
         self._owners: list[int] = []  #: by corner: its owner
         #: by digit: sorted least and largest values, and for each place in them the corners before it, as bits
@@ -84,6 +90,13 @@ class _Table:
         entries = self.entries
         if not region or len(entries) <= FEW:
             return entries if region else ()
+        start, stop = region.start, region.stop
+        if self._bounds and type(start) is int:
+            within = [
+                number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high
+            ]
+            if len(within) <= FEW:  # as where each has some rows
+                return [entries[number] for number in within]
         if not self._axes:
             self._make()
         left = 0

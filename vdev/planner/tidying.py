@@ -11,16 +11,20 @@ and more is held, but nothing is claimed that is not valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.directory import HOST, BufferState, Draft, map_of
+from vdev.planner.directory import HOST, BufferState, Draft, holders_of, map_of
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
-from vdev.translators.ranges.labelled import Labelled
+from vdev.translators.ranges.covers import boxes_around, core, cover, one_of_each_pitch
+from vdev.translators.ranges.labelled import Labelled, regions_by_label
 from vdev.translators.ranges.pitches import merged
-from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
+from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region
+
+#: brings a buffer, by slot, into fewer boxes; the last argument is the buffer as one map, if there is one
+Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
 
 #: boxes of one chunk's range above which another range with fewer is looked for
 MOST_BOXES = 64
@@ -30,8 +34,14 @@ RUN_NBYTES = 4096
 MOST_HELD, HELD_EACH, HELD_FRESH = 64, 8, 4
 #: this many times more if the command wrote nothing of it
 UNWRITTEN = 8
-#: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are
-CUT_EACH = 1.75
+#: boxes of what several holders have, for each of them, above which a buffer of which a command wrote nothing is looked at
+MOST_COPIES = 8
+#: boxes of a worker's copies that are left as they are; and what is brought beside those of a worker that has copied piece
+#: by piece, since it will probably go on
+FEW_COPIES, MARGIN = 2, 0.25
+#: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are; so many that half as many of
+#: theirs suffice
+CUT_EACH, CUT_MUCH = 1.75, 2.5
 #: boxes that a holder keeps beside the one that has everything: of what the launch wrote, and of what lies elsewhere
 KEPT_BOXES = 4
 
@@ -78,11 +88,11 @@ def _wider(region: Region, held: Sequence[Region]) -> Region:
     """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with."""
     if _fits(region, held):
         return region
-    cover = region.cover(MOST_BOXES, held)
+    around = cover(region, MOST_BOXES, held)
     # Where pitches do not go together, to plan takes a step for each run.
     pieces = region.nboxes if all(region.goes_with(other) for other in held) else len(region)
-    worth = pieces * RUN_NBYTES if pieces <= MOST_RUNS else cover.nbytes
-    return cover if cover.nbytes - region.nbytes <= worth else region
+    worth = pieces * RUN_NBYTES if pieces <= MOST_RUNS else around.nbytes
+    return around if around.nbytes - region.nbytes <= worth else region
 
 
 def most_boxes(nholders: int, written: int) -> int:
@@ -93,21 +103,70 @@ def most_boxes(nholders: int, written: int) -> int:
 
 
 def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
-    """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`)."""
+    """Keep a buffer in few boxes of which the command has written `fresh`."""
     draft = builder.drafts[slot]
-    most = most_boxes(len(draft.replicas) + 1, sum(region.nboxes for region in fresh))
-    if draft.before.fine or _boxes_held(draft) <= most:
+    written, nboxes = boxes_of(fresh), _boxes_held(draft)
+    nholders = len(draft.replicas) + 1
+    few = most_boxes(nholders, written) if written else MOST_COPIES * nholders
+    if draft.before.fine or nboxes <= few / 2 or not (written or draft.is_changed):
         return
     held = map_of(draft.valid.items())
-    if is_scattered(held, most):
-        bring_together(builder, slot, held)
+    remedy = _remedy(held, lambda: nboxes, nholders, written)
+    if remedy is not None:
+        remedy(builder, slot, held)
 
 
-def is_scattered(held: Labelled | None, most: int) -> bool:
-    """Whether a buffer whose holders' regions are more than `most` boxes is to be brought together, by one map of it where
-    there is one: what plans that are filled in take goes by that.
+def remedy_for(state: BufferState, written: int) -> Remedy | None:
+    """What `tidy` would do with a buffer that a command has left so, of which it has written so many boxes. Where there is one
+    map of it, that is asked first: what its holders have need not be known.
     """
-    return held is None or held.nboxes > (most * CUT_EACH if held.pitches else most)
+
+    def count() -> int:
+        return boxes_of(region for _, region in state.valid)
+
+    return _remedy(state.labelled, count, len(state.replicas) + 1, written)
+
+
+def _remedy(held: Labelled | None, count: Callable[[], int], nholders: int, written: int) -> Remedy | None:
+    """`count`: how many boxes the holders of a buffer have, counted one by one."""
+    most = most_boxes(nholders, written)
+    if held is None:
+        return bring_together if count() > most else None
+    if held.nboxes > (most * CUT_EACH if held.pitches else most):
+        cut_much = held.nboxes > most * CUT_MUCH
+        if count() > (most / 2 if cut_much else most):
+            return bring_together
+    few = MOST_COPIES * nholders
+    if not written and held.nboxes > few and held.nshared > few and count() > few / 2:
+        return join_copies
+    return None
+
+
+def join_copies(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
+    """What workers have copied piece by piece of a buffer that others have as well becomes a few boxes for each of them: what
+    lies between is brought, if that is no more than was copied. So a program that reads its way over a buffer has copied
+    at most twice what it reads, and soon finds all of it in one box. `held`: as of `bring_together`.
+    """
+    draft = builder.drafts[slot]
+    if held is None:
+        return
+    shared: dict[int, list[Region]] = {worker: [] for worker in (HOST, *draft.replicas)}
+    for label, region in regions_by_label(held.bands, held.pitches).items():
+        holders = holders_of(label)
+        for holder in holders if len(holders) > 1 else ():
+            shared[holder].append(region)
+    for worker, replica in draft.replicas.items():
+        copies = Region.union(shared[worker])
+        if copies.nboxes <= FEW_COPIES:
+            continue
+        for most, margin in ((1, MARGIN), (1, 0.0), (KEPT_BOXES, 0.0)):
+            around = boxes_around(copies, held.pitches, most, margin).clip(*replica)
+            between = around - draft.valid_at(worker)
+            if between.nbytes <= copies.nbytes:
+                builder.make_valid(slot, worker, between, held)
+                break
+        else:
+            return  # others have copied in the same manner
 
 
 def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:
@@ -123,13 +182,24 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
         list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]
     )
     parts = {holder: everything & block for holder, block in blocks}
+    replicas = dict(draft.replicas)
     for holder, part in parts.items():
         if part and holder != HOST:
             builder.reserve(slot, holder, part.start, part.stop)
     for holder, part in parts.items():
-        builder.make_valid(slot, holder, part)
-    written = builder.written(slot)
-    reach = Region.union(written.values()).cover(KEPT_BOXES)
+        # What a replica loses that has to move, the map still has.
+        builder.make_valid(slot, holder, part, held if draft.replicas == replicas else None)
+    _keep_beside(draft, parts, builder.written(slot))
+    after = map_of(draft.valid.items())
+    if after is not None and held is not None and 2 * after.nboxes > held.nboxes:
+        # It would soon have to be brought together again.
+        for holder in list(draft.valid):
+            draft.narrow(holder, parts.get(holder, EMPTY))
+
+
+def _keep_beside(draft: Draft, parts: Mapping[int, Region], written: Mapping[int, Region]) -> None:
+    """Each holder keeps its part, which is everything together, and a few boxes beside it."""
+    reach = cover(Region.union(written.values()), KEPT_BOXES)
     for holder, region in list(draft.valid.items()):
         part = parts.get(holder, EMPTY)
         beside = region - part
@@ -137,7 +207,8 @@ def bring_together(builder: PlanBuilder, slot: int, held: Labelled | None) -> No
         # has written and nothing else, as after any other. At home that goes for all rows from its first to its last:
         # a part of what lies beside it would be there at one time and gone at another.
         there = reach.hull() if holder == HOST else reach
-        kept = (beside & written.get(holder, EMPTY)).core(KEPT_BOXES) | (beside - there).core(KEPT_BOXES)
+        fresh = core(beside & written.get(holder, EMPTY), KEPT_BOXES)
+        kept = fresh | core(beside - there, KEPT_BOXES)
         draft.narrow(holder, part | kept)
 
 
@@ -190,7 +261,7 @@ def forget_copies(builder: PlanBuilder, slot: int, fresh: Region) -> None:
     home = draft.valid_at(HOST)
     copies = home & Region.union(held for holder, held in draft.valid.items() if holder != HOST)
     copies = copies - fresh
-    draft.drop(HOST, copies - copies.core(KEPT_BOXES))
+    draft.drop(HOST, copies - core(copies, KEPT_BOXES))
 
 
 def _fill_gaps(draft: Draft) -> None:
@@ -199,6 +270,6 @@ def _fill_gaps(draft: Draft) -> None:
     """
     everything = draft.initialised()
     for holder, held in list(draft.valid.items()):
-        gaps = held.cover(KEPT_BOXES) - everything
+        gaps = cover(held, KEPT_BOXES) - everything
         draft.add(holder, gaps)
         everything = everything | gaps

@@ -24,9 +24,10 @@ from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
-from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
+from vdev.planner.tidying import MOST_BOXES, boxes_of, remedy_for
 from vdev.translators.interpreter.summaries import AccessRange
-from vdev.translators.ranges.labelled import Cut, Labelled, LabelledBands, overlaid
+from vdev.translators.ranges.labelled import Cut, Labelled, overlaid
+from vdev.translators.ranges.labelled_bands import LabelledBands
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 from vdev.translators.ranges.patterns import is_array, pitches_of
 from vdev.translators.ranges.pitches import merged
@@ -86,12 +87,12 @@ class UsualCut(Habits):
         super().__init__()
         self._habit = habit
 
-    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
+    def find(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> Habit | None:
         if self._habit is None:
             raise NotInView("all cuts are looked at")
         return self._habit
 
-    def recent(self, work_dim: int, workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    def recent(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         raise NotInView("all cuts are looked at")
 
     @staticmethod
@@ -192,24 +193,23 @@ def brought_together(
     written: Sequence[tuple[int, int]],
     links: LinkCosts,
 ) -> Plan | None:
-    """The plan that also brings together what is scattered, the plan itself where nothing is; None where versions are merged
-    in it as well. `written`: by slot, how many boxes it writes.
+    """The plan that also brings together what is scattered (`tidying`), the plan itself where nothing is; None where
+    versions are merged in it as well. `written`: by slot, how many boxes it writes.
     """
-    scattered = [slot for slot, nboxes in written if _is_scattered(plan.states[slot], nboxes)]
+    scattered = [
+        (slot, remedy)
+        for slot, nboxes in written
+        if (nboxes or plan.states[slot] is not states[slot])
+        and (remedy := remedy_for(plan.states[slot], nboxes))
+    ]
     if not scattered:
         return plan
     if not all(isinstance(item, (Copy, Launch)) for item in plan.instructions):
         return None
     builder = PlanBuilder.resumed(plan, states, links)
-    for slot in scattered:
-        bring_together(builder, slot, plan.states[slot].labelled)
+    for slot, remedy in scattered:
+        remedy(builder, slot, plan.states[slot].labelled)
     return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites)
-
-
-def _is_scattered(after: BufferState, written: int) -> bool:
-    """Whether the planner would bring the buffer together, of which it has written so many boxes."""
-    most = most_boxes(len(after.replicas) + 1, written)
-    return is_scattered(after.labelled, most) and boxes_of([region for _, region in after.valid]) > most
 
 
 # plans of numbers ---------------------------------------------------------------------------------------

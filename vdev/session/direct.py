@@ -23,7 +23,8 @@ from vdev.planner.whole import plan_whole
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg, Launch
-from vdev.session.launch_plans import THRIFTY, CachedPlan, LaunchCache, keep
+from vdev.session.launch_plans import THRIFTY, CachedPlan, LaunchCache
+from vdev.session.making_plans import keep
 from vdev.session.programs import SessionKernel
 from vdev.session.requests import hidden_packer, pointer_args
 

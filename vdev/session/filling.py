@@ -37,9 +37,10 @@ MOST_PLANNED = 3
 MOST_FORMS = 6
 #: launches of one kernel that are told apart by what is no number; patterns of what lies where they reach
 MOST_KINDS = 256
-#: launches of one kernel that are traced before that has been of use; and plans that must be filled in for each
-#: further one
-MOST_AT_FIRST, FILLED_EACH = 8, 8
+#: launches of one kernel that are traced before that has been of use
+MOST_AT_FIRST = 4
+#: what a trace costs in plans: each plan that was filled in has earned one of them
+TRACE_COST = 20
 
 #: set by tests: called with each plan that was filled in, and what it is for
 check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions, Habit | None], None] | None = None
@@ -124,6 +125,7 @@ class Forms:
         "_last",
         "_options",
         "_others",
+        "_others_planned",
         "_reached",
         "_unusual",
         "_varying",
@@ -145,6 +147,7 @@ class Forms:
         self._unusual = False
         #: the windows that the last launch reached, its numbers and its habit
         self._reached: tuple[Windows, tuple[Any, ...], Habit | None] | None = None
+        self._others_planned = 0  #: plans that the planner had to make
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
 
@@ -155,13 +158,13 @@ class Forms:
         states: Sequence[BufferState],
         options: LaunchOptions,
         habits: Habits,
-        work_dim: int,
+        groups: tuple[int, ...],
         request: Request,
     ) -> Found | None:
         """The plan of a launch, filled in; None if the planner has to make it.
 
-        `where`: everything else that the plan depends on besides the scalars, the states, the options and the habits;
-        told apart by its hash. `request`: the launch with other scalars, which may be traced.
+        `groups`: how many work-groups it has. `where`: everything else that the plan depends on besides the scalars, the states,
+        the options and the habits; told apart by its hash. `request`: the launch with other scalars, which may be traced.
         """
         last, self._last, self._asked = self._last, scalars, None
         self._reached = None
@@ -174,7 +177,7 @@ class Forms:
         if constant != self._others(last):
             self._note_changes(last, scalars)
             constant = self._others(scalars)
-        habit = habits.find(work_dim, options.workers)
+        habit = habits.find(groups, options.workers)
         cut = None if habit is None else (habit.cuts, habit.workers)
         kind = _entry(self._kinds, (where, constant, cut), _Kind)
         case = _Case(scalars, self._varying, states, habit, request, options)
@@ -185,7 +188,9 @@ class Forms:
             logger.exception("an internal error: a plan with parameters could not be filled in")
             self._kinds.clear()
             return None
-        if found is not None:
+        if found is None:
+            self._others_planned += 1
+        else:
             self.filled += 1
             if check is not None:
                 check(found.plan, states, request(scalars), options, habit)
@@ -270,10 +275,17 @@ class Forms:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
         while many launches of the kind have found none that they could use.
         """
-        if len(pattern.shapes) >= MOST_FORMS or self.traced >= MOST_AT_FIRST + self.filled // FILLED_EACH:
+        if len(pattern.shapes) >= MOST_FORMS or not self._is_affordable():
             return False
         again = pattern.planned > 1 and kind.since_trace > pattern.most_planned
         return again or pattern.planned > pattern.most_planned
+
+    def _is_affordable(self) -> bool:
+        """Whether traces have saved as much as they cost. If not, the next one may still be of use where those before were not:
+        it is made ever more rarely.
+        """
+        spent = self.traced - MOST_AT_FIRST - self.filled / TRACE_COST
+        return spent < 0 or self._others_planned >= (2 << int(spent)) * 2 * TRACE_COST
 
     def _note_changes(self, last: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
         # Only whole numbers are traced; where others change, launches differ.

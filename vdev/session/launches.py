@@ -21,7 +21,8 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
 from vdev.session.host_times import Clocks
-from vdev.session.launch_plans import CachedPlan, LaunchCache, NoTurns, make_plan
+from vdev.session.launch_plans import CachedPlan, LaunchCache
+from vdev.session.making_plans import NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
 from vdev.session.repetition import open_repetition

@@ -24,7 +24,7 @@ check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions, Habi
 def view_plan(states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> Plan | None:
     """The plan of a launch on which the planner alone decides; None if it has to look at more than views."""
     habits = request.habits
-    habit = None if habits is None else habits.find(request.ndrange.work_dim, options.workers)
+    habit = None if habits is None else habits.find(request.ndrange.num_groups, options.workers)
     if habit is None:
         return None
     try:
