@@ -23,7 +23,7 @@ other buffers and for the program's next run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from weakref import WeakSet
@@ -56,7 +56,7 @@ from vdev.planner.spans import ONE, WORTH, halves
 from vdev.planner.timing import MachineTimes, Way
 from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
-from vdev.session.commands import Launch
+from vdev.session.commands import BufferArg, Launch
 from vdev.session.host_times import Clocks
 from vdev.session.kernel_timing import FIRST_PLAN, SETTLING, UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
@@ -259,7 +259,7 @@ class Choosing:
         else:
             # Kernels are met and loaded once, and memory is taken once.
             account.host.met(thought, once=is_first or bool(cached.plan.growth))
-            if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large, clocks):
+            if self.thrifty and self._weigh_time(account, launch, tally, timing, stake, thought, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
             if self._take_other_span(account):
                 return True
@@ -367,6 +367,7 @@ class Choosing:
     def _weigh_time(
         self,
         account: Account,
+        launch: Launch,
         tally: KernelTally,
         timing: KernelTiming,
         stake: Stake,
@@ -377,7 +378,7 @@ class Choosing:
         """A launch whose plan took so many seconds to make. True where planning launches, handing them over to several
         workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
         """
-        self._note_split(account, tally, timing, stake, thought)
+        self._note_split(account, launch, tally, timing, stake, thought)
         change = self.times.changing(list(account.buffers))
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
@@ -417,6 +418,7 @@ class Choosing:
     def _note_split(
         self,
         account: Account,
+        launch: Launch,
         tally: KernelTally,
         timing: KernelTiming,
         stake: Stake,
@@ -429,7 +431,8 @@ class Choosing:
         if once and timing.is_met_again:  # nobody knows how often it will be
             once = self._investment.pays(believed)
         timing.planned(believed, launches + 1 - seen, once=once)
-        timing.was_planned(stake.nitems, anew=thought > 0 and launches <= seen)
+        anew = thought > 0 and launches <= seen
+        timing.was_planned(stake.nitems, anew=anew, what=_what(launch) if anew else None)
         if not once:
             account.thought += believed
         elif not account.returns:  # what came back to being split has gained that before
@@ -881,6 +884,19 @@ class Choosing:
             return min(able, key=lambda worker: (worker not in near, worker), default=None)
         taken = [other.keeper for other in self._accounts.open if other.keeper is not None]
         return min(able, key=lambda worker: (taken.count(worker), worker), default=None)
+
+
+def _what(launch: Launch) -> Hashable:
+    """What a launch is, for its plan, beside its kernel and the states of its buffers."""
+    scalars = launch.kernel.scalars
+    places = tuple(
+        [
+            (index, arg.offset, arg.nbytes) if type(arg) is BufferArg else arg
+            for index, arg in enumerate(launch.args)
+            if type(arg) is BufferArg or index in scalars
+        ]
+    )
+    return launch.ndrange, places
 
 
 def can_choose(workers: Sequence[WorkerInfo]) -> bool:

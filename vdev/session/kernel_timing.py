@@ -6,6 +6,8 @@ ways: that is `choosing`'s.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
@@ -35,6 +37,8 @@ _LONG_RUN = 0.03
 SETTLING = 6
 #: launches in a row that had a plan made each, after which no plan is taken to be made once
 _IN_A_ROW = 2 * SETTLING
+#: launches of which it is known that they were planned
+_MOST_PLANNED = 4096
 
 
 class KernelTiming:
@@ -42,6 +46,7 @@ class KernelTiming:
 
     __slots__ = (
         "_bits",
+        "_planned",
         "cache",
         "counts_for",
         "direct",
@@ -88,6 +93,7 @@ class KernelTiming:
         self.settling, self.plan = SETTLING, Mean(0.25)
         #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
         self.planned_in_a_row, self._bits = 0, 0
+        self._planned: dict[int, int] = {}  #: how often what has this hash was planned
         self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
@@ -190,13 +196,24 @@ class KernelTiming:
         """Another way is in use: what was gained in the last one says nothing about this one."""
         self.pause = self.skipped = 0
 
-    def was_planned(self, nitems: int, *, anew: bool) -> None:
+    def was_planned(self, nitems: int, *, anew: bool, what: Hashable = None) -> None:
         """A split launch of so many work-items; `anew`: it had a plan made, and so had the one before, as far as it did not recur.
+        `what` it is, beside the states of its buffers.
 
-        Those for the levels of a grid are planned once for each, and differ much.
+        Those for the levels of a grid are planned once for each, and differ much. And what comes again is planned again only until
+        the states of its buffers do, too: a matrix that is gone over tile by tile has a long period.
         """
         before, self._bits = self._bits, nitems.bit_length()
+        if anew and what is not None:
+            anew = not self._comes_again(hash(what))
         self.planned_in_a_row = 1 + self.planned_in_a_row * (before == self._bits) if anew else 0
+
+    def _comes_again(self, what: int) -> bool:
+        if len(self._planned) >= _MOST_PLANNED:
+            self._planned.clear()
+        before = self._planned.get(what, 0)
+        self._planned[what] = before + 1
+        return 0 < before < SETTLING
 
     @property
     def never_recurs(self) -> bool:
