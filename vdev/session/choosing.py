@@ -52,7 +52,7 @@ from vdev.planner.regret import (
     stake_of,
     weighty,
 )
-from vdev.planner.spans import ONE, WORTH, halves
+from vdev.planner.spans import ONE, WORTH, halves, over
 from vdev.planner.timing import MachineTimes, Way
 from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
@@ -98,6 +98,8 @@ _MOST_SPACES = 1024
 _FOLDS, _ENOUGH_FOLDS = 9, 3
 #: seconds that launches have to lose over a number of workers, at least, before another number is taken: it takes new plans
 _FLOOR_SPAN = 0.003
+#: seconds that handing over a launch may take of which it is not known what it gains, if fewer workers take less
+_MOST_UNKNOWN = 0.001
 
 
 class Choosing:
@@ -259,9 +261,10 @@ class Choosing:
         else:
             # Kernels are met and loaded once, and memory is taken once.
             account.host.met(thought, once=is_first or bool(cached.plan.growth))
+            timing.exchanged.add(stake.moved)
             if self.thrifty and self._weigh_time(account, launch, tally, timing, stake, thought, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
-            if self._take_other_span(account):
+            if self._take_other_span(account) or self._take_fewer(account, timing, stake):
                 return True
             change = counts and (self._forced or self._weigh_split(account, launch, timing, stake, moved))
             if change and self._narrow(account):
@@ -379,9 +382,11 @@ class Choosing:
         workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
         """
         self._note_split(account, launch, tally, timing, stake, thought)
-        change = self.times.changing(list(account.buffers))
+        change = self.times.gathering(account.buffers)
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
+        if not any(each.may_gain for _, each, _ in account.kernels.values()):
+            change /= 2  # as they are, launches of one chunk each will not be split again
         if any(
             not each.times.known and each.may_gain and tally.launches - seen < _LONG_UNKNOWN
             for tally, each, seen in account.kernels.values()
@@ -405,7 +410,7 @@ class Choosing:
         planned = split + Way(thought, 0.0)
         done |= account.thrift.weigh(planned, one, least if in_vain else max(change, _FLOOR / 2))
         account.outlook.add(planned, one, counts)
-        surely = max(self.times.surely_changing(list(account.buffers)), least)
+        surely = max(self.times.surely_gathering(account.buffers), least)
         done |= account.outlook.loses(self._rests(account), surely)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         if done:
@@ -437,7 +442,6 @@ class Choosing:
             account.thought += believed
         elif not account.returns:  # what came back to being split has gained that before
             account.thought_once += believed
-        timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
         timing.shrinking.add(launches, stake.nitems)
 
@@ -517,7 +521,7 @@ class Choosing:
     def _weigh_spans(
         self, account: Account, ways: Mapping[int, Way], thought: float, *, goes_on: bool
     ) -> None:
-        moving, least = self.times.changing(list(account.buffers)), max(_FLOOR_SPAN, account.planned) / 2
+        moving, least = self.times.gathering(account.buffers), max(_FLOOR_SPAN, account.planned) / 2
         found = account.spans.weigh(
             self._span_of(account),
             ways,
@@ -526,6 +530,19 @@ class Choosing:
             goes_on=goes_on,
         )
         account.wanted = found if found is not None and self._has_room(account, found) else 0
+
+    def _take_fewer(self, account: Account, timing: KernelTiming, stake: Stake) -> bool:
+        """Take fewer workers for a launch of which nothing is known, where handing it over to those in use would take longer than
+        anybody should wait.
+        """
+        machine, now = self.times.machine, self._span_of(account)
+        if timing.times.known or machine.handing_over(stake.workers, stake.messages) <= _MOST_UNKNOWN:
+            return False
+        for span in self._others(account):
+            there = over(stake, now, span)
+            if span < now and machine.handing_over(there.workers, there.messages) <= _MOST_UNKNOWN:
+                return self._has_room(account, span) and self._take_span(account, span)
+        return False
 
     def _has_room(self, account: Account, span: int) -> bool:
         """Whether the first workers have room for an account's buffers; otherwise so few are no candidates any more."""

@@ -104,9 +104,13 @@ class WayTimes:
         unit = self.machine.per_byte if self.unit is None else self.unit
         return self.spread(buffers) * unit + len(buffers) * self.machine.latency
 
-    def surely_changing(self, buffers: Sequence[VirtualBuffer]) -> float:
+    def gathering(self, buffers: Iterable[VirtualBuffer]) -> float:
+        """The same of buffers as they are: nothing moves for those that not more than one worker has anything of."""
+        return self.changing([buffer for buffer in buffers if len(buffer.state.replicas) > 1])
+
+    def surely_gathering(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same where nothing was lost yet: as long as no link was measured, one may be slower than is assumed."""
-        return self.changing(buffers) * (_UNMEASURED if self.unit is None else 1.0)
+        return self.gathering(buffers) * (_UNMEASURED if self.unit is None else 1.0)
 
     def spread(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same in the unit of costs."""
