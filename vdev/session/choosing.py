@@ -263,7 +263,9 @@ class Choosing:
             account.host.met(thought, once=is_first or bool(cached.plan.growth))
             timing.exchanged.add(stake.moved)
             if self.thrifty and self._weigh_time(account, launch, tally, timing, stake, thought, large, clocks):
-                return self._narrow(account) or self._change(account, thrifty=True)
+                # Where launches come to an end, fewer workers would lose soon as well.
+                ends = account.outlook.ends
+                return (not ends and self._narrow(account)) or self._change(account, thrifty=True)
             if self._take_other_span(account) or self._take_fewer(account, timing, stake):
                 return True
             change = counts and (self._forced or self._weigh_split(account, launch, timing, stake, moved))
@@ -432,12 +434,12 @@ class Choosing:
         """Note what a split launch, whose plan took this many seconds, exchanges."""
         launches, believed = tally.launches, timing.believed(thought)
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
-        once = believed > 0 and timing.settling > 0
+        anew = thought > 0 and launches <= seen
+        timing.was_planned(stake.nitems, anew=anew, what=_what(launch) if anew else None)
+        once = believed > 0 and timing.settles
         if once and timing.is_met_again:  # nobody knows how often it will be
             once = self._investment.pays(believed)
         timing.planned(believed, launches + 1 - seen, once=once)
-        anew = thought > 0 and launches <= seen
-        timing.was_planned(stake.nitems, anew=anew, what=_what(launch) if anew else None)
         if not once:
             account.thought += believed
         elif not account.returns:  # what came back to being split has gained that before
@@ -575,8 +577,7 @@ class Choosing:
         logger.info("launches on %d buffers are split over %d workers", len(account.buffers), span)
         self._set_span(account, span)
         self._remember(account, span)
-        change = max(account.ways.change, account.thrift.change)
-        account.budget = change / self.times.unit if self.times.unit else 0.0
+        account.budget = self.times.spread(account.buffers)
         self._begin_way(account)
         self._samples.recut = True
         return True

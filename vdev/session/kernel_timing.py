@@ -6,6 +6,7 @@ ways: that is `choosing`'s.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from vdev.planner.outlook import Shrinking
@@ -47,7 +48,9 @@ class KernelTiming:
     __slots__ = (
         "_bits",
         "_planned",
+        "_settled",
         "cache",
+        "comes_again",
         "counts_for",
         "direct",
         "due_at",
@@ -93,7 +96,10 @@ class KernelTiming:
         self.settling, self.plan = SETTLING, Mean(0.25)
         #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
         self.planned_in_a_row, self._bits = 0, 0
-        self._planned: dict[int, int] = {}  #: how often what has this hash was planned
+        self._settled: Counter[int] = Counter()  #: one-time plans, by those bits
+        #: how often what has this hash was planned, and whether that which was planned last comes again
+        self._planned: dict[int, int] = {}
+        self.comes_again = False
         self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
@@ -188,6 +194,7 @@ class KernelTiming:
         if seconds > 0:
             self.plan.add(seconds)
             self.settling = max(self.settling - once, 0)
+            self._settled[self._bits] += once
         count = max(launches, 1)
         if not once:
             self.thought.add(seconds / count, count)
@@ -195,6 +202,8 @@ class KernelTiming:
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
         self.pause = self.skipped = 0
+        self._planned = dict.fromkeys(self._planned, 1)
+        self._settled.clear()
 
     def was_planned(self, nitems: int, *, anew: bool, what: Hashable = None) -> None:
         """A split launch of so many work-items; `anew`: it had a plan made, and so had the one before, as far as it did not recur.
@@ -204,16 +213,24 @@ class KernelTiming:
         the states of its buffers do, too: a matrix that is gone over tile by tile has a long period.
         """
         before, self._bits = self._bits, nitems.bit_length()
-        if anew and what is not None:
-            anew = not self._comes_again(hash(what))
+        self.comes_again = anew and what is not None and self._is_known(hash(what))
+        anew = anew and not self.comes_again
         self.planned_in_a_row = 1 + self.planned_in_a_row * (before == self._bits) if anew else 0
 
-    def _comes_again(self, what: int) -> bool:
+    def _is_known(self, what: int) -> bool:
+        """Whether this was planned before, and not so often in this way that its plans are of no use."""
         if len(self._planned) >= _MOST_PLANNED:
             self._planned.clear()
         before = self._planned.get(what, 0)
         self._planned[what] = before + 1
         return 0 < before < SETTLING
+
+    @property
+    def settles(self) -> bool:
+        """Whether the last plan was one that is made once: among the first for launches of about as many work-items, or of what comes
+        again.
+        """
+        return self.comes_again or self._settled[self._bits] < SETTLING
 
     @property
     def never_recurs(self) -> bool:
