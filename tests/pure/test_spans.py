@@ -16,7 +16,7 @@ from vdev.planner.launch_search import FEWER
 from vdev.planner.regret import Stake
 from vdev.planner.spans import ONE, Spans, between, halves, over
 from vdev.planner.timing import Way
-from vdev.session.choosing import Choosing
+from vdev.session.worker_counts import WorkerCounts
 
 # the rule ---------------------------------------------------------------------------------------
 
@@ -207,8 +207,8 @@ def test_too_few_workers_without_room_are_not_chosen(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
-    take = Choosing._take_span
-    monkeypatch.setattr(Choosing, "_take_span", lambda *args: taken.append(args[-1]) or take(*args))
+    take = WorkerCounts.take
+    monkeypatch.setattr(WorkerCounts, "take", lambda *args: taken.append(args[-1]) or take(*args))
     program = Smoothing(clocks, 16)
     room = program.bench.program.session.room.occupancy.room
     room[:] = [

@@ -18,6 +18,8 @@ from vdev.session.launch_plans import LaunchCache
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
 #: how many measured transfers count, and how many there must be
 _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
+#: launches of a kernel after which it is weighed although its times are not known
+LONG_UNKNOWN = 64
 #: launches without plans of a short kernel after which one is looked at
 UNTIL_LOOKED_AT = 64
 #: the most launches, of a kernel that gains, between two that are looked at
@@ -140,6 +142,7 @@ class KernelTiming:
         cache.is_new, self.cache = False, cache
         if is_first and before is not None:
             self.settling, self.is_met_again = SETTLING, True
+            self._plan_again()
         return is_first
 
     def passes(self, stake: Stake) -> None:
@@ -202,6 +205,10 @@ class KernelTiming:
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
         self.pause = self.skipped = 0
+        self._plan_again()
+
+    def _plan_again(self) -> None:
+        """All plans are made once more."""
         self._planned = dict.fromkeys(self._planned, 1)
         self._settled.clear()
 

@@ -20,6 +20,8 @@ from vdev.session.launch_plans import CachedPlan
 #: the cost of gathering, and the times of launches over another number of workers, fade by this much with each
 #: launch, so that the other way is tried again some time
 FORGET = 0.98
+#: seconds that splitting may cost before anything is decided by it, with planning and without: most plans are made once
+FLOOR, FLOOR_HANDS = 0.004, 0.0005
 #: so many times what a launch without a plan takes of the host: to find the plan of one and to weigh it
 _WEIGHED = 10
 #: so many times what is assumed of links that were not measured: those by PCIe alone take about as long
@@ -48,6 +50,7 @@ class WayTimes:
         self._least = Least()  #: over all kernels
         #: seconds of handing over launches without plans
         self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
+        self.devices = 0.0  #: of the busiest one for all launches so far, as far as they were looked at
         self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which lives on
 
     def known(self, tally: KernelTally) -> KernelTiming | None:
