@@ -167,10 +167,10 @@ def test_where_one_sends_to_many_that_is_in_what_was_measured() -> None:
 
 def test_links_that_were_not_measured_may_be_slow() -> None:
     times = WayTimes(MachineTimes(), LinkCosts.uniform(2), exchanges=True)
-    buffers: Any = [SimpleNamespace(nbytes=1 << 20)]
-    assert times.surely_changing(buffers) > 4 * times.changing(buffers)
+    buffers: Any = [SimpleNamespace(nbytes=1 << 20, state=SimpleNamespace(replicas=[0, 1]))]
+    assert times.surely_gathering(buffers) > 4 * times.gathering(buffers)
     times.unit = 1e-10
-    assert times.surely_changing(buffers) == times.changing(buffers)
+    assert times.surely_gathering(buffers) == times.gathering(buffers)
 
 
 @pytest.mark.parametrize("workers", [2, 4])
