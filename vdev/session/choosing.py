@@ -308,6 +308,8 @@ class Choosing:
             if changes:
                 account.periods.begin_trial()
             return changes
+        if turn is Turn.FORMER_COUNT:
+            return self._counts.take_former(account)
         returns = account.returns
         changes = self._changes.change(account)
         account.returns = returns  # it was not for what launches took

@@ -121,12 +121,24 @@ class WorkerCounts:
                 return span is not None and self.take(account, span)
         return False
 
+    def take_former(self, account: Account) -> bool:
+        """Take the number of workers again that was in use before, since periods were shorter with it."""
+        former, account.periods.former = account.periods.former, 0
+        if not self._has_room(account, former):
+            return False
+        account.spans.changes += 1
+        self.take(account, former)
+        account.periods.former = 0  # which of the two is better is known
+        return True
+
     def take(self, account: Account, span: int) -> bool:
         logger.info("launches on %d buffers are split over %d workers", len(account.buffers), span)
+        former = self.of(account)
         self.set(account, span)
         account.remember(span)
         account.budget = self._times.spread(account.buffers)
         account.begin_way()
+        account.periods.take_count(former)
         self._samples.recut = True
         return True
 
