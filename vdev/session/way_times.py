@@ -76,7 +76,8 @@ class WayTimes:
             handed = self.timing(tally).handed
             if key not in handed:
                 handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
-            handed[key].add(seconds)
+            stake = cached.stake
+            handed[key].add(seconds / self.machine.handing_over(stake.workers, stake.messages))
 
     def handed_over_at_once(self, seconds: float) -> None:
         """The host took this long to hand over a launch without a plan."""
@@ -99,7 +100,8 @@ class WayTimes:
         handed = timing.handed.get(_hands(stake))
         if handed is None or handed.value is None or not timing.times.known:
             return 0.0
-        host = handed.value + _WEIGHED * self.machine.launch
+        host = handed.value * self.machine.handing_over(stake.workers, stake.messages)
+        host += _WEIGHED * self.machine.launch
         return max(host - self.one_way(timing, stake.nitems).seconds, 0.0)
 
     def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
@@ -123,9 +125,9 @@ class WayTimes:
         """A launch as it is planned."""
         machine = self.machine
         handed = timing.handed.get(_hands(stake))
-        host = None if handed is None else handed.value
-        if host is None:
-            host = machine.handing_over(stake.workers, stake.messages) * self._as_direct
+        ratio = None if handed is None else handed.value
+        host = machine.handing_over(stake.workers, stake.messages)
+        host *= self._as_direct if ratio is None else ratio
         # What is exchanged in bulk is weighed elsewhere, with what it took when it was measured.
         moved = 0.0 if self._exchanges and stake.exchanges else stake.moved
         exchange = machine.exchanging(stake.busiest, moved)
@@ -145,7 +147,7 @@ class WayTimes:
         measured = timing.handed.get(_hands(stake))
         if measured is None or measured.value is None:
             return self._as_direct
-        return measured.value / self.machine.handing_over(stake.workers, stake.messages)
+        return measured.value
 
     @property
     def _as_direct(self) -> float:
@@ -167,10 +169,8 @@ class WayTimes:
                 there = between(there, known, FORGET ** (launches - when))
         machine = self.machine
         host, measured = machine.handing_over(there.workers, there.messages), timing.handed.get(_hands(there))
-        if measured is not None and measured.value is not None:
-            host = measured.value
-        else:
-            host *= self._as_handed(timing, stake)
+        known = measured is not None and measured.value is not None
+        host *= self._as_handed(timing, there if known else stake)
         unit, moved = self.unit, there.moved
         if timing.link.value is not None:
             unit, moved = timing.link.value, moved * stake.inward
