@@ -35,6 +35,8 @@ from vdev.planner.balance import Balance, Recut, cut_dimension
 from vdev.planner.partitioner import Partition
 from vdev.session.choosing import Choosing
 from vdev.session.session import Session
+from vdev.session.split_launches import SplitLaunches
+from vdev.session.worker_counts import WorkerCounts
 
 _SVM_CAPABILITIES = 0x1053  #: CL_DEVICE_
 
@@ -109,8 +111,8 @@ def changing() -> Iterator[None]:
     def weigh(*_: object) -> bool:
         return drawn.random() < 1 / 3
 
-    def take_other_span(choosing: Any, account: Any) -> bool:
-        return odd() and choosing._take_span(account, drawn.randint(1, len(choosing._options.workers)))
+    def take_other(counts: Any, account: Any) -> bool:
+        return odd() and counts.take(account, drawn.randint(1, len(counts._options.workers)))
 
     def stake_of(*arguments: Any, **options: Any) -> regret.Stake | None:
         found = regret.stake_of(*arguments, **options)
@@ -123,8 +125,8 @@ def changing() -> Iterator[None]:
         mock.patch.object(vdev.session.split_plans, "stake_of", stake_of),
         mock.patch.object(Balance, "find", anywhere),
         mock.patch.multiple(Balance, elsewhere=odd, wants=odd, wants_sample=odd, measured=odd, spend=odd),
-        mock.patch.object(Choosing, "_take_other_span", take_other_span),
-        mock.patch.object(Choosing, "_weigh_split", weigh),
+        mock.patch.object(WorkerCounts, "take_other", take_other),
+        mock.patch.object(SplitLaunches, "exchanges_lose", weigh),
         mock.patch.object(Choosing, "_weigh_kept", weigh),
     ):
         yield

@@ -7,6 +7,7 @@ fast as on one GPU it runs, in its first tenth and after that: it may lose a lit
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -65,6 +66,70 @@ kernel void spread(global float *a, global const float *parts) { a[get_global_id
 kernel void residual(global int *sum, global const float *a, global const float *b) {
     int i = get_global_id(0);
     if (a[i] > b[i]) atomic_add(sum, 1);
+}
+kernel void multiply(global float *y, global const float *m, global const float *x, int n) {
+    int row = get_global_id(0);
+    float sum = 0;
+    for (int k = 0; k < n; ++k) sum += m[row * n + k] * x[k];
+    y[row] = sum;
+}
+kernel void normalise(global float *x, global const float *y, global const float *norm) {
+    int i = get_global_id(0);
+    x[i] = y[i] / norm[0];
+}
+kernel void squares(global int *sum, global const float *y) { atomic_add(sum, (int)(y[get_global_id(0)])); }
+kernel void convolve(global float *out, global const float *in, global const float *weights, int width, int rows) {
+    int i = get_global_id(0), x = i % width, y = i / width;
+    float sum = 0;
+    for (int dy = -1; dy <= 1; ++dy)
+        for (int dx = 0; dx < 3; ++dx)
+            sum += weights[3 * (dy + 1) + dx] * in[min(max(y + dy, 0), rows - 1) * width + min(x + dx, width - 1)];
+    out[i] = sum;
+}
+kernel void pool(global float *out, global const float *in, int width) {
+    int i = get_global_id(0), side = width / 2, x = i % side, y = i / side;
+    out[i] = in[2 * y * width + 2 * x] + in[(2 * y + 1) * width + 2 * x + 1];
+}
+kernel void enlarge(global float *out, global const float *in, int width) {
+    int i = get_global_id(0), x = i % width, y = i / width;
+    out[i] += in[y / 2 * (width / 2) + x / 2];
+}
+kernel void border(global float *e, global float *psi, global const float *h, int first) {
+    int i = get_global_id(0);
+    psi[i] = 0.5f * psi[i] + h[first + i];
+    e[first + i] += psi[i];
+}
+kernel void source(global float *e, int at, int step) { e[at + get_global_id(0)] += step; }
+kernel void bin(global int *count, global const float *at) { atomic_inc(&count[(int)at[get_global_id(0)]]); }
+kernel void neighbours(global int *near, global const float *at, global const int *count, int each) {
+    int i = get_global_id(0);
+    for (int k = 0; k < each; ++k) near[i * each + k] = count[(int)at[i] + k];
+}
+kernel void forces(global float *force, global const float *at, global const int *near, int each) {
+    int i = get_global_id(0);
+    float sum = 0;
+    for (int k = 0; k < each; ++k) sum += at[near[i * each + k]] - at[i];
+    force[i] = sum;
+}
+kernel void integrate(global float *at, global const float *force) { int i = get_global_id(0); at[i] += force[i]; }
+kernel void walk(global int *sum, global const float *state, int step) {
+    int i = get_global_id(0);
+    if (state[i] > step) atomic_add(sum, 1);
+}
+kernel void gemms(global float *c, global const float *a, global const float *b, int first) {
+    int g = first + get_global_id(0), matrix = g / 256, row = g / 16 % 16, column = g % 16;
+    for (int k = 0; k < 16; ++k) c[g] += a[matrix * 256 + row * 16 + k] * b[matrix * 256 + k * 16 + column];
+}
+kernel void match(global int *found, global const uchar *text, global const uchar *pattern, int n) {
+    int i = get_global_id(0), k = 0;
+    while (k < 16 && text[min(i + k, n - 1)] == pattern[k]) ++k;
+    if (k == 16) atomic_inc(found);
+}
+kernel void level(global float *x, global const float *values, global const int *where, int first, int each) {
+    int row = first + get_global_id(0);
+    float sum = 0;
+    for (int k = 0; k < each; ++k) sum += values[row * each + k] * x[where[row * each + k]];
+    x[row] -= sum;
 }
 kernel void tiny(global float *a) { a[get_global_id(0)] *= 2; }
 """
@@ -228,6 +293,130 @@ def mixed(m: Machine) -> Steps:
         yield
 
 
+def power_iteration(m: Machine) -> Steps:
+    """A matrix times a vector, which all rows read; its length is looked at now and then."""
+    n = 1 << 13
+    matrix, x, y, norm = m.zeros(n * n), m.zeros(n), m.zeros(n), m.zeros(16)
+    for step in itertools.count():
+        m.run("multiply", n, y, matrix, x, n)
+        m.run("squares", n, norm, y)
+        m.run("normalise", n, x, y, norm)
+        if step % 10 == 9:
+            m.read(norm, 64)
+        yield
+
+
+def checked_jacobi(m: Machine) -> Steps:
+    """Ten sweeps, then what has changed is counted and waited for."""
+    pair, changed = [m.zeros(N), m.zeros(N)], m.zeros(16)
+    while True:
+        for _ in range(10):
+            m.run("smooth", N, *pair, N)
+            pair.reverse()
+        m.write(changed, 64)
+        m.run("residual", N, changed, *pair)
+        m.read(changed, 64)
+        yield
+
+
+def network(m: Machine) -> Steps:
+    """Layer by layer, each with an image a fourth as large; then the last is looked at."""
+    width = 2048
+    layers = [(m.zeros(width * width >> 2 * k), m.zeros(width * width >> 2 * k)) for k in range(6)]
+    weights = [m.zeros(16) for _ in layers]
+    while True:
+        for k, (image, out) in enumerate(layers):
+            side = width >> k
+            m.run("convolve", side * side, out, image, weights[k], side, side)
+            if k + 1 < len(layers):
+                m.run("pool", side * side // 4, layers[k + 1][0], out, side)
+        m.read(layers[-1][1], 4096)
+        yield
+
+
+def absorbing(m: Machine) -> Steps:
+    """Two fields, with thin layers at both ends and a source that is a few points."""
+    e, h, edge = m.zeros(N), m.zeros(N), 1 << 14
+    psi = [m.zeros(edge), m.zeros(edge)]
+    for step in itertools.count():
+        m.run("smooth", N, h, e, N)
+        m.run("smooth", N, e, h, N)
+        m.run("border", edge, e, psi[0], h, 0)
+        m.run("border", edge, e, psi[1], h, N - edge)
+        m.run("source", 64, e, N // 2, step)
+        yield
+
+
+def molecules(m: Machine) -> Steps:
+    """Forces over lists of neighbours, which are made anew after twenty steps."""
+    n, each = 1 << 18, 32
+    at, force, count, lists = m.zeros(n), m.zeros(n), m.zeros(1 << 15), m.zeros(n * each)
+    while True:
+        m.run("tiny", 1 << 15, count)
+        m.run("bin", n, count, at)
+        m.run("neighbours", n, lists, at, count, each)
+        for _ in range(20):
+            m.run("forces", n, force, at, lists, each)
+            m.run("integrate", n, at, force)
+        yield
+
+
+def monte_carlo(m: Machine) -> Steps:
+    """Much work, and a few bytes that are waited for at each step."""
+    state, total = m.zeros(N), m.zeros(16)
+    for step in itertools.count():
+        m.write(total, 64)
+        m.run("walk", N, total, state, step)
+        m.read(total, 4)
+        yield
+
+
+def small_products(m: Machine) -> Steps:
+    """Many small matrices, a part of them at a time."""
+    a, b, c = m.zeros(N), m.zeros(N), m.zeros(N)
+    while True:
+        for part in range(8):
+            m.run("gemms", N // 8, c, a, b, part * N // 8)
+        yield
+
+
+def pyramid(m: Machine) -> Steps:
+    """Levels of an image from large to small and back, for frame after frame."""
+    width = 2048
+    levels = [m.zeros(width * width >> 2 * k) for k in range(7)]
+    while True:
+        m.write(levels[0], 1 << 16)
+        for k in range(6):
+            m.run("pool", (width >> k) ** 2 // 4, levels[k + 1], levels[k], width >> k)
+        for k in reversed(range(6)):
+            m.run("enlarge", (width >> k) ** 2, levels[k], levels[k + 1], width >> k)
+        yield
+
+
+def patterns(m: Machine) -> Steps:
+    """A text in which one pattern after the other is looked for."""
+    text, pattern, found = m.zeros(N), m.zeros(16), m.zeros(16)
+    while True:
+        m.write(pattern, 16)
+        m.write(found, 4)
+        m.run("match", N, found, text, pattern, 4 * N)
+        m.read(found, 4)
+        yield
+
+
+def triangular_solve(m: Machine) -> Steps:
+    """By levels, whose rows read what earlier levels have found, wherever it is."""
+    n, each = 1 << 18, 8
+    x, values, where = m.zeros(n), m.zeros(n * each), m.zeros(n * each)
+    sizes = [1 << 10, 1 << 14, 1 << 16, 1 << 16, 1 << 15, 1 << 13, 1 << 11, 1 << 9]
+    while True:
+        first = 0
+        for size in sizes:
+            m.run("level", size, x, values, where, first, each)
+            first += size
+        yield
+
+
 @dataclass(frozen=True)
 class Shape:
     """A program, its steps, and the work-items of launches that take the given time."""
@@ -252,6 +441,16 @@ SHAPES = {
         Shape(scan, 150, {"sums": N // 4, "spread": N}),
         Shape(convergence, 150, {"smooth": N, "residual": N}),
         Shape(mixed, 100, {"alone": N}),
+        Shape(power_iteration, 100, {"multiply": 1 << 13}),
+        Shape(checked_jacobi, 40, {"smooth": N, "residual": N}),
+        Shape(network, 60, {"convolve": N, "pool": N}),
+        Shape(absorbing, 100, {"smooth": N}),
+        Shape(molecules, 20, {"forces": 1 << 18, "neighbours": 1 << 16, "integrate": N, "bin": N}),
+        Shape(monte_carlo, 150, {"walk": N}),
+        Shape(small_products, 40, {"gemms": N // 8}),
+        Shape(pyramid, 60, {"pool": N // 4, "enlarge": N}),
+        Shape(patterns, 150, {"match": N}),
+        Shape(triangular_solve, 60, {"level": 1 << 16}),
     )
 }
 #: seconds that launches take on one GPU
@@ -268,6 +467,7 @@ def took(shape: Shape, workers: int, each: float, rate: float = PEER_BYTES_PER_S
         per_item = {name: each / shape.items[name] if name in shape.items else 1e-12 for name in names}
         bench = Bench(per_item, 0, count, workers, rate)
         bench.build(SOURCE)
+        assert all(kernel.summary is not None for kernel in bench.program.kernels.values())
         benches.append(bench)
         machine = bench.program.machine
         machine.latency = 1e-5

@@ -278,7 +278,7 @@ def test_buffers_kept_for_their_exchanges_lose_plans_that_are_handed_over_in_vai
     account, choosing = kept.buffers[0].account, kept.session.choosing
     assert choosing is not None
     assert account.keeper is None
-    assert choosing._change(account)
+    assert choosing._changes.change(account)
     assert not account.thrifty
     for _ in range(400):
         kept.turn()

@@ -135,7 +135,7 @@ class Buffers:
         assert choosing is not None
         if account is not None and not account.barred:
             with self.session.lock:
-                choosing._change(account, thrifty=self.drawn.random() < 0.8)
+                choosing._changes.change(account, thrifty=self.drawn.random() < 0.8)
 
 
 _WHOLE = Layout.contiguous(0, NBYTES)

@@ -14,7 +14,7 @@ from vdev.planner.outlook import Outlook, Rest, Shrinking
 from vdev.planner.regret import Stake, Stretch
 from vdev.planner.spans import ONE, Spans
 from vdev.planner.timing import Least, MachineTimes, Way
-from vdev.session.kernel_timing import KernelTiming
+from vdev.session.kernel_timing import SETTLING, KernelTiming
 from vdev.session.way_times import WayTimes
 
 __all__ = ["clocks"]
@@ -145,6 +145,54 @@ def test_levels_of_a_grid_are_planned_once_each() -> None:
     assert not planned([4**level for level in (9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3)] * 3).never_recurs
 
 
+def passes(timing: KernelTiming, tiles: int, nitems: int = 1000) -> None:
+    """All tiles of a matrix once more: each has a plan made."""
+    for tile in range(tiles):
+        timing.was_planned(nitems, anew=True, what=tile)
+        timing.planned(1e-4, 1, once=timing.settles)
+
+
+def test_what_comes_again_is_planned_only_until_states_come_again() -> None:
+    timing = KernelTiming(Least())
+    passes(timing, 64)
+    assert timing.never_recurs, "nobody knows that they come again"
+    passes(timing, 64)
+    assert not timing.never_recurs
+    for _ in range(SETTLING):
+        passes(timing, 64)
+    assert timing.never_recurs, "their plans are of no use"
+
+
+def test_plans_of_what_comes_again_are_made_once() -> None:
+    timing = KernelTiming(Least())
+    passes(timing, 64)
+    continued = timing.thought.value
+    passes(timing, 64)
+    assert timing.thought.value == continued
+    assert not KernelTiming(Least()).comes_again
+
+
+def test_each_size_has_its_first_plans() -> None:
+    """The levels of a grid: they are as many plans as there are levels, and none of them goes on."""
+    timing = KernelTiming(Least())
+    for level in range(9, 0, -1):
+        passes(timing, SETTLING, 4**level)
+        timing.was_planned(4**level, anew=True)
+        assert not timing.settles
+    assert timing.thought.value is None
+
+
+def test_another_way_is_planned_anew() -> None:
+    timing = KernelTiming(Least())
+    for _ in range(2 + SETTLING):
+        passes(timing, 3)
+    assert not timing.settles
+    timing.look_again()
+    timing.was_planned(1000, anew=True, what=0)
+    assert timing.comes_again
+    assert timing.settles
+
+
 def stake_of(moved: float, incoming: float, before: float, busiest: int = 1) -> Stake:
     return Stake(
         1, 0.5, None, (), moved, (0,), 0.0, True, 2, busiest, busiest, incoming=incoming, before=before
@@ -167,10 +215,20 @@ def test_where_one_sends_to_many_that_is_in_what_was_measured() -> None:
 
 def test_links_that_were_not_measured_may_be_slow() -> None:
     times = WayTimes(MachineTimes(), LinkCosts.uniform(2), exchanges=True)
-    buffers: Any = [SimpleNamespace(nbytes=1 << 20)]
-    assert times.surely_changing(buffers) > 4 * times.changing(buffers)
+    buffers: Any = [SimpleNamespace(nbytes=1 << 20, state=SimpleNamespace(replicas=[0, 1]))]
+    assert times.surely_gathering(buffers) > 4 * times.gathering(buffers)
     times.unit = 1e-10
-    assert times.surely_changing(buffers) == times.changing(buffers)
+    assert times.surely_gathering(buffers) == times.gathering(buffers)
+
+
+def test_nothing_is_gathered_that_one_worker_has() -> None:
+    times = WayTimes(MachineTimes(), LinkCosts.uniform(2), exchanges=True)
+    buffers: Any = [
+        SimpleNamespace(nbytes=1 << 30, state=SimpleNamespace(replicas=replicas))
+        for replicas in ((), ((0, 0, 1 << 30),), ((0, 0, 1 << 29), (1, 1 << 29, 1 << 30)))
+    ]
+    assert times.gathering(buffers[:2]) == 0.0
+    assert times.gathering(buffers) == times.changing(buffers[2:]) > 0.05
 
 
 @pytest.mark.parametrize("workers", [2, 4])

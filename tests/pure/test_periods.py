@@ -38,6 +38,45 @@ class Program:
                 self.periods.changed()
 
 
+def counted(periods: Periods, seconds: list[float]) -> Turn:
+    """Periods over several workers, until something is to be done."""
+    for took in seconds:
+        if periods.add("a period", took, split=True) and (turn := periods.compare()) is not Turn.GO_ON:
+            return turn
+    return Turn.GO_ON
+
+
+def other_count(before: list[float], after: list[float]) -> tuple[Periods, Turn]:
+    """Two workers, then four."""
+    periods = Periods()
+    assert counted(periods, before) is Turn.GO_ON
+    periods.changed()
+    periods.take_count(2)
+    return periods, counted(periods, after)
+
+
+def test_a_number_of_workers_with_longer_periods_is_left_soon() -> None:
+    periods, turn = other_count([1.0] * 8, [9.0] * 3 + [1.1] * 5)  # the first do what is done once
+    assert (turn, periods.former) == (Turn.FORMER_COUNT, 2)
+
+
+def test_a_number_of_workers_with_shorter_periods_stays() -> None:
+    periods, turn = other_count([1.0] * 8, [9.0] * 3 + [0.9] * 5)
+    assert (turn, periods.former) == (Turn.GO_ON, 0), "it is asked no more"
+    assert counted(periods, [2.0] * 40) is Turn.GO_ON
+
+
+def test_numbers_of_workers_are_not_compared_by_periods_that_are_not_known() -> None:
+    assert other_count([1.0] * 4, [9.0] * 3 + [2.0] * 40)[1] is Turn.GO_ON
+    assert other_count([1.0] * 8, [1.0, 9.0] * 20)[1] is Turn.GO_ON
+    periods = Periods()
+    counted(periods, [1.0] * 8)
+    periods.changed()
+    periods.take_count(2)
+    periods.changed()  # to one worker
+    assert periods.former == 0
+
+
 def test_one_worker_stays_where_its_periods_are_shorter() -> None:
     program = Program(1.4, 1.0, model=(0.5, 0.8))
     program.run(200)

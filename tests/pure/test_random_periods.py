@@ -11,7 +11,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from tests.pure.random_periods import FULL, Found, Program, Step, draw, run
 from tests.pure.test_never_slower import PCIE, Bench, Case, Phases, Transforms, seconds, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
-from vdev.session.choosing import Choosing
+from vdev.session.one_worker import OneWorker
 
 #: what is lost at most until several workers are given up: seconds, and a part of the program
 TO_NOTICE, PART = 8e-3, 0.1
@@ -142,15 +142,15 @@ def test_a_launch_that_is_looked_at_twice_counts_once(clocks: list[Bench]) -> No
 
 def test_looks_for_another_period_become_rarer(clocks: list[Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    see = Choosing._see_again
+    see = OneWorker._see_again
 
-    def looked(self: Choosing, *args: object) -> bool:
+    def looked(self: OneWorker, *args: object) -> bool:
         found = see(self, *args)  # type: ignore[arg-type]
         if found:
             seen.append(clocks[0].program.machine.seconds)
         return found
 
-    monkeypatch.setattr(Choosing, "_see_again", looked)
+    monkeypatch.setattr(OneWorker, "_see_again", looked)
     transforms = Transforms(clocks, 2)
     transforms.upload()
     transforms.times(60, range(28))

@@ -16,7 +16,7 @@ from vdev.planner.launch_search import FEWER
 from vdev.planner.regret import Stake
 from vdev.planner.spans import ONE, Spans, between, halves, over
 from vdev.planner.timing import Way
-from vdev.session.choosing import Choosing
+from vdev.session.worker_counts import WorkerCounts
 
 # the rule ---------------------------------------------------------------------------------------
 
@@ -195,6 +195,38 @@ def test_workers_that_are_not_needed_get_no_chunks_and_no_copies(clocks: list[Be
     assert FEWER in reasons
 
 
+def lookup(clocks: list[Bench], workers: int) -> Bench:
+    """A kernel of which every chunk reads all of a table that is spread over the workers."""
+    source = "kernel void look(global float *a, global const float *t, int n) { int i = get_global_id(0); a[i] = t[i * 77 % n]; }"
+    bench = Bench({"look": 1e-4 / N}, N, 0, workers, PEER_BYTES_PER_SECOND)
+    bench.build(source)
+    clocks.append(bench)
+    out, table = bench.zeros(N), bench.zeros(N)
+    bench.program.wait()
+    bench.run("look", (N,), (64,), out, table, N)
+    return bench
+
+
+def test_nobody_waits_long_for_the_first_launch_of_a_kernel(clocks: list[Bench]) -> None:
+    """Handing it over to sixteen workers would take 240 transfers, before anything is known of it."""
+    bench = lookup(clocks, 16)
+    partitions = of_session(bench.program.session).kernel("look").partitions
+    assert [part.workers for part in partitions if part.launches] == [8]
+    assert bench.program.machine.host < 2e-3
+    four = of_session(lookup(clocks, 4).program.session).kernel("look").partitions
+    assert [part.workers for part in four if part.launches] == [4]
+
+
+def test_what_moves_to_another_number_of_workers_is_not_what_launches_exchange(clocks: list[Bench]) -> None:
+    program = Smoothing(clocks, 8)
+    program.run(20)
+    choosing, buffer = program.bench.program.session.choosing, program.buffers[0].made
+    assert choosing is not None
+    assert choosing.times.unit is None, "no link was measured"
+    choosing._counts.take(buffer.account, 2)
+    assert buffer.account.budget == choosing.times.spread(buffer.account.buffers) > 0
+
+
 def test_heavier_launches_are_split_over_more_workers_again(clocks: list[Bench]) -> None:
     program = Smoothing(clocks, 16)
     program.run(400)
@@ -207,8 +239,8 @@ def test_too_few_workers_without_room_are_not_chosen(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
-    take = Choosing._take_span
-    monkeypatch.setattr(Choosing, "_take_span", lambda *args: taken.append(args[-1]) or take(*args))
+    take = WorkerCounts.take
+    monkeypatch.setattr(WorkerCounts, "take", lambda *args: taken.append(args[-1]) or take(*args))
     program = Smoothing(clocks, 16)
     room = program.bench.program.session.room.occupancy.room
     room[:] = [

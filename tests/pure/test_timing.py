@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from vdev.observe.tallies import KernelTally
 from vdev.planner.links import LinkCosts
 from vdev.planner.regret import Stake, Stretch, TwoWays
+from vdev.planner.spans import UNTRIED
 from vdev.planner.timing import MOST_FLOOR, KernelTimes, Least, MachineTimes, Way
 from vdev.session.kernel_timing import FIRST_PLAN, KernelTiming
 from vdev.session.way_times import WayTimes
@@ -104,6 +107,11 @@ def test_one_launch_that_waited_counts_in_part() -> None:
 
 def test_a_long_kernel_is_not_taken_for_what_every_launch_takes() -> None:
     assert kernel((1000, [0.5])).chunk(1000, 0.5) == pytest.approx(0.25 + MOST_FLOOR / 2)
+
+
+def test_short_chunks_of_a_kernel_are_not_what_every_launch_takes() -> None:
+    """Nothing shorter was seen: an eighth of the work takes 16 us, all of it much more."""
+    assert kernel((1 << 22, [16e-6] * 8)).whole(1 << 22) > 3 * 16e-6
 
 
 @given(st.integers(1, 16), st.integers(0, 50), st.floats(0, 1e9))
@@ -218,6 +226,21 @@ def test_splitting_costs_the_host_at_least_as_much_as_a_launch_without_a_plan() 
     assert times.split_way(timing, stake).host == pytest.approx(10 * MachineTimes().handing_over(2, 2))
     ways = [times.way_over(timing, stake, 1, 2, span).host for span in (2, 4)]
     assert 1e-4 < ways[0] < ways[1]
+
+
+def test_handing_over_more_transfers_takes_longer_than_what_was_measured() -> None:
+    tally, machine = KernelTally("kernel", 1, 1), MachineTimes()
+    times = WayTimes(machine, LinkCosts.uniform(16), exchanges=True)
+    few, many = (Stake(1, 1 / 16, None, (), 0.0, (), 0.0, False, 16, messages) for messages in (10, 200))
+    cached: Any = SimpleNamespace(direct=False, stake=few, plan=SimpleNamespace(growth=()))
+    for _ in range(3):
+        times.handed_over(tally, cached, 2 * machine.handing_over(16, 10))
+    timing = times.timing(tally)
+    assert times.split_way(timing, few).host == pytest.approx(2 * machine.handing_over(16, 10))
+    assert times.split_way(timing, many).host == pytest.approx(2 * machine.handing_over(16, 200))
+    assert times.way_over(timing, many, 1, 16, 16).host == pytest.approx(
+        UNTRIED * 2 * machine.handing_over(16, 200)
+    )
 
 
 def test_launches_that_differ_are_weighed_each_with_its_own_stake() -> None:

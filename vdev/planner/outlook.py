@@ -84,17 +84,19 @@ class Shrinking:
 class Outlook:
     """That of one account's launches over several workers."""
 
-    __slots__ = ("_behind", "_recent")
+    __slots__ = ("_behind", "_recent", "ends")
 
     def __init__(self) -> None:
         #: what the last launches took over several workers, planning included, and would have taken on one; and how many of these
         #: there were of each kernel
         self._recent: deque[tuple[Way, Way, dict[int, int]]] = deque(maxlen=_RECENT)
         self._behind = 0.0  #: seconds by which devices are behind the host
+        self.ends = False  #: whether the rest was found to take less on one worker
 
     def changed(self) -> None:
         """Another way is in use."""
         self._recent.clear()
+        self.ends = False
 
     def waited(self) -> None:
         """The program waits until devices are done."""
@@ -110,6 +112,10 @@ class Outlook:
 
         `rests`: what is to come of each kernel that may gain by several workers.
         """
+        self.ends = self._loses(rests, change)
+        return self.ends
+
+    def _loses(self, rests: Mapping[int, Rest | None], change: float) -> bool:
         if len(self._recent) < _RECENT or None in rests.values():
             return False
         several = one = NOTHING

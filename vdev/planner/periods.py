@@ -6,7 +6,7 @@ same time; of the rest it knows nothing. So where a program looks at its results
 
 What they take beyond the model's time is *unexplained*. Most of it is the program's own, which is the same in any way. Where it is
 more than the model says that several workers gain, though, it may as well be theirs: then one worker is tried for some
-periods. The way whose periods are shorter stays. What those over several workers were found to take more than the model had
+periods. The way whose periods are shorter stays; so does, of two numbers of workers, that with the shorter ones. What those over several workers were found to take more than the model had
 it, beside those on one, is charged to them from then on (`toll`): heavier launches of the same buffers are split all the same.
 
 A trial happens only if changing there and back, and the trial itself, take a small part of the time since the last one; each
@@ -35,6 +35,8 @@ _MOST_KINDS = 32
 _SHARE = 0.1
 #: each trial makes the next one so many times later, up to so many of them
 _AGAIN, _MOST_AGAIN = 4, 6
+#: periods over another number of workers after which they are compared with those before
+_COMPARED = 5
 #: of a period over several workers, what one on a single worker takes at most to be the shorter one
 _SHORTER = 0.98
 #: what is charged is forgotten by so much with each period, so that several workers are tried again some time
@@ -47,6 +49,7 @@ class Turn(Enum):
     GO_ON = auto()
     TRY_ONE = auto()  #: take one worker, on trial
     SPLIT_AGAIN = auto()  #: the trial is over: several workers are the better ones
+    FORMER_COUNT = auto()  #: take as many workers as before (`former`): with those in use now, periods are longer
 
 
 class _Kind:
@@ -84,12 +87,14 @@ class Periods:
         "_folds",
         "_folds_each",
         "_folds_from",
+        "_former",
         "_gain",
         "_kinds",
         "_left",
         "_settling",
         "_split",
         "_trials",
+        "former",
         "looks",
         "toll",
     )
@@ -98,6 +103,9 @@ class Periods:
         #: by kind of period: its seconds over several workers, and on one
         self._split: dict[Hashable, _Kind] = {}
         self._alone: dict[Hashable, _Kind] = {}
+        #: the number of workers before, where periods over those in use are to be compared with theirs; 0: they are not
+        self.former = 0
+        self._former: dict[Hashable, _Kind] = {}  #: as `_split`
         #: seconds that a period over several workers takes longer than is foretold, beside one on a single worker
         self.toll = 0.0
         self.looks = 0  #: periods in all
@@ -134,6 +142,22 @@ class Periods:
         self._folds, self._folds_from = 0.0, self.looks
         self._settling, self._left = _SETTLING, 0
         self._kinds.clear()
+        self.former = 0
+
+    def take_count(self, former: int) -> None:
+        """Another number of workers is in use than `former`."""
+        self.former, self._former, self._split = former, self._split, {}
+
+    def compare(self) -> Turn:
+        """Whether periods over the number of workers in use are longer than over the one before: once it is known, it is asked no more."""
+        if not self.former:
+            return Turn.GO_ON
+        now, before = _expected(self._kinds, self._split), _expected(self._kinds, self._former)
+        if now is not None and before is not None and before < _SHORTER * now:
+            return Turn.FORMER_COUNT
+        if (now is not None and before is not None) or self.in_window >= WINDOW:
+            self.former = 0
+        return Turn.GO_ON
 
     def pass_by(self, seconds: float) -> None:
         """A period on one worker that is not on trial: only time passes, until several workers may be tried again."""
@@ -142,7 +166,9 @@ class Periods:
         self._began += seconds
 
     def add(self, kind: Hashable, seconds: float, *, split: bool) -> bool:
-        """A period of this kind. Whether a window over several workers is full, for `judge`, or a trial is over, for `end`."""
+        """A period of this kind. Whether a window over several workers is full, for `judge`, or those over another number of them
+        suffice to `compare`, or a trial is over, for `end`.
+        """
         self.pass_by(seconds)
         if self._settling:
             self._settling -= 1
@@ -157,7 +183,7 @@ class Periods:
         if self.on_trial:
             self._left -= 1
             return self._left == 0
-        return split and self._kinds.total() >= WINDOW
+        return split and self._kinds.total() >= (_COMPARED if self.former else WINDOW)
 
     def fold(self, seconds: float) -> None:
         """What launches over several workers had left pending was folded, which takes so long by the model."""

@@ -21,7 +21,7 @@ _WEIGHT = 0.25
 #: a measurement counts for at most this many times what is known: a single one may have waited for something
 _MOST_LONGER = 4.0
 #: the most seconds assumed for what every kernel takes: the least one that was seen may be a long one
-MOST_FLOOR = 2e-5
+MOST_FLOOR = 1e-5
 #: the largest share of the work is assumed to be at most this many times an even one: one bad measurement must not
 #: decide for all
 _MOST_UNEVEN = 8.0

@@ -14,7 +14,7 @@ from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.outlook import Outlook
 from vdev.planner.periods import Periods
 from vdev.planner.regret import Stretch, TwoWays
-from vdev.planner.spans import Spans
+from vdev.planner.spans import ONE, Spans
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.host_times import HostTime
 from vdev.session.kernel_timing import KernelTiming
@@ -97,6 +97,32 @@ class Account:
         buffer.account = self
         self.buffers.add(buffer)
         buffer.span = self.span
+
+    def remember(self, span: int) -> None:
+        """Its kernels run over so many workers, on other buffers and in the program's next run."""
+        for _, timing, _ in self.kernels.values():
+            if timing.cache is not None:
+                timing.cache.keep_span(span)
+                if span != ONE:
+                    timing.cache.span = span
+
+    def begin_way(self) -> None:
+        """Another way is in use."""
+        self.take_thought()
+        self.planned, self.wanted = 0.0, 0
+        for _, timing, _ in self.kernels.values():
+            timing.look_again()
+        self.kernels.clear()
+        for each in (
+            self.ways,
+            self.thrift,
+            self.hands,
+            self.spans,
+            self.periods,
+            self.host,
+            self.outlook,
+        ):
+            each.changed()
 
     def set_way(self, buffers: Sequence[VirtualBuffer] | WeakSet[VirtualBuffer]) -> None:
         """Have plans for these buffers made for the way in use."""

@@ -6,6 +6,9 @@ ways: that is `choosing`'s.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
+
 from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
@@ -15,6 +18,8 @@ from vdev.session.launch_plans import LaunchCache
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
 #: how many measured transfers count, and how many there must be
 _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
+#: launches of a kernel after which it is weighed although its times are not known
+LONG_UNKNOWN = 64
 #: launches without plans of a short kernel after which one is looked at
 UNTIL_LOOKED_AT = 64
 #: the most launches, of a kernel that gains, between two that are looked at
@@ -35,6 +40,8 @@ _LONG_RUN = 0.03
 SETTLING = 6
 #: launches in a row that had a plan made each, after which no plan is taken to be made once
 _IN_A_ROW = 2 * SETTLING
+#: launches of which it is known that they were planned
+_MOST_PLANNED = 4096
 
 
 class KernelTiming:
@@ -42,7 +49,10 @@ class KernelTiming:
 
     __slots__ = (
         "_bits",
+        "_planned",
+        "_settled",
         "cache",
+        "comes_again",
         "counts_for",
         "direct",
         "due_at",
@@ -88,6 +98,10 @@ class KernelTiming:
         self.settling, self.plan = SETTLING, Mean(0.25)
         #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
         self.planned_in_a_row, self._bits = 0, 0
+        self._settled: Counter[int] = Counter()  #: one-time plans, by those bits
+        #: how often what has this hash was planned, and whether that which was planned last comes again
+        self._planned: dict[int, int] = {}
+        self.comes_again = False
         self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
@@ -128,6 +142,7 @@ class KernelTiming:
         cache.is_new, self.cache = False, cache
         if is_first and before is not None:
             self.settling, self.is_met_again = SETTLING, True
+            self._plan_again()
         return is_first
 
     def passes(self, stake: Stake) -> None:
@@ -182,6 +197,7 @@ class KernelTiming:
         if seconds > 0:
             self.plan.add(seconds)
             self.settling = max(self.settling - once, 0)
+            self._settled[self._bits] += once
         count = max(launches, 1)
         if not once:
             self.thought.add(seconds / count, count)
@@ -189,14 +205,39 @@ class KernelTiming:
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
         self.pause = self.skipped = 0
+        self._plan_again()
 
-    def was_planned(self, nitems: int, *, anew: bool) -> None:
+    def _plan_again(self) -> None:
+        """All plans are made once more."""
+        self._planned = dict.fromkeys(self._planned, 1)
+        self._settled.clear()
+
+    def was_planned(self, nitems: int, *, anew: bool, what: Hashable = None) -> None:
         """A split launch of so many work-items; `anew`: it had a plan made, and so had the one before, as far as it did not recur.
+        `what` it is, beside the states of its buffers.
 
-        Those for the levels of a grid are planned once for each, and differ much.
+        Those for the levels of a grid are planned once for each, and differ much. And what comes again is planned again only until
+        the states of its buffers do, too: a matrix that is gone over tile by tile has a long period.
         """
         before, self._bits = self._bits, nitems.bit_length()
+        self.comes_again = anew and what is not None and self._is_known(hash(what))
+        anew = anew and not self.comes_again
         self.planned_in_a_row = 1 + self.planned_in_a_row * (before == self._bits) if anew else 0
+
+    def _is_known(self, what: int) -> bool:
+        """Whether this was planned before, and not so often in this way that its plans are of no use."""
+        if len(self._planned) >= _MOST_PLANNED:
+            self._planned.clear()
+        before = self._planned.get(what, 0)
+        self._planned[what] = before + 1
+        return 0 < before < SETTLING
+
+    @property
+    def settles(self) -> bool:
+        """Whether the last plan was one that is made once: among the first for launches of about as many work-items, or of what comes
+        again.
+        """
+        return self.comes_again or self._settled[self._bits] < SETTLING
 
     @property
     def never_recurs(self) -> bool:

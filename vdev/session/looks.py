@@ -6,7 +6,7 @@ what follows, with what the time model says of the launches in them.
 
 from __future__ import annotations
 
-from vdev.planner.periods import Periods, Turn
+from vdev.planner.periods import WINDOW, Periods, Turn
 from vdev.planner.regret import NOTHING
 from vdev.session.accounts import Account
 from vdev.session.way_times import WayTimes
@@ -59,7 +59,10 @@ class Looks:
             return Turn.GO_ON
         if not periods.add((before, nbytes), (at_ns - before_ns) * 1e-9, split=split):
             return Turn.GO_ON
-        return self._judge(account, periods) if split else periods.end()
+        if not split:
+            return periods.end()
+        turn = periods.compare()
+        return self._judge(account, periods) if turn is Turn.GO_ON and periods.in_window >= WINDOW else turn
 
     def _judge(self, account: Account, periods: Periods) -> Turn:
         kernels = list(account.kernels.values())

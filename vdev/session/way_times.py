@@ -20,6 +20,8 @@ from vdev.session.launch_plans import CachedPlan
 #: the cost of gathering, and the times of launches over another number of workers, fade by this much with each
 #: launch, so that the other way is tried again some time
 FORGET = 0.98
+#: seconds that splitting may cost before anything is decided by it, with planning and without: most plans are made once
+FLOOR, FLOOR_HANDS = 0.004, 0.0005
 #: so many times what a launch without a plan takes of the host: to find the plan of one and to weigh it
 _WEIGHED = 10
 #: so many times what is assumed of links that were not measured: those by PCIe alone take about as long
@@ -48,6 +50,7 @@ class WayTimes:
         self._least = Least()  #: over all kernels
         #: seconds of handing over launches without plans
         self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
+        self.devices = 0.0  #: of the busiest one for all launches so far, as far as they were looked at
         self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which lives on
 
     def known(self, tally: KernelTally) -> KernelTiming | None:
@@ -73,7 +76,8 @@ class WayTimes:
             handed = self.timing(tally).handed
             if key not in handed:
                 handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
-            handed[key].add(seconds)
+            stake = cached.stake
+            handed[key].add(seconds / self.machine.handing_over(stake.workers, stake.messages))
 
     def handed_over_at_once(self, seconds: float) -> None:
         """The host took this long to hand over a launch without a plan."""
@@ -96,7 +100,8 @@ class WayTimes:
         handed = timing.handed.get(_hands(stake))
         if handed is None or handed.value is None or not timing.times.known:
             return 0.0
-        host = handed.value + _WEIGHED * self.machine.launch
+        host = handed.value * self.machine.handing_over(stake.workers, stake.messages)
+        host += _WEIGHED * self.machine.launch
         return max(host - self.one_way(timing, stake.nitems).seconds, 0.0)
 
     def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
@@ -104,9 +109,13 @@ class WayTimes:
         unit = self.machine.per_byte if self.unit is None else self.unit
         return self.spread(buffers) * unit + len(buffers) * self.machine.latency
 
-    def surely_changing(self, buffers: Sequence[VirtualBuffer]) -> float:
+    def gathering(self, buffers: Iterable[VirtualBuffer]) -> float:
+        """The same of buffers as they are: nothing moves for those that not more than one worker has anything of."""
+        return self.changing([buffer for buffer in buffers if len(buffer.state.replicas) > 1])
+
+    def surely_gathering(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same where nothing was lost yet: as long as no link was measured, one may be slower than is assumed."""
-        return self.changing(buffers) * (_UNMEASURED if self.unit is None else 1.0)
+        return self.gathering(buffers) * (_UNMEASURED if self.unit is None else 1.0)
 
     def spread(self, buffers: Iterable[VirtualBuffer]) -> float:
         """The same in the unit of costs."""
@@ -116,9 +125,9 @@ class WayTimes:
         """A launch as it is planned."""
         machine = self.machine
         handed = timing.handed.get(_hands(stake))
-        host = None if handed is None else handed.value
-        if host is None:
-            host = machine.handing_over(stake.workers, stake.messages) * self._as_direct
+        ratio = None if handed is None else handed.value
+        host = machine.handing_over(stake.workers, stake.messages)
+        host *= self._as_direct if ratio is None else ratio
         # What is exchanged in bulk is weighed elsewhere, with what it took when it was measured.
         moved = 0.0 if self._exchanges and stake.exchanges else stake.moved
         exchange = machine.exchanging(stake.busiest, moved)
@@ -138,7 +147,7 @@ class WayTimes:
         measured = timing.handed.get(_hands(stake))
         if measured is None or measured.value is None:
             return self._as_direct
-        return measured.value / self.machine.handing_over(stake.workers, stake.messages)
+        return measured.value
 
     @property
     def _as_direct(self) -> float:
@@ -160,10 +169,8 @@ class WayTimes:
                 there = between(there, known, FORGET ** (launches - when))
         machine = self.machine
         host, measured = machine.handing_over(there.workers, there.messages), timing.handed.get(_hands(there))
-        if measured is not None and measured.value is not None:
-            host = measured.value
-        else:
-            host *= self._as_handed(timing, stake)
+        known = measured is not None and measured.value is not None
+        host *= self._as_handed(timing, there if known else stake)
         unit, moved = self.unit, there.moved
         if timing.link.value is not None:
             unit, moved = timing.link.value, moved * stake.inward

@@ -1,0 +1,236 @@
+"""Launches without plans, on the one worker that keeps their buffers: which are, and when they are split again.
+
+What splitting them would take is known from before; from time to time they have plans again, which tell what they exchange by now.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from vdev.observe.tallies import KernelTally
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.launch_search import runs_at_once
+from vdev.planner.regret import NOTHING, Stake, keepers, weighty
+from vdev.planner.spans import WORTH
+from vdev.planner.timing import Way
+from vdev.session.accounts import Account, Accounts
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.kernel_timing import LONG_UNKNOWN, UNTIL_LOOKED_AT, KernelTiming
+from vdev.session.looks import Looks
+from vdev.session.samples import Samples
+from vdev.session.way_changes import WayChanges
+from vdev.session.way_times import FLOOR, FLOOR_HANDS, WayTimes
+from vdev.session.worker_counts import WorkerCounts
+from vdev.translators.ranges.ndrange import NDRange
+
+logger = logging.getLogger("vdev.session.choosing")
+
+#: each return to one worker makes leaving it this many times more expensive
+_RETURN = 4
+#: returns that the program's last run counts for, where it ended on one worker: it may have been too short to gain
+_KEPT_RETURNS = 1
+#: seconds of a launch that is short
+_SHORT = 20e-6
+#: of the time of launches without plans, what plans may take that tell what they would exchange
+_SEEING = 0.02
+#: each time makes the next one later by so much of the first, up to so many times that
+_LATER, _LATEST = 0.5, 4.0
+#: what planning and the program itself took of the host is forgotten by so much with each launch that is made without a plan; by
+#: half as much after each return
+_FORGET_THOUGHT = 0.001
+
+
+class OneWorker:
+    """Such launches of one session. Under its lock."""
+
+    def __init__(
+        self,
+        options: LaunchOptions,
+        times: WayTimes,
+        accounts: Accounts,
+        samples: Samples,
+        looks: Looks,
+        counts: WorkerCounts,
+        changes: WayChanges,
+        *,
+        shared: bool,
+    ) -> None:
+        """`shared`: the workers share hardware."""
+        self._options = options
+        self._times = times
+        self._accounts = accounts
+        self._samples = samples
+        self._looks = looks
+        self._counts = counts
+        self._changes = changes
+        self._shared = shared
+
+    def keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
+        """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
+        keeper = self._accounts.kept_together(buffers)
+        if keeper is not None:
+            return keeper  # nearly always, if there are such accounts
+        found_on = keepers([buffer.state for buffer in buffers], self._options.links)
+        if not found_on:
+            if id(tally) not in self._changes.alone or any(buffer in self._accounts for buffer in buffers):
+                return None
+            return self._begin_alone(buffers, tally)
+        found = list(filter(None, map(self._accounts.found, buffers)))
+        first = next((account for account in found if account.thrifty and account.keeper in found_on), None)
+        if first is None:
+            return None
+        if len(found_on) > 1:  # they meet, and from now on they are kept together
+            met = [buffer for buffer in buffers if buffer in self._accounts]
+            met.sort(key=lambda buffer: self._accounts.get(buffer) is not first)
+            self._accounts.joined(met, first.keeper)
+        for buffer in buffers:
+            if buffer.account is None and buffer.state.resident == first.keeper:
+                self._accounts.enter_kept(buffer, first)
+        return first.keeper
+
+    def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
+        """Keep buffers on one worker of which nothing is known; None where there is none for them."""
+        states = [buffer.state for buffer in buffers]
+        large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
+        if not large or any(state.fine or state.kept is not None for state in states):
+            return None
+        account = self._accounts.joined(large, None)
+        account.span = account.span or len(self._options.workers)
+        if id(tally) in self._changes.kept_alone:
+            account.returns = max(account.returns, _KEPT_RETURNS)
+        return account.keeper if self._changes.change(account, thrifty=True) else None
+
+    def counts_for(self, tally: KernelTally) -> int:
+        """Of how many launches of a short kernel one without a plan has the weight, of which `UNTIL_LOOKED_AT` may pass before
+        one is looked at (`reconsider`): of a long one every launch is.
+        """
+        if self._shared:
+            return 1
+        timing = self._times.known(tally)
+        if timing is None or not timing.times.known:
+            return 1 if tally.launches >= LONG_UNKNOWN else UNTIL_LOOKED_AT
+        return timing.counts_for
+
+    def reconsider(self, ndrange: NDRange, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
+        """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
+        self._samples.read()  # those of launches that the program has waited for since
+        timing = self._times.known(tally)
+        if timing is None or not timing.times.known or self._shared:
+            return False  # nothing to gain, or nothing known about it
+        if not timing.is_due_at(tally.launches + 1):
+            return False
+        account, count = self._account_of(tally, timing, buffers)
+        if count <= 0:  # it was looked at already, before it was submitted
+            return False
+        timing.counts_for = 1 + int(timing.times.whole(ndrange.nitems) / _SHORT)
+        stake = self._stake_alone(timing, ndrange)
+        one, split = self._weigh_alone(account, timing, stake, tally.launches + 1, count)
+        split += account.periods.take_toll(split=False)
+        timing.looked_at(split.seconds >= one.seconds, one.seconds / count)
+        if account.periods.on_trial:
+            return False
+        change = self._change_of(account, buffers)
+        if not account.thrift.weigh(one, split, change):
+            return self._see_again(account, timing, stake, one.seconds)
+        # Those that gain are looked at sooner than those that lose.
+        if not account.thrift.weigh(*self._others_alone(account, tally), change):
+            return False
+        logger.debug(
+            "%s gains by being split: %.3g s instead of %.3g s, %.3g s of it on the host",
+            tally.name, split.seconds, one.seconds, split.host,
+        )  # fmt: skip
+        self._counts.set(account, account.spans.best() or self._counts.of(account))
+        return self._changes.change(account)
+
+    def _account_of(
+        self, tally: KernelTally, timing: KernelTiming, buffers: Sequence[VirtualBuffer]
+    ) -> tuple[Account, int]:
+        """The account of a launch without a plan, and how many launches of its kernel were not weighed yet: what is known of planning,
+        and of what passes beside, is believed the less.
+        """
+        states = [buffer.state for buffer in buffers]
+        found_on = keepers(states, self._options.links)
+        kept = found_on[0] if found_on else self._accounts.kept_together(buffers)
+        large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
+        account = self._accounts.joined(large, kept)
+        self._looks.weighed(account)
+        launches = tally.launches + 1
+        _, _, seen = account.kernels.get(id(tally), (tally, timing, launches - 1))
+        account.kernels[id(tally)] = (tally, timing, launches)
+        count = launches - seen
+        if count > 0:
+            believed = (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
+            timing.thought.value = (timing.thought.value or 0.0) * believed
+            account.host.fade(believed)
+        return account, count
+
+    def _change_of(self, account: Account, buffers: Sequence[VirtualBuffer]) -> float:
+        """Seconds that it takes to split an account's launches again."""
+        # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
+        planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
+        change = max(self._times.changing(buffers) + planning, FLOOR_HANDS / 2)
+        return float(change * _RETURN ** min(account.returns, 10))
+
+    def _weigh_alone(
+        self, account: Account, timing: KernelTiming, stake: Stake, launches: int, count: int
+    ) -> tuple[Way, Way]:
+        """What so many of an account's launches without plans take, up to this number of their kernel's, and would take over the number
+        of workers that is best for all that are weighed.
+        """
+        beside, now = account.host.beside(1), self._counts.of(account)
+        planned = Way(timing.thought.value or 0.0, 0.0) + beside
+        spans = self._counts.others(account) or (now,)
+        ways = {span: self._times.way_over(timing, stake, launches, now, span) + planned for span in spans}
+        account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
+        one = self._times.one_way(timing, stake.nitems)
+        self._times.devices += one.device * count
+        return (one + beside).times(count), ways[account.spans.best() or now].times(count)
+
+    def _others_alone(self, account: Account, tally: KernelTally) -> tuple[Way, Way]:
+        """The same of all launches of other kernels than this one that were not weighed yet."""
+        one = split = NOTHING
+        for key, (other, timing, seen) in account.kernels.items():
+            if other is tally or other.launches <= seen or timing.stake is None or not timing.times.known:
+                continue
+            stake = replace(timing.stake, moved=timing.exchanged.value or 0.0)
+            account.kernels[key] = other, timing, other.launches
+            ways = self._weigh_alone(account, timing, stake, other.launches, other.launches - seen)
+            one, split = one + ways[0], split + ways[1]
+        return one, split
+
+    def _see_again(self, account: Account, timing: KernelTiming, stake: Stake, seconds: float) -> bool:
+        """More launches without plans took so long, and nothing but what their kernel has exchanged before may keep them there. The
+        program may do something else by now: from time to time, each time later, plans tell. True where they do from this launch on.
+        """
+        now, alone = self._counts.of(account), replace(stake, moved=0.0, messages=0, busiest=0)
+        ways = [self._times.way_over(timing, each, 0, now, now).seconds for each in (alone, stake)]
+        if not ways[0] < WORTH * self._times.one_way(timing, stake.nitems).seconds <= ways[1]:
+            return False
+        timing.unseen += seconds
+        if timing.unseen * _SEEING < FLOOR / 2 * min(1 + _LATER * timing.sights, _LATEST):
+            return False
+        timing.sights += 1
+        timing.unseen = 0.0
+        logger.debug(
+            "launches on %d buffers have plans again, to see what they exchange", len(account.buffers)
+        )
+        account.thrifty, account.thought = False, 0.0
+        self._accounts.without_plans.discard(account)
+        account.split_states.clear()
+        account.ways.changed()
+        return True
+
+    def _stake_alone(self, timing: KernelTiming, ndrange: NDRange) -> Stake:
+        """Of a launch that is split no more, as its kernel's last ones were; of what it exchanged in bulk, too, all counts."""
+        stake = timing.sizes.get(ndrange.nitems.bit_length()) or self._even_stake(ndrange)
+        return replace(stake, nitems=ndrange.nitems, moved=timing.exchanged.value or 0.0)
+
+    def _even_stake(self, ndrange: NDRange) -> Stake:
+        """Of launches that were never split: even shares, and an exchange between neighbours."""
+        count, nitems, units = len(self._options.workers), ndrange.nitems, self._options.compute_units
+        is_small = nitems < self._options.min_items or runs_at_once(prod(ndrange.num_groups), nitems, units)
+        share = 1.0 if is_small else 1 / count
+        return Stake(nitems, share, None, (), 0.0, (), 0.0, False, count, count, 1)

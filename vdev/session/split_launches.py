@@ -1,0 +1,222 @@
+"""What launches that are split take, beside what one worker would: by planning, handing over and exchanging, and by transfers alone.
+
+Weighs them and says when one worker would have been better (`planner.regret`, `planner.outlook`); changes no ways.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping
+
+from vdev.observe.tallies import KernelTally
+from vdev.planner.investment import Investment
+from vdev.planner.outlook import Rest
+from vdev.planner.regret import NOTHING, Stake
+from vdev.planner.spans import ONE
+from vdev.planner.timing import Way
+from vdev.session.accounts import Account
+from vdev.session.commands import BufferArg, Launch
+from vdev.session.host_times import Clocks
+from vdev.session.kernel_timing import LONG_UNKNOWN, KernelTiming
+from vdev.session.way_times import FLOOR, FLOOR_HANDS, FORGET, WayTimes
+from vdev.session.worker_counts import WorkerCounts
+
+logger = logging.getLogger("vdev.session.choosing")
+
+#: the same as `FLOOR` where workers share hardware, which nobody asks for but to have launches split
+_FLOOR_SHARED = 0.006
+#: so many times what launches have gained while plans were made that are made once: they make up for those soon
+_SOON = 16
+#: launches between two that are looked at where splitting gains nothing
+_PAUSE_SHARED = 15
+
+
+class SplitLaunches:
+    """Those of one session. Under its lock."""
+
+    def __init__(self, times: WayTimes, counts: WorkerCounts, *, shared: bool) -> None:
+        """`shared`: the workers share hardware."""
+        self._times = times
+        self._counts = counts
+        self._shared = shared
+        self._investment = Investment()  #: in plans that are made once
+
+    def exchanges_lose(
+        self, account: Account, launch: Launch, timing: KernelTiming, stake: Stake, moved: float
+    ) -> bool:
+        unit = self._times.unit
+        gathered = timing.gathered.get(launch.ndrange)
+        again = 0.0
+        if gathered is not None and gathered.value is not None:
+            again = gathered.value
+            gathered.value *= FORGET
+        if unit is None or not timing.times.known:
+            return False
+        split, whole = timing.times.chunk(stake.nitems, stake.share), timing.times.whole(stake.nitems)
+        # All that launches use goes with the first of them, however little that reads.
+        change = max(stake.gathered, self._times.spread(account.buffers) / 2) * unit
+        exchange = timing.exchanging(stake, moved, unit)
+        return account.ways.weigh(split + exchange, whole + again * unit, change)
+
+    def lose(
+        self,
+        account: Account,
+        launch: Launch,
+        tally: KernelTally,
+        stake: Stake,
+        thought: float,
+        clocks: Clocks | None,
+    ) -> bool:
+        """A launch whose plan took so many seconds to make. True where planning launches, handing them over to several
+        workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
+        """
+        timing = self._times.timing(tally)
+        self._note(account, launch, tally, stake, thought)
+        change = self._times.gathering(account.buffers)
+        if self._shared:
+            return self._weigh_shared(account, tally, stake, change)
+        if _is_unknown(account):
+            return False  # later, once it is known what they take
+        if not any(each.may_gain for _, each, _ in account.kernels.values()):
+            change /= 2  # as they are, launches of one chunk each will not be split again
+        thought, once = account.take_thought()
+        split, one, counts = self._since(account, tally, thought, clocks)
+        goes_on = never_recur(account, counts)
+        if goes_on:
+            account.thrift.take_back()
+        else:  # what goes on over any number of workers is not what another number costs
+            account.planned += thought + once
+        gain = one.seconds - split.seconds
+        # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
+        thought += min(once, gain) if once <= _SOON * gain else once
+        done = self._weigh(account, split, one, thought, change, counts)
+        timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
+        if done:
+            logger.debug(
+                "launches up to one of %s take %.3g s, %.3g s of it on the host; planning takes %.3g s; one worker would take %.3g s",
+                tally.name, split.seconds, split.host, thought, one.seconds,
+            )  # fmt: skip
+        return done
+
+    def _weigh(
+        self,
+        account: Account,
+        split: Way,
+        one: Way,
+        thought: float,
+        change: float,
+        counts: dict[int, int],
+    ) -> bool:
+        """Whether one worker is better from now on: so many launches by kernel took `split`, and `thought` to plan, and would have taken
+        `one` there; to change takes `change`.
+        """
+        split += account.periods.take_toll(split=True)
+        least = max(change, FLOOR_HANDS / 2)
+        done = account.hands.weigh(split, one, least)
+        # Plans that are made once do not count at once, unless there is nothing to gain from them.
+        in_vain = account.hands.regret > 0 or never_recur(account, counts)
+        planned = split + Way(thought, 0.0)
+        done |= account.thrift.weigh(planned, one, least if in_vain else max(change, FLOOR / 2))
+        account.outlook.add(planned, one, counts)
+        surely = max(self._times.surely_gathering(account.buffers), least)
+        done |= account.outlook.loses(_rests(account), surely)
+        return done
+
+    def _note(
+        self, account: Account, launch: Launch, tally: KernelTally, stake: Stake, thought: float
+    ) -> None:
+        """Note what a split launch, whose plan took this many seconds, exchanges."""
+        timing = self._times.timing(tally)
+        launches, believed = tally.launches, timing.believed(thought)
+        _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
+        anew = thought > 0 and launches <= seen
+        timing.was_planned(stake.nitems, anew=anew, what=_what(launch) if anew else None)
+        once = believed > 0 and timing.settles
+        if once and timing.is_met_again:  # nobody knows how often it will be
+            once = self._investment.pays(believed)
+        timing.planned(believed, launches + 1 - seen, once=once)
+        if not once:
+            account.thought += believed
+        elif not account.returns:  # what came back to being split has gained that before
+            account.thought_once += believed
+        timing.stake, timing.stakes[self._counts.of(account)] = stake, (stake, launches)
+        timing.shrinking.add(launches, stake.nitems)
+
+    def _weigh_shared(self, account: Account, tally: KernelTally, stake: Stake, change: float) -> bool:
+        """The same if workers share hardware: kernels take the same time in either way."""
+        launches, machine = tally.launches, self._times.machine
+        _, timing, seen = account.kernels[id(tally)]
+        account.kernels[id(tally)] = (tally, timing, launches + 1)
+        timing.pause, timing.skipped = _PAUSE_SHARED, 0
+        hands = machine.handing_over(stake.workers, stake.messages) - machine.launch
+        split = Way(sum(account.take_thought()) + hands * (launches + 1 - seen), 0.0)
+        return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
+
+    def _since(
+        self, account: Account, current: KernelTally, thought: float, clocks: Clocks | None | None
+    ) -> tuple[Way, Way, dict[int, int]]:
+        """What launches have taken since they were weighed last, with the one of `current` in hand, what they would
+        have taken on one worker, and how many there were of each kernel. `thought`: seconds of planning for them.
+        """
+        split = one = NOTHING
+        counts: dict[int, int] = {}
+        spans = dict.fromkeys(self._counts.others(account), NOTHING)
+        for key, (tally, timing, seen) in account.kernels.items():
+            launches = tally.launches + (tally is current)
+            if launches > seen and timing.stake is not None:
+                here = alone = NOTHING
+                for stake, count in timing.take_passed(launches - seen):
+                    here += self._times.split_way(timing, stake).times(count)
+                    alone += self._times.one_way(timing, stake.nitems).times(count)
+                    for span, so_far in spans.items():
+                        way = self._times.way_over(timing, stake, launches, self._counts.of(account), span)
+                        spans[span] = so_far + way.times(count)
+                split, one = split + here, one + alone
+                if timing.times.known:
+                    timing.typical[0].add(here, launches - seen)
+                    timing.typical[1].add(alone, launches - seen)
+                account.kernels[key] = (tally, timing, launches)
+                counts[key] = launches - seen
+        beside = account.host.since(clocks, split, sum(counts.values()), self._times.devices)
+        self._times.devices += split.device
+        split, one = split + beside, one + beside
+        self._investment.earn(one.seconds, split.seconds)
+        if spans:
+            ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
+            self._counts.weigh(account, ways, thought, goes_on=never_recur(account, counts))
+        return split, one, counts
+
+
+def never_recur(account: Account, counts: Mapping[int, int]) -> bool:
+    """Whether no plan of these kernels will be used again."""
+    return bool(counts) and all(account.kernels[kernel][1].never_recurs for kernel in counts)
+
+
+def _is_unknown(account: Account) -> bool:
+    """Whether it is not known yet what some launches take that may gain."""
+    return any(
+        not timing.times.known and timing.may_gain and tally.launches - seen < LONG_UNKNOWN
+        for tally, timing, seen in account.kernels.values()
+    )
+
+
+def _rests(account: Account) -> dict[int, Rest | None]:
+    """What is still to come of each kernel that is split."""
+    return {
+        kernel: timing.shrinking.rest
+        for kernel, (_, timing, _) in account.kernels.items()
+        if timing.stake is not None and timing.stake.workers > 1
+    }
+
+
+def _what(launch: Launch) -> Hashable:
+    """What a launch is, for its plan, beside its kernel and the states of its buffers."""
+    scalars = launch.kernel.scalars
+    places = tuple(
+        [
+            (index, arg.offset, arg.nbytes) if type(arg) is BufferArg else arg
+            for index, arg in enumerate(launch.args)
+            if type(arg) is BufferArg or index in scalars
+        ]
+    )
+    return launch.ndrange, places

@@ -1,0 +1,105 @@
+"""Changes of ways: from launches that are split over several workers to one worker that keeps their buffers, and back.
+
+Decides on which worker buffers are kept, and what is forgotten with a way. When ways change is decided by those who weigh them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from vdev.planner.launch_request import LaunchOptions
+from vdev.planner.regret import Stretch, TwoWays
+from vdev.planner.spans import ONE
+from vdev.session.accounts import Account, Accounts, with_room
+from vdev.session.buffers import Occupancy
+from vdev.session.kernel_timing import SETTLING
+from vdev.session.way_times import WayTimes
+from vdev.session.worker_counts import WorkerCounts
+
+logger = logging.getLogger("vdev.session.choosing")
+
+
+class WayChanges:
+    """Those of one session's accounts. Under its lock."""
+
+    def __init__(
+        self,
+        options: LaunchOptions,
+        times: WayTimes,
+        accounts: Accounts,
+        counts: WorkerCounts,
+        occupancy: Occupancy,
+    ) -> None:
+        self._options = options
+        self._times = times
+        self._accounts = accounts
+        self._counts = counts
+        self._occupancy = occupancy
+        #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
+        #: begin on one worker
+        self.alone: set[int] = set()
+        #: by the identity of their tallies, kernels that were on one worker at the end of the program's last run
+        self.kept_alone: set[int] = set()
+
+    def change(self, account: Account, *, thrifty: bool = False) -> bool:
+        """Take the other way for an account's buffers; `thrifty`: because of what planning took. False where no worker
+        has room for them.
+        """
+        ways: TwoWays | Stretch = account.thrift if thrifty or account.thrifty else account.ways
+        if account.keeper is not None:
+            self._split(account)
+        elif not self._keep(account, thrifty):
+            ways.changed()
+            return False
+        else:
+            logger.info(
+                "%d buffers are kept on worker %d: being split has cost their launches %.3g s so far",
+                len(account.buffers),
+                account.keeper,
+                ways.regret,
+            )
+        account.budget = ways.change / self._times.unit if self._times.unit else 0.0
+        account.begin_way()
+        account.set_way(account.buffers)
+        return True
+
+    def _split(self, account: Account) -> None:
+        """Launches are split that were on one worker."""
+        logger.info("%d buffers are no longer kept on worker %d", len(account.buffers), account.keeper)
+        account.keeper = None
+        account.split_states.clear()
+        account.returns += account.thrifty
+        account.thrifty = False
+        account.remember(self._counts.of(account))
+        self._accounts.without_plans.discard(account)
+        self.alone.clear()
+
+    def _keep(self, account: Account, thrifty: bool) -> bool:
+        """Launches are on one worker from now on. False where none has room for all of their buffers."""
+        account.keeper = self._roomiest(account, thrifty)
+        if account.keeper is None:
+            account.barred = True
+            return False
+        account.thrifty = thrifty
+        self.alone.update(account.kernels)
+        for _, timing, _ in account.kernels.values():
+            timing.settling = SETTLING  # once they are split again, buffers are in other states
+        account.remember(ONE)
+        if thrifty:
+            self._accounts.without_plans.add(account)
+        else:
+            for buffer in account.buffers:
+                account.split_states[buffer] = buffer.state
+        return True
+
+    def _roomiest(self, account: Account, thrifty: bool) -> int | None:
+        """The worker to keep an account's buffers on; None where none has room for all of them.
+
+        `thrifty`: the one where others are kept because of what planning took: what is over soon may well meet.
+        """
+        able = with_room(account, self._occupancy, self._options.workers)
+        if thrifty:
+            near = {other.keeper for other in self._accounts.without_plans}
+            return min(able, key=lambda worker: (worker not in near, worker), default=None)
+        taken = [other.keeper for other in self._accounts.open if other.keeper is not None]
+        return min(able, key=lambda worker: (taken.count(worker), worker), default=None)
