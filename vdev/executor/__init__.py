@@ -23,6 +23,7 @@ __all__ = [
     "is_done_at_once",
     "job",
     "launch_step",
+    "line",
     "prepare",
     "records",
     "red_zones",

@@ -11,7 +11,7 @@ __all__ = [
     "capabilities",
     "commands",
     "core",
-    "immediate",
+    "in_a_row",
     "measuring",
     "ordering",
     "program_cache",
