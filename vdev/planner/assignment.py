@@ -25,7 +25,7 @@ Never decides how a launch is cut, nor where a byte is fetched from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import inf
 
@@ -78,76 +78,72 @@ def assign_chunks(
     kinds = interchangeable(links)
     if len(workers) > MOST_WORKERS:
         return tuple(usual)
-    rows = [
-        (share, home, [worker for worker in workers if kinds[worker] == kinds[home]])
-        for share, home in zip(shares, usual, strict=True)
-    ]
-    if not any(_gains_elsewhere(*row) for row in rows):
+    ready = [_held_of((state, needs) for state, needs, _ in share.parts) for share in shares]
+    choices = [[worker for worker in workers if kinds[worker] == kinds[home]] for home in usual]
+    if not any(
+        any(known.get(worker, 0) > known.get(home, 0) for worker in choice)
+        for known, home, choice in zip(ready, usual, choices, strict=True)
+    ):
         return tuple(usual)
     costs, strays = [], []
-    for share, home, choice in rows:
+    for share, home, choice, known in zip(shares, usual, choices, ready, strict=True):
         peer = links.per_byte[choice[0]][choice[-1]]
-        ready_there = _ready(share, home)
-        only_written = [(state, owns - needs) for state, needs, owns in share.parts]
+        displaced = _Displaced([(state, owns - needs) for state, needs, owns in share.parts], home)
         row = dict.fromkeys(workers, NEVER)
         for worker in choice:
-            extra = ready_there - _ready(share, worker) + _displaced(only_written, worker, home)
+            extra = known.get(home, 0) - known.get(worker, 0) + displaced.cost(worker)
             row[worker] = max(round((share.incoming + peer * extra) * _STEPS), 0)
         costs.append([row[worker] for worker in workers])
-        strays.append([_stray(share, number, len(usual)) for number in range(len(workers))])
+        in_place = [(state.nbytes, both) for state, needs, owns in share.parts if (both := needs & owns)]
+        strays.append([_stray(in_place, number, len(usual)) for number in range(len(workers))])
     columns = choose_columns(costs, [list(workers).index(home) for home in usual], strays)
     return tuple(workers[column] for column in columns)
 
 
-def _gains_elsewhere(share: Share, home: int, choice: Sequence[int]) -> bool:
-    """Whether a worker other than its usual one, `home`, has more of what the chunk needs."""
-    there = _ready(share, home)
-    hulls = [(state, needs.start, needs.stop) for state, needs, _ in share.parts]
-    for worker in choice:
-        if worker == home:
-            continue
-        # The first and last bytes alone rule out most workers: a chunk's neighbours have its halo, and nothing else.
-        most = 0
-        for state, start, stop in hulls:
-            held = state.valid_at(worker)
-            most += max(min(stop, held.stop) - max(start, held.start), 0)
-        if most > there and _ready(share, worker) > there:
-            return True
-    return False
-
-
-def _ready(share: Share, worker: int) -> int:
-    """How many bytes a worker holds of those that the chunk needs."""
-    return sum((needs & held).nbytes for state, needs, _ in share.parts if (held := state.valid_at(worker)))
-
-
-def _displaced(only_written: Sequence[tuple[BufferState, Region]], worker: int, home: int) -> float:
-    """What it comes to, in bytes, that a chunk writes on `worker` and not on its usual one, `home`.
-
-    Of bytes that it needs as well, nothing: to fetch them or not is counted.
-    """
-    found = 0.0
-    if worker != home:
-        for state, region in only_written:
-            there, here = (region & state.valid_at(home)).nbytes, (region & state.valid_at(worker)).nbytes
-            found += there + DISPLACED * max(region.nbytes - there - here, 0)
+def _held_of(parts: Iterable[tuple[BufferState, Region]]) -> dict[int, int]:
+    """By holder, how many bytes it has of these; those that have none may be left out."""
+    found: dict[int, int] = {}
+    for state, region in parts:
+        for holder, held in state.near(region) if region else ():
+            if both := (region & held).nbytes:
+                found[holder] = found.get(holder, 0) + both
     return found
 
 
-def _stray(share: Share, number: int, count: int) -> int:
-    """How many parts of its anchors the worker with that number, of `count`, lacks in this chunk.
+class _Displaced:
+    """What it comes to, in bytes, that a chunk writes elsewhere than on its usual worker, `home`.
 
-    Only parts that the chunk changes in place count: the rest does not stay with the worker.
+    Of bytes that it needs as well, nothing: to fetch them or not is counted.
+    """
+
+    def __init__(self, only_written: Sequence[tuple[BufferState, Region]], home: int) -> None:
+        self._home = home
+        #: of each buffer, the bytes written, and by holder those of them that it has
+        self._parts = [
+            (region.nbytes, _held_of([(state, region)])) for state, region in only_written if region
+        ]
+
+    def cost(self, worker: int) -> float:
+        if worker == self._home:
+            return 0.0
+        found = 0.0
+        for nbytes, held in self._parts:
+            there, here = held.get(self._home, 0), held.get(worker, 0)
+            found += there + DISPLACED * max(nbytes - there - here, 0)
+        return found
+
+
+def _stray(in_place: Sequence[tuple[int, Region]], number: int, count: int) -> int:
+    """How many parts of its anchors the worker with that number, of `count`, lacks in a chunk. `in_place`: of each buffer its
+    size, and what the chunk changes in place; the rest does not stay with the worker.
     """
     wanted = kept = 0
-    for state, needs, owns in share.parts:
-        in_place = needs & owns
-        if not in_place:
-            continue
-        half = 2 * number + number.bit_count() % 2
-        anchor = Region.span(half * state.nbytes // (2 * count), (half + 1) * state.nbytes // (2 * count))
-        wanted += anchor.nbytes
-        kept += (in_place & anchor).nbytes
+    half = 2 * number + number.bit_count() % 2
+    for nbytes, region in in_place:
+        start, stop = half * nbytes // (2 * count), (half + 1) * nbytes // (2 * count)
+        wanted += stop - start
+        if start < region.stop and region.start < stop:
+            kept += region.clip(start, stop).nbytes
     return _ANCHOR_PARTS - kept * _ANCHOR_PARTS // max(wanted, 1)
 
 
