@@ -166,10 +166,13 @@ def test_what_comes_again_is_planned_only_until_states_come_again() -> None:
 def test_plans_of_what_comes_again_are_made_once() -> None:
     timing = KernelTiming(Least())
     passes(timing, 64)
-    continued = timing.thought.value
-    passes(timing, 64)
-    assert timing.thought.value == continued
-    assert not KernelTiming(Least()).comes_again
+    assert not timing.settles, "nobody knows that it comes again"
+    for tile in range(64):
+        timing.was_planned(1000, anew=True, what=tile)
+        assert timing.settles
+        timing.planned(1e-4, 1, once=True)
+    timing.was_planned(1000, anew=True, what="something else")
+    assert not timing.settles
 
 
 def test_each_size_has_its_first_plans() -> None:

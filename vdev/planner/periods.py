@@ -6,8 +6,9 @@ same time; of the rest it knows nothing. So where a program looks at its results
 
 What they take beyond the model's time is *unexplained*. Most of it is the program's own, which is the same in any way. Where it is
 more than the model says that several workers gain, though, it may as well be theirs: then one worker is tried for some
-periods. The way whose periods are shorter stays; so does, of two numbers of workers, that with the shorter ones. What those over several workers were found to take more than the model had
-it, beside those on one, is charged to them from then on (`toll`): heavier launches of the same buffers are split all the same.
+periods. The way whose periods are shorter stays; so does, of two numbers of workers, that with the shorter ones. What
+those over several workers were found to take more than the model had it, beside those on one, is charged to them from
+then on (`toll`): heavier launches of the same buffers are split all the same.
 
 A trial happens only if changing there and back, and the trial itself, take a small part of the time since the last one; each
 makes the next one later. Decides when there is one and how it ends; knows no clock.
@@ -49,7 +50,7 @@ class Turn(Enum):
     GO_ON = auto()
     TRY_ONE = auto()  #: take one worker, on trial
     SPLIT_AGAIN = auto()  #: the trial is over: several workers are the better ones
-    FORMER_COUNT = auto()  #: take as many workers as before (`former`): with those in use now, periods are longer
+    FORMER_COUNT = auto()  #: take as many workers as before, `former`: periods were shorter
 
 
 class _Kind:

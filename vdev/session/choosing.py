@@ -97,8 +97,13 @@ class Choosing:
         self.open = False
         self._idle = 0  #: launches since one counted
         self._changed: Account | None = None  #: with the launch that was weighed last
+        self._compose(occupancy)
+
+    def _compose(self, occupancy: Occupancy) -> None:
+        """Those who weigh, and who change ways."""
+        options, shared = self._options, self._shared
         self._accounts = Accounts()
-        self._samples = Samples(self.times, shared=shared, forced=forced)
+        self._samples = Samples(self.times, shared=shared, forced=self._forced)
         self._looks = Looks(self.times)
         self._counts = WorkerCounts(
             options, self._spans, self.times, self._samples, self._accounts, occupancy
@@ -229,17 +234,35 @@ class Choosing:
                 )
             if self._counts.take_other(account) or self._counts.take_fewer(account, timing, stake):
                 return True
-            change = counts and (
-                self._forced or self._split.exchanges_lose(account, launch, timing, stake, moved)
-            )
+            change = counts and self._exchange_loses(account, launch, timing, stake, moved)
             if change and self._counts.narrow(account):
                 return True
+        return self._decided(account, launch, cached, buffers, stake.moved - moved, change)
+
+    def _exchange_loses(
+        self, account: Account, launch: Launch, timing: KernelTiming, stake: Stake, moved: float
+    ) -> bool:
+        """Whether what split launches exchange is reason enough for one worker."""
+        return self._forced or self._split.exchanges_lose(account, launch, timing, stake, moved)
+
+    def _decided(
+        self,
+        account: Account,
+        launch: Launch,
+        cached: CachedPlan,
+        buffers: Sequence[VirtualBuffer],
+        budgeted: float,
+        change: bool,
+    ) -> bool:
+        """A launch was weighed, of whose transfers `budgeted` belong to the change of ways. Whether the other way is taken: it is
+        to be, where `change` says so and a worker has room.
+        """
         if change:
             change = self._changes.change(account)
         if change and account.keeper is not None:
             self._split_plans.stake(account, self._counts.of(account), launch, cached, buffers)
         if not change:
-            account.budget -= stake.moved - moved
+            account.budget -= budgeted
         self._accounts.set_open(account)
         self.open = len(self._accounts.open) > 0
         self._changed = account if change else None

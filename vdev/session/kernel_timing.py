@@ -103,7 +103,7 @@ class KernelTiming:
         self._planned: dict[int, int] = {}
         self.comes_again = False
         self.shrinking = Shrinking()  #: what index spaces they have
-        #: what handing over takes, by number of workers and whether these exchanged anything
+        #: what handing over takes beside what is assumed, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
         #: split launches since they were weighed last, as far as they were not repeated at once: how many had each stake

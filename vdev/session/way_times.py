@@ -169,8 +169,8 @@ class WayTimes:
                 there = between(there, known, FORGET ** (launches - when))
         machine = self.machine
         host, measured = machine.handing_over(there.workers, there.messages), timing.handed.get(_hands(there))
-        known = measured is not None and measured.value is not None
-        host *= self._as_handed(timing, there if known else stake)
+        is_known = measured is not None and measured.value is not None
+        host *= self._as_handed(timing, there if is_known else stake)
         unit, moved = self.unit, there.moved
         if timing.link.value is not None:
             unit, moved = timing.link.value, moved * stake.inward
