@@ -191,6 +191,23 @@ def test_no_program_is_slower_than_on_one(clocks: list[Bench], case: Case, worke
     assert chosen[0] <= 1.03 * one[0] + TO_NOTICE
 
 
+#: grids of halving size, 137 ms on one GPU
+GRIDS = Case(
+    "multigrid", 8192, 20, dict.fromkeys(("sweep", "residual", "restriction", "prolongation"), 7.13e-12)
+)
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+@pytest.mark.parametrize("plan", [2e-3, 5e-3])
+def test_plans_that_take_long_are_soon_given_up(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, workers: int
+) -> None:
+    """Each size of grid takes plans of its own, which a few cycles do not make up for."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
+    one, chosen = seconds(clocks, GRIDS, 1), seconds(clocks, GRIDS, workers)
+    assert sum(chosen) <= 1.75 * sum(one)
+
+
 #: six fields of 512 cells along an edge, of which there are fewer here
 FIELDS = Case("fields_3d", 128, 40, dict.fromkeys(("ex", "ey", "ez", "hx", "hy", "hz"), 64 * 20 / 4000e9) | {
     "source": 0.0, "energy": 1e-7})  # fmt: skip

@@ -160,9 +160,12 @@ class Spans:
         return best if several.seconds < WORTH * one.seconds else None
 
     def is_worth(self, span: int) -> bool:
-        """Whether the last launches would have taken less over so many workers than on one, beside what planning takes."""
+        """Whether the last launches would have taken less over so many workers than on one, with what planning them took: all is
+        planned anew.
+        """
         one = self._recent.get(ONE)
-        return one is not None and self._recent[span].seconds < WORTH * one.seconds
+        several = self._recent[span] + Way(self._planned, 0.0)
+        return one is not None and several.seconds < WORTH * one.seconds
 
     def leave_out(self, most: int) -> None:
         """So many workers, and fewer, are no candidates any more."""

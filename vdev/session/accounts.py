@@ -42,6 +42,7 @@ class Account:
         "outlook",
         "periods",
         "planned",
+        "prepaid",
         "returns",
         "span",
         "spans",
@@ -73,6 +74,8 @@ class Account:
         self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
         self.returns = 0  #: how often they were split again after that
+        #: seconds of plans made once that were counted when they were split again, and have not been made yet
+        self.prepaid = 0.0
         self.span = 0  #: over how many workers launches are split; 0: all
         self.spans = Spans(_CREDIT)
         self.planned = 0.0  #: seconds of planning over the number of workers in use: over another number everything is planned anew
@@ -179,6 +182,7 @@ class Accounts:
         account.hands.join(other.hands)
         account.kernels.update(other.kernels)
         account.returns = max(account.returns, other.returns)
+        account.prepaid += other.prepaid
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True
             self.without_plans.add(account)

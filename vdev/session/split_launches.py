@@ -137,7 +137,9 @@ class SplitLaunches:
         timing.planned(believed, launches + 1 - seen, once=once)
         if not once:
             account.thought += believed
-        elif not account.returns:  # what came back to being split has gained that before
+        elif account.prepaid >= believed:  # what came back to being split has gained that before
+            account.prepaid -= believed
+        else:
             account.thought_once += believed
         timing.stake, timing.stakes[self._counts.of(account)] = stake, (stake, launches)
         timing.shrinking.add(launches, stake.nitems)

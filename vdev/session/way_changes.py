@@ -18,6 +18,9 @@ from vdev.session.worker_counts import WorkerCounts
 
 logger = logging.getLogger("vdev.session.choosing")
 
+#: times what plans are expected to take that are made again where launches are split again: on a busy host they take longer
+_PREPAID = 2
+
 
 class WayChanges:
     """Those of one session's accounts. Under its lock."""
@@ -69,6 +72,7 @@ class WayChanges:
         account.keeper = None
         account.split_states.clear()
         account.returns += account.thrifty
+        account.prepaid = _PREPAID * sum(timing.settling_seconds for _, timing, _ in account.kernels.values())
         account.thrifty = False
         account.remember(self._counts.of(account))
         self._accounts.without_plans.discard(account)
