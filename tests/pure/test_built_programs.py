@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -58,6 +59,17 @@ def test_one_worker_builds_each_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     with Program(1) as program:
         _builds(program.session, monkeypatch)
         assert program.session.build(SOURCE) is not program.session.build(SOURCE)
+
+
+def test_launches_over_other_workers_have_plans_of_their_own(session: Session) -> None:
+    every, first = session.launch_options, session.build(SOURCE)
+    assert len(every.workers) == 2
+    session.launch_options = replace(every, workers=every.workers[:1])
+    alone = session.build(SOURCE)
+    assert alone is not first
+    assert session.build(SOURCE) is alone
+    session.launch_options = every
+    assert session.build(SOURCE) is first
 
 
 def test_only_the_last_ones_are_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,8 +231,7 @@ def _run_kernel(session: Session, number: int) -> str | None:
     launched = session.executor.counters()[number].launches
     result = np.zeros(_NITEMS, np.uint32)
     try:
-        # a program of its own, without plans for another worker
-        program = session.build(_SOURCE, (f"-DWORKER={number}",))
+        program = session.build(_SOURCE)
         buffer = session.create_buffer(result.nbytes)
         queue = session.create_queue(in_order=True)
         args = (BufferArg(buffer, 0, result.nbytes),)

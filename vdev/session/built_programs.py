@@ -16,7 +16,8 @@ from vdev.session.programs import SessionProgram
 #: programs that are kept; with them what they occupy on the workers
 _MOST = 64
 
-_Key = tuple[str, tuple[str, ...]]
+#: source, options, and the workers over which launches may be split: plans are made for these
+_Key = tuple[str, tuple[str, ...], tuple[int, ...]]
 
 
 class BuiltPrograms:
@@ -26,24 +27,28 @@ class BuiltPrograms:
         self._lock = Lock()
         self._known: OrderedDict[_Key, SessionProgram] = OrderedDict()
 
-    def find(self, source: str | bytes, options: Sequence[str]) -> SessionProgram | None:
-        """A program that does what one built from `source` with `options` would; None if there is none."""
+    def find(
+        self, source: str | bytes, options: Sequence[str], workers: tuple[int, ...]
+    ) -> SessionProgram | None:
+        """A program that does what one built from `source` with `options` would, for launches that may be split over these workers;
+        None if there is none.
+        """
         if isinstance(source, bytes):
             return None
         with self._lock:
-            key = source, tuple(options)
+            key = source, tuple(options), workers
             found = self._known.get(key)
             if found is not None:
                 self._known.move_to_end(key)
             return found
 
-    def remember(self, program: SessionProgram) -> None:
-        """Keep a program that was built, if others may share it."""
+    def remember(self, program: SessionProgram, workers: tuple[int, ...]) -> None:
+        """Keep a program that was built for launches that may be split over these workers, if others may share it."""
         source = program.source
         if isinstance(source, bytes) or not _may_be_shared(program, source):
             return
         with self._lock:
-            self._known[source, program.options] = program
+            self._known[source, program.options, workers] = program
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
 

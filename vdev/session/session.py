@@ -125,7 +125,8 @@ class Session(SessionCore):
         """Build for all workers; `source` is an intermediate language if it is bytes. BuildError with the compiler's
         log if the source is wrong.
         """
-        found = self._built.find(source, options)
+        workers = self.launch_options.workers
+        found = self._built.find(source, options, workers)
         if found is not None:
             return found
         program = SessionProgram(source, options, self.workers)
@@ -135,7 +136,7 @@ class Session(SessionCore):
         elif (
             len(self.workers) > 1
         ):  # one worker needs no plans, and a program for it may keep variables of its own
-            self._built.remember(program)
+            self._built.remember(program, workers)
         return program
 
     def _build_on_workers(
