@@ -6,7 +6,8 @@ all, and eight that are linked by PCIe alone. One GPU takes what NVIDIA's OpenCL
 seconds of each kernel as on an H100. The host takes time for each
 call of a driver and each plan, as in `test_never_slower`. The second half of a program is what counts, when the ways are
 chosen; nothing is kept from one run to the next. `--write FILE` writes a table (.md), its numbers (.json) and a plot (.png);
-`--only NAMES`, the other rows stay as they are; `--limit SECONDS` for each cell.
+`--only NAMES`, the other rows stay as they are; `--limit SECONDS` for each cell; `--plan SECONDS` for each plan that is made:
+0.0001, but first plans take some milliseconds.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 from vdev.translators.ranges.ndrange import Chunk
 
+from tests.pure import test_never_slower
 from tests.pure.test_choosing import source_of
 from tests.pure.test_never_slower import FLOOR, PCIE, Bench, planning_programs, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
@@ -253,15 +255,18 @@ def main() -> int:
     parser.add_argument(
         "--write", type=Path, help="where to write the table, numbers and plot, without an ending"
     )
+    parser.add_argument("--plan", type=float, default=0.0001, help="seconds that the making of a plan takes")
     arguments = parser.parse_args()
     os.environ["VDEV_CACHE"] = "0"
+    test_never_slower.PLAN = arguments.plan
     found = []
     for row in rows([name for name in arguments.only.split(",") if name], arguments.limit):
         found.append(row)
         print(table([row]).splitlines()[-1], flush=True)
     if arguments.write is not None:
         found = merged(found, arguments.write.with_suffix(".json"))
-        command = "python -m tests.pure.simulated --write samples/benchmarks/results/simulated"
+        plan = "" if arguments.plan == parser.get_default("plan") else f"--plan {arguments.plan:g} "
+        command = f"python -m tests.pure.simulated {plan}--write {arguments.write}"
         text = f"{(__doc__ or '').partition('`--write')[0].split(':', 1)[1].strip()}\n\n{table(found)}\n"
         arguments.write.with_suffix(".md").write_text(f"# Simulated machines\n\nMade by `{command}`: {text}")
         arguments.write.with_suffix(".json").write_text(
