@@ -48,7 +48,10 @@ def test_the_same_source_with_the_same_options_is_built_once(session: Session) -
         ("static global int counter = 3;\n", ["-cl-std=CL3.0"]),
         ('#if 0\n#include "later.h"\n#endif\n', []),
         ("%:if 0\n%:include <later.h>\n%:endif\n", []),
+        ("#if 0\n#inc\\\nlude <later.h>\n#endif\n", []),
         ("", ["-include", "/dev/null"]),
+        ("", ["-cl-std=CL2.0"]),  # functions may have variables that stay
+        ("", ["-cl-std=CL3.0"]),
     ],
 )
 def test_what_a_program_does_not_share_is_its_own(session: Session, before: str, options: list[str]) -> None:

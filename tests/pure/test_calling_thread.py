@@ -6,9 +6,16 @@ from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vdev.executor import calling_thread
+from vdev.executor.prepare import INLINE_NBYTES
+from vdev.planner.instructions import HOST
+from vdev.session.commands import Fill
+from vdev.session.transfers import transfer_of
+
+from .test_session_failures import Program
 
 
 class _Worker:
@@ -47,3 +54,13 @@ def test_no_marker_is_put_where_none_is_needed(
     waits: dict[int, Any] | None, numbers: tuple[int, ...]
 ) -> None:
     assert all(what == "steps" for what, _ in _performed(waits, numbers))
+
+
+@pytest.mark.parametrize(("nbytes", "is_here"), [(INLINE_NBYTES // 2, True), (2 * INLINE_NBYTES, False)])
+def test_much_work_in_the_hosts_memory_is_left_to_its_thread(nbytes: int, is_here: bool) -> None:
+    with Program(2) as program:
+        session = program.session
+        buffer = session.create_buffer(nbytes, np.zeros(nbytes, np.uint8))
+        plan = transfer_of(Fill(buffer, 0, nbytes, b"\1")).make(session.links)
+        assert {item.worker for item in plan.instructions} == {HOST}
+        assert (session.executor.prepare(plan).order is not None) == is_here

@@ -17,7 +17,7 @@ from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.executor.direct_reads import Arriving
 from vdev.executor.line import Line
-from vdev.session.commands import Read, Write
+from vdev.session.commands import Map, Read, Unmap, Write
 from vdev.session.immediate import AtOnce
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
@@ -338,3 +338,24 @@ def test_a_blocking_read_into_memory_to_which_others_are_on_their_way_is_submitt
     worker.arrivals.clear()
     assert begun.wait() == 0
     assert elsewhere.tobytes() == program.content(buffer).tobytes()
+
+
+def test_what_comes_into_mapped_memory_is_waited_for_where_it_is_unmapped(at_once: list[bool]) -> None:
+    slow = Faults()
+    with Program(1, {0: slow}, is_cpu=False) as program:
+        source, mapped = known(program)
+        out = program.buffer(5)
+        for _ in range(2):
+            assert ended(program.launch(out, mapped)) == 0
+        wanted = program.content(source).copy()
+        program.session.executor.quiesce()
+        mapping = Map(mapped, 0, NBYTES, read=True, write=True)
+        assert ended(program.submit(mapping)) == 0
+        home = mapped.holdings.home().view(np.uint32)[:WORDS]
+        slow.delay = lambda _: 0.05
+        brought = read(program, source, home)
+        program.submit(Unmap(mapping))
+        last = program.launch(out, mapped)
+        assert ended(brought) == ended(last) == 0
+        slow.delay = None
+        assert program.content(out).tolist() == triple(wanted).tolist()

@@ -228,6 +228,26 @@ def test_a_small_write_to_several_workers_waits_for_none_of_them(workers: int) -
         assert program.content(out).tolist() == triple(numbers(7)).tolist()
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+def test_what_a_read_brings_is_not_copied_before_it_has_come(workers: int) -> None:
+    slow = Faults()
+    with Program(workers, dict.fromkeys(range(workers), slow), is_cpu=False) as program:
+        read_from, written_to, source = program.buffer(1), program.buffer(2), program.buffer(3)
+        for _ in range(2):
+            assert ended(program.launch(read_from, source)) == 0
+        program.session.executor.quiesce()
+        going_on, host, layout = threading.Event(), np.zeros(WORDS, np.uint32), Layout.contiguous(0, NBYTES)
+        slow.delay = lambda _: 0 if going_on.wait(60) else 1
+        read = program.submit(Read(read_from, layout, host.view(np.uint8)))
+        command = Write(written_to, layout, host.view(np.uint8))
+        written = program.session.write_at_once(command, (), program.queue)
+        written = program.submit(command) if written is None else written
+        going_on.set()
+        assert ended(read) == ended(written) == 0
+        slow.delay = None
+        assert program.content(written_to).tolist() == triple(numbers(3)).tolist()
+
+
 def test_transfers_to_the_host_under_way_are_waited_for() -> None:
     slow = Faults()
     with Program(1, {0: slow}, is_cpu=False) as program:

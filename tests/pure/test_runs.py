@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
+from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.repeated_launch import Run
 from vdev.executor.stretch import Part
-from vdev.session.commands import BufferArg, Fill, Launch, Map, Marker, Unmap
+from vdev.session.commands import BufferArg, Fill, Launch, Map, Marker, Unmap, Write
 from vdev.session.in_a_row import InARow
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
@@ -709,3 +711,32 @@ def test_a_launch_in_a_row_has_its_own_failure(way: str) -> None:
             assert statuses[1] == -5
             if launch.in_a_row >= before + 2:  # else the worker's thread was in the way
                 return
+
+
+def test_what_a_finaliser_submits_while_a_command_is_made_has_a_number_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A collection may run at any time."""
+    with Program(2, is_cpu=False) as program:
+        one, other = program.buffer(1), program.buffer(2)
+        for _ in range(2):
+            assert ended(program.launch(one, other)) == 0
+        program.session.executor.quiesce()
+        words, made, make = np.arange(WORDS, dtype=np.uint32), [], Job.__init__
+
+        def begin(self: Job, *args: Any) -> None:
+            make(self, *args)
+            if not made and type(self) is Job:
+                made.append(None)
+                queue = program.session.create_queue(in_order=False)
+                command = Write(other, Layout.contiguous(0, NBYTES), words.view(np.uint8))
+                made.append(program.session.submit(command, queue=queue))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Job, "__init__", begin)
+            last = program.launch(one, other)
+        inner = made[1]
+        assert (
+            inner.progress is None or last.progress is None or inner.progress.number != last.progress.number
+        )
+        assert ended(inner) == ended(last) == 0

@@ -217,8 +217,9 @@ class Executor:
                 ending.stop_here()
                 completion.settle(OUT_OF_RESOURCES)
                 return 0
-            job = Job(self, self.last_number + 1, prepared, holdings, completion)
-            self.last_number = job.number
+            # Counted first: a collection inside may run a finaliser that submits.
+            number = self.last_number = self.last_number + 1
+            job = Job(self, number, prepared, holdings, completion)
             job.args, job.ndrange, job.places = args, ndrange, tuple(places)
             if host is not None:
                 job.host, job.layout, job.shares_host = host, layout, shares_host

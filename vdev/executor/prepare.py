@@ -165,7 +165,8 @@ class PreparedPlan:
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
         #: step may keep the host waiting
         self.order: tuple[int, ...] | None = None
-        if self.batches and all(batch.brief for _, batch in self.batches):
+        is_brief = all(batch.brief for _, batch in self.batches) and _home_nbytes(plan) <= INLINE_NBYTES
+        if self.batches and is_brief:
             self.order = tuple(item.worker for item in plan.instructions)
         #: the only worker that does anything, HOST aside; None where it is not alone
         self.alone: int | None = None
@@ -298,9 +299,17 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
 
 def _host_nbytes(plan: Plan) -> int:
     """Bytes that a plan moves on the host; more than any limit if workers take part."""
-    if any(item.worker != HOST for item in plan.instructions):
-        return 1 << 62
-    return sum(touch.region.nbytes for touches in plan.touches for touch in touches)
+    return 1 << 62 if any(item.worker != HOST for item in plan.instructions) else _home_nbytes(plan)
+
+
+def _home_nbytes(plan: Plan) -> int:
+    """Bytes that the host's worker touches."""
+    return sum(
+        touch.region.nbytes
+        for item, touches in zip(plan.instructions, plan.touches, strict=True)
+        if item.worker == HOST
+        for touch in touches
+    )
 
 
 #: a plan that does nothing

@@ -94,7 +94,10 @@ class QueueState:
         """
         if self.is_finalized or is_in_use():
             return None
-        return self.session.write_at_once(command, after, self.order)
+        try:
+            return self.session.write_at_once(command, after, self.order)
+        except NoRoom as error:
+            fail("clEnqueue", error.status, str(error))
 
 
 def _warn_used_after_exit() -> None:

@@ -7,11 +7,16 @@ which take longer to make than anything else. Decides which programs may stand f
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 
 from vdev.session.programs import SessionProgram
+from vdev.translators.frontend.options import may_include
+
+#: versions in which functions may have variables of their own
+_NEWER = re.compile(r"-cl-std=CL(?!1\.)")
 
 #: programs that are kept; with them what they occupy on the workers
 _MOST = 64
@@ -57,8 +62,9 @@ def _may_be_shared(program: SessionProgram, source: str) -> bool:
     """Whether a program has no content of its own that launches change, as variables at program scope are (they are a reason
     to run whole), and whether its text is all that it was made of: files that it includes may have changed.
     """
-    return (
-        not program.reasons
-        and "include" not in source
-        and not any("include" in each for each in program.options)
+    return not (
+        program.reasons
+        or may_include(source)
+        or "import" in source
+        or any("include" in each or _NEWER.match(each) for each in program.options)
     )

@@ -148,9 +148,13 @@ class Moves:
         session = self._session
         if command.host.size > self._copied_nbytes or after or queue.profiled:
             return False
-        if session.deferrals.held or session.executor.failures.any:
+        executor = session.executor
+        if session.deferrals.held or executor.failures.any:
             return False
-        return queue.barrier is None or queue.barrier.settled
+        if queue.barrier is not None and not queue.barrier.settled:
+            return False
+        with executor.lock:  # a read into that memory may be under way
+            return not executor.uses_host()
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:

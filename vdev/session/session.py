@@ -24,7 +24,7 @@ from vdev.process import forking
 from vdev.process.interrupts import long, waits
 from vdev.session.buffers import VirtualBuffer, buffer_of
 from vdev.session.built_programs import BuiltPrograms
-from vdev.session.commands import Command, Launch, Marker, Read, Write
+from vdev.session.commands import Command, Launch, Marker, Read, Unmap, Write
 from vdev.session.core import Checker, SessionCore
 from vdev.session.immediate import AtOnce
 from vdev.session.launches import Launches
@@ -191,6 +191,8 @@ class Session(SessionCore):
         """Before a command is submitted: let what is handed over at once be through with its array of the host's."""
         if type(command) is Read or type(command) is Write:
             self.executor.let_arrive(command.host)
+        elif type(command) is Unmap and command.map.write:
+            self.executor.let_arrive(command.map.buffer.holdings.home())
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
