@@ -16,7 +16,11 @@ from typing import Any
 
 import numpy as np
 
+#: A program that may include files is not shared with one that is built again: all that was made for it goes with it.
 SOURCE = """
+#if 0
+#include "none.h"
+#endif
 __kernel void affine(__global const int *a, __global const int *b, __global int *c, int x, int n)
 { int i = get_global_id(0); if (i < n) c[i] = a[i] * x + b[i] + i; }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,6 +82,18 @@ def test_only_the_last_ones_are_kept(session: Session, monkeypatch: pytest.Monke
     assert session.build(SOURCE, ["-DN=1"]) is first
     session.build(SOURCE, ["-DN=3"])
     assert session.build(SOURCE, ["-DN=1"]) is first
+    assert session.build(SOURCE, ["-DN=2"]) is not second
+
+
+def test_programs_with_many_plans_are_not_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(built_programs, "_MOST_PLANS", 10)
+    first, second = session.build(SOURCE, ["-DN=1"]), session.build(SOURCE, ["-DN=2"])
+    first.kernels["triple"].plans = SimpleNamespace(nplans=6)
+    second.kernels["triple"].plans = SimpleNamespace(nplans=5)
+    assert session.build(SOURCE, ["-DN=1"]) is first
+    third = session.build(SOURCE, ["-DN=3"])
+    assert session.build(SOURCE, ["-DN=1"]) is first
+    assert session.build(SOURCE, ["-DN=3"]) is third
     assert session.build(SOURCE, ["-DN=2"]) is not second
 
 

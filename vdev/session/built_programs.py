@@ -18,8 +18,8 @@ from vdev.translators.frontend.options import may_include
 #: versions in which functions may have variables of their own
 _NEWER = re.compile(r"-cl-std=CL(?!1\.)")
 
-#: programs that are kept; with them what they occupy on the workers
-_MOST = 64
+#: programs that are kept, with what they occupy on the workers; and the plans of all of them, some 25 KB each
+_MOST, _MOST_PLANS = 64, 4096
 
 #: source, options, and the workers over which launches may be split: plans are made for these
 _Key = tuple[str, tuple[str, ...], tuple[int, ...]]
@@ -54,8 +54,12 @@ class BuiltPrograms:
             return
         with self._lock:
             self._known[source, program.options, workers] = program
-            while len(self._known) > _MOST:
+            while len(self._known) > _MOST or (len(self._known) > 1 and self._nplans() > _MOST_PLANS):
                 self._known.popitem(last=False)
+
+    def _nplans(self) -> int:
+        kernels = (kernel for program in self._known.values() for kernel in program.kernels.values())
+        return sum(kernel.plans.nplans for kernel in kernels if kernel.plans is not None)
 
 
 def _may_be_shared(program: SessionProgram, source: str) -> bool:

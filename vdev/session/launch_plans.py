@@ -244,6 +244,11 @@ class LaunchCache:
         self.weight = _EVERY
 
     @property
+    def nplans(self) -> int:
+        """How many plans are kept."""
+        return len(self._plans) + len(self.placed)
+
+    @property
     def readers(self) -> tuple[Reader, ...]:
         """The value arguments on which the kernel's ranges depend, in order, and what reads each of them."""
         if self._readers is None:
