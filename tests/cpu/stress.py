@@ -42,7 +42,7 @@ from vdev.start import engines
 PATIENCE = 60.0
 WARM_UP_SECONDS = 10.0
 #: times that memory has to grow by too much, one run after the other
-RUNS = 3
+RUNS = 12
 #: bytes that a million enqueues may leave
 MOST_NBYTES = 16 << 20
 
