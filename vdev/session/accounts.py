@@ -6,8 +6,8 @@ them. `choosing` decides when the ways change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from weakref import WeakKeyDictionary, WeakSet
+from collections.abc import Iterable, Sequence
+from weakref import WeakKeyDictionary
 
 from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import BufferState, kept_on
@@ -56,7 +56,8 @@ class Account:
     )
 
     def __init__(self) -> None:
-        self.buffers: WeakSet[VirtualBuffer] = WeakSet()
+        #: in the order in which they came
+        self.buffers: WeakKeyDictionary[VirtualBuffer, None] = WeakKeyDictionary()
         self.ways = TwoWays()
         self.keeper: int | None = None  #: the worker on which they are kept; None: launches are split
         #: transfers still to come that belong to the change of ways, in the unit of costs
@@ -98,7 +99,7 @@ class Account:
     def enter(self, buffer: VirtualBuffer) -> None:
         """A buffer belongs to it from now on."""
         buffer.account = self
-        self.buffers.add(buffer)
+        self.buffers[buffer] = None
         buffer.span = self.span
 
     def remember(self, span: int) -> None:
@@ -127,7 +128,7 @@ class Account:
         ):
             each.changed()
 
-    def set_way(self, buffers: Sequence[VirtualBuffer] | WeakSet[VirtualBuffer]) -> None:
+    def set_way(self, buffers: Iterable[VirtualBuffer]) -> None:
         """Have plans for these buffers made for the way in use."""
         for buffer in buffers:
             buffer.state = kept_on(buffer.state, self.keeper)
@@ -138,10 +139,11 @@ class Accounts:
     """The accounts of one session, by buffer. Under its lock."""
 
     def __init__(self) -> None:
+        # In the order in which they came: the same program makes the same choices, wherever its objects lie in memory.
         #: of which every launch counts
-        self.open: WeakSet[Account] = WeakSet()
+        self.open: WeakKeyDictionary[Account, None] = WeakKeyDictionary()
         #: whose launches take no plans
-        self.without_plans: WeakSet[Account] = WeakSet()
+        self.without_plans: WeakKeyDictionary[Account, None] = WeakKeyDictionary()
 
     def __contains__(self, buffer: VirtualBuffer) -> bool:
         return buffer.account is not None
@@ -185,16 +187,16 @@ class Accounts:
         account.prepaid += other.prepaid
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True
-            self.without_plans.add(account)
+            self.without_plans[account] = None
             account.set_way(account.buffers)
-        self.without_plans.discard(other)
+        self.without_plans.pop(other, None)
         account.budget += other.budget
         account.barred = account.barred or other.barred
         account.split_states.update(other.split_states)
         account.set_way(other.buffers)
         for buffer in other.buffers:
             account.enter(buffer)
-        self.open.discard(other)
+        self.open.pop(other, None)
         account.cramped = max(account.cramped, other.cramped)
 
     def enter_kept(self, buffer: VirtualBuffer, account: Account) -> None:
@@ -206,8 +208,9 @@ class Accounts:
         """The account of a buffer; one that a launch without a plan has left on a worker joins those that are there."""
         account = self.get(buffer)
         if account is None and buffer.state.kept is not None:
-            there = (other for other in self.without_plans if other.keeper == buffer.state.kept)
-            account = next(there, None)
+            # Of several the one that was given up last: most likely its launches left the buffer there.
+            there = [other for other in self.without_plans if other.keeper == buffer.state.kept]
+            account = there[-1] if there else None
             if account is not None:
                 account.enter(buffer)
         return account
@@ -228,9 +231,9 @@ class Accounts:
     def set_open(self, account: Account) -> None:
         """Note whether every launch of an account counts."""
         if account.open:
-            self.open.add(account)
+            self.open[account] = None
         else:
-            self.open.discard(account)
+            self.open.pop(account, None)
 
 
 def have_room(account: Account, occupancy: Occupancy, workers: Sequence[int], in_use: int) -> bool:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from vdev.backends.base import WorkerInfo
 from vdev.executor.prepare import PreparedPlan
@@ -121,7 +121,7 @@ class Choosing:
             shared=shared,
         )
         #: accounts whose launches take no plans
-        self.without_plans: WeakSet[Account] = self._accounts.without_plans
+        self.without_plans: WeakKeyDictionary[Account, None] = self._accounts.without_plans
         self.alone = self._changes.alone
         # Asked at every launch: there is no call in between.
         self.over = self._counts.over
@@ -285,7 +285,7 @@ class Choosing:
         account.thought += thought
         if account.thought > FLOOR / 2:
             account.thrifty = True
-            self.without_plans.add(account)
+            self.without_plans[account] = None
             account.thought = 0.0
 
     def sampled(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> PreparedPlan:
@@ -349,7 +349,7 @@ class Choosing:
         bulk = self.exchanges and exchange.most >= SMALL_NBYTES
         if bulk:
             account.ways.regret += exchange.moved * (self.times.unit or machine.per_byte)
-            self._accounts.open.add(account)
+            self._accounts.open[account] = None
             self.open = True
         if self.thrifty and not self._shared:
             self._folds.add(host)

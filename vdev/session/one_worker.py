@@ -218,7 +218,7 @@ class OneWorker:
             "launches on %d buffers have plans again, to see what they exchange", len(account.buffers)
         )
         account.thrifty, account.thought = False, 0.0
-        self._accounts.without_plans.discard(account)
+        self._accounts.without_plans.pop(account, None)
         account.split_states.clear()
         account.ways.changed()
         return True

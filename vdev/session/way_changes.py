@@ -75,7 +75,7 @@ class WayChanges:
         account.prepaid = _PREPAID * sum(timing.settling_seconds for _, timing, _ in account.kernels.values())
         account.thrifty = False
         account.remember(self._counts.of(account))
-        self._accounts.without_plans.discard(account)
+        self._accounts.without_plans.pop(account, None)
         self.alone.clear()
 
     def _keep(self, account: Account, thrifty: bool) -> bool:
@@ -90,7 +90,7 @@ class WayChanges:
             timing.settling = SETTLING  # once they are split again, buffers are in other states
         account.remember(ONE)
         if thrifty:
-            self._accounts.without_plans.add(account)
+            self._accounts.without_plans[account] = None
         else:
             for buffer in account.buffers:
                 account.split_states[buffer] = buffer.state
