@@ -21,7 +21,7 @@ from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import CopyStep
 from vdev.planner import views
-from vdev.planner.directory import BufferState, buffer_state, check, contents
+from vdev.planner.directory import HOST, BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Launch, Plan
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
@@ -558,6 +558,27 @@ def test_what_launches_touch_is_traced_later_and_later_where_no_launch_is_like_a
         program.launch(program.command(Step("every", (256,), (8,), ("a", 0, 2 + number))))
     assert 2 <= len(traced) <= 5
     assert program.filled == 0
+
+
+def test_launches_of_a_few_scalars_in_turn_are_not_traced() -> None:
+    """Colours of a grid: each finds its plan again once the states of its buffers come back; until then they are other ones."""
+    program = Bench(3, source=SOURCE)
+    for number in range(40):
+        step = Step("chosen", (1024,), (8,), ("a", "b", 8 + number % 2))
+        program.launch(program.command(step))
+        program.buffers["a"].state = moved_on(program.buffers["a"].state, number)
+    assert program.plans > 30
+    cache = program.kernels["chosen"].plans
+    assert cache is not None
+    assert not any(kind.windows for kind in cache.forms._kinds.values())
+
+
+def moved_on(state: BufferState, number: int) -> BufferState:
+    """Some bytes of a buffer are at home only, others each time."""
+    fresh = Region.span(64 * number, 64 * number + 64)
+    held = [(holder, region - fresh) for holder, region in state.valid if holder != HOST]
+    home = next((region for holder, region in state.valid if holder == HOST), Region.empty())
+    return buffer_state(state.nbytes, [(HOST, home | fresh), *held], state.replicas)
 
 
 def test_no_map_is_made_of_a_buffer_whose_pitches_are_not_those_of_the_launch() -> None:

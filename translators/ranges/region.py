@@ -130,11 +130,7 @@ class Region:
         if nbytes <= 0 or any(count <= 0 for _, count in dims):
             return EMPTY
         low, extent, rest = open_box(start, nbytes, dims)
-        found = Region.span(low, low + extent)
-        kept = pitches_for(tuple(rest))
-        for number, (stride, count) in enumerate(rest):
-            found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
-        return found
+        return Region.span(low, low + extent).copies(rest)
 
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
@@ -315,6 +311,13 @@ class Region:
         if self.bands is None:
             return _wrap(self.runs + offset)
         return region_in(nested.shift(self.bands, whole(offset), self.units), self.pitches)
+
+    def copies(self, dims: Sequence[tuple[int, int]]) -> Region:
+        """The union of copies at a box's distances, as `open_box` leaves them: (stride, count) pairs, the smallest stride first."""
+        found, kept = self, pitches_for(tuple(dims))
+        for number, (stride, count) in enumerate(dims):
+            found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
+        return found
 
     def clip(self, start: int, stop: int) -> Region:
         """The part from `start` up to `stop`."""

@@ -90,7 +90,8 @@ class _Pattern:
 class _Kind:
     """Launches that are alike except for their numbers and for what they find."""
 
-    planned: int = 0  #: how many reached no window since one was traced
+    planned: int = 0  #: how many with other numbers than before reached no window since one was traced
+    numbers: set[tuple[Any, ...]] = field(default_factory=set)  #: of those
     most_planned: int = MOST_PLANNED
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
     windows: list[Windows] = field(default_factory=list)
@@ -233,10 +234,15 @@ class Forms:
                 else:
                     pattern.shapes.append(Shape(form))
             return None
+        # What comes with the same numbers again finds its plan again, once its buffers' states recur.
+        if values in kind.numbers:
+            return None
+        kind.numbers.add(values)
         self._asked = kind
         kind.planned += 1
         if kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS:
             kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
+            kind.numbers.clear()
             self._asked = None
             made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
