@@ -133,7 +133,7 @@ def test_cuts_that_are_dearer_at_a_first_chunk_would_not_have_been_taken(
             states.append(dict(planner.states))
         found.append((states, planner.moved_nbytes))
     assert found[0] == found[1]
-    if program is growth.table:
+    if program is growth.table and workers == 8:
         assert looked_at[0] < 0.6 * looked_at[1]
 
 

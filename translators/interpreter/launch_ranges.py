@@ -8,7 +8,7 @@ for each chunk. Decides no ranges of its own: `scopes` and `domain_image` do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ranges.grain import Grain
@@ -56,7 +56,8 @@ class LaunchRanges:
             if (size := sizes.get(access.arg, 0) + before.get(access.arg, 0)) > 0
         ]
         self._pieces: list[_Piece] | None = None
-        self._images = _Images()
+        numbers: list[object] = [*values.values(), *ndrange.global_size, *ndrange.local_size, *ndrange.offset]
+        self._images = _Images(traced=any(type(number) is Number for number in numbers))
         #: numbers of accesses that are evaluated for each chunk
         self._apart: set[int] = set()
 
@@ -104,7 +105,9 @@ class LaunchRanges:
             part = self._part(parts, access, size)
             if part.full:
                 continue
-            places = None if number in apart else piece.places(number, access, part.ahead)
+            places = (
+                None if number in apart else piece.places(number, access, part.ahead, self._images.traced)
+            )
             if places is not None and self._add_places(part, number, access, places, piece, box, narrowed):
                 continue
             apart.add(number)
@@ -165,7 +168,7 @@ class _Place(NamedTuple):
 
     domain: Domain
     form: Form | None  #: of the offset; None if it is not known
-    terms: frozenset[tuple[int, int]]  #: of the form, as a key
+    terms: frozenset[tuple[int, int]] | None  #: of the form, as a key; traced numbers are none
     doubt: str | None  #: why nobody knows whether work-items come to the access; None if all of the domain do
 
 
@@ -185,20 +188,20 @@ class _Piece:
                 unit = launch.ndrange.local_size[dimension] if merged else 1
                 self._variables.append((dimension, variable, unit))
 
-    def places(self, number: int, access: Access, ahead: Expr) -> list[_Place] | None:
+    def places(self, number: int, access: Access, ahead: Expr, traced: bool) -> list[_Place] | None:
         """The cases of an access; None if it has to be evaluated for each chunk. `ahead`: bytes before its pointer."""
         if number not in self._places:
-            self._places[number] = self._cases(access, ahead)
+            self._places[number] = self._cases(access, ahead, traced)
         return self._places[number]
 
-    def _cases(self, access: Access, ahead: Expr) -> list[_Place] | None:
+    def _cases(self, access: Access, ahead: Expr, traced: bool) -> list[_Place] | None:
         found: list[_Place] = []
         doubtful = _doubt_on(access.way)
         for start in self._ways.scopes(access.way):
             if not start.domain.exact:
                 return None
             if access.offset is None:
-                found.append(_Place(start.domain, None, frozenset(), doubtful))
+                found.append(_Place(start.domain, None, None, doubtful))
                 continue
             place = ex.add(access.offset, ahead)
             for scope, form in explore(start, lambda s: byte_offset(s, place)):  # noqa: B023 (called at once)
@@ -209,7 +212,9 @@ class _Piece:
                     domain = start.domain
                     if not scope.position:  # no case of several
                         start.memo = scope.memo  # what its parts are also holds for the next offset
-                found.append(_Place(domain, form, _key(form), doubtful))
+                found.append(
+                    _Place(domain, form, None if traced else frozenset(form.terms.items()), doubtful)
+                )
         return found
 
     def narrowed(self, domain: Domain, box: Chunk, images: _Images) -> _Narrowed | None:
@@ -243,17 +248,6 @@ def _doubt_on(way: Step) -> str | None:
     return found
 
 
-def _key(form: Form) -> frozenset[tuple[int, int]]:
-    """What tells the terms of forms apart; nothing for numbers that are traced, which are no keys."""
-    if _has_traced(form.terms.values()):
-        return frozenset()
-    return frozenset(form.terms.items())
-
-
-def _has_traced(numbers: Iterable[object]) -> bool:
-    return any(type(number) is Number for number in numbers)
-
-
 class _Narrowed(NamedTuple):
     """The part of a domain that a chunk is."""
 
@@ -264,18 +258,20 @@ class _Narrowed(NamedTuple):
 class _Known:
     """The image of an offset over a domain, exact."""
 
-    __slots__ = ("constant", "name", "region")
+    __slots__ = ("constant", "least", "most", "name", "region")
 
-    def __init__(self, name: int, constant: int, region: Region) -> None:
+    def __init__(self, name: int, constant: int, region: Region, least: int, most: int) -> None:
         self.name = name
         self.constant = constant  #: the offset where each variable has its least value
         self.region = region
+        self.least, self.most = least, most  #: bounds of the offset, less `constant`
 
 
 class _Images:
     """Images of the domains of one launch's chunks, and the unions of them that were asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, traced: bool) -> None:
+        self.traced = traced  #: whether the launch's numbers are: nothing is known by them
         self._names: dict[Any, int] = {}
         self._known: dict[Any, _Known] = {}
         #: by what is united: how far it was moved, and the range
@@ -283,42 +279,41 @@ class _Images:
 
     def name_of(self, domain: Domain) -> int | None:
         """The name of a domain's shape."""
-        lo, hi = domain.lo, domain.hi
-        if _has_traced(lo) or _has_traced(hi):
+        if self.traced:
             return None
-        shape: list[Any] = [high - low for low, high in zip(lo, hi, strict=True)]
+        lo = domain.lo
+        shape: list[Any] = [high - low for low, high in zip(lo, domain.hi, strict=True)]
         for form in domain.constraints:
             constant = form.constant
             for variable, coefficient in form.terms.items():
                 constant += coefficient * lo[variable]
-            if _has_traced((constant,)):
-                return None
             shape.append((constant, *form.terms.items()))
-        key = tuple(shape)
-        return self._names.setdefault(key, len(self._names))
+        return self._names.setdefault(tuple(shape), len(self._names))
 
     def of(self, within: _Narrowed, place: _Place, nbytes: int, size: int) -> tuple[_Known, int] | None:
         """The image of a place's offset, and how far it is moved; None if it is not known exactly."""
         domain, form = within.domain, place.form
         assert form is not None
-        constant = form.constant
+        constant, lo = form.constant, domain.lo
         for variable, coefficient in form.terms.items():
-            constant += coefficient * domain.lo[variable]
-        key = None
-        if within.name is not None and type(constant) is int and (place.terms or not form.terms):
-            low, high = domain.bounds(form)
-            if low >= 0 and high <= size - nbytes:  # the ends of the memory cut nothing
-                key = (within.name, place.terms, nbytes)
-                known = self._known.get(key)
-                if known is not None:
-                    return known, constant - known.constant
+            constant += coefficient * lo[variable]
+        key = (within.name, place.terms, nbytes)
+        if not self.traced:
+            known = self._known.get(key)
+            # The ends of the memory must cut nothing.
+            if known is not None and constant + known.least >= 0 and constant + known.most <= size - nbytes:
+                return known, constant - known.constant
+        low, high = domain.bounds(form)
         region, exact, _ = image(domain.copy(), form, nbytes, size)
         if not exact:
             return None
-        known = _Known(len(self._known) if key is not None else -1, constant, region)
-        if key is not None:
+        if self.traced or low < 0 or high > size - nbytes:
+            return _Known(-1, constant, region, 0, 0), 0
+        known = self._known.get(key)  # of a place whose bounds are less close
+        if known is None:
+            known = _Known(len(self._known), constant, region, low - constant, high - constant)
             self._known[key] = known
-        return known, 0
+        return known, constant - known.constant
 
 
 class _Part:

@@ -69,19 +69,23 @@ class Candidates:
         """
         if limit == inf or (partition.cuts, partition.edges, partition.cycle) in self._by_cut:
             return False
-        chunk, cost = partition.chunks[0], 0.0
-        footprints = self._first[chunk] = gather(self.request.args, self.request.evaluate(chunk))
-        for slot, footprint in footprints.items():
+        cost, chunk = 0.0, partition.chunks[0]
+        if chunk not in self._first:
+            self._first[chunk] = self._footprints(chunk)
+        for slot, footprint in self._first[chunk].items():
             state = self.states[slot]
             if state.fine:  # may be used where it is
                 continue
-            cost += sum(cost for _, _, cost in self._pieces(state, workers[0], footprint.reads))
-            if cost > limit:
-                return True
+            for _, _, of_piece in self._pieces(state, workers[0], footprint.reads):
+                cost += of_piece
+                if cost > limit:
+                    return True
         return False
 
     def _footprints(self, chunk: Chunk) -> dict[int, Footprint]:
-        found = self._first.get(chunk) if self._first else None
+        found = (
+            self._first.get(chunk) if self._first else None
+        )  # traced numbers are no keys: nothing is there
         return gather(self.request.args, self.request.evaluate(chunk)) if found is None else found
 
     def _resolved(self, partition: Partition, workers: tuple[int, ...]) -> Candidate:
