@@ -622,6 +622,25 @@ def test_traces_are_paid_for_by_what_they_save() -> None:
     assert 0 < program.traced <= filling.MOST_AT_FIRST + earned + 3  # those of 80, 160 and 320 launches
 
 
+def test_windows_are_not_traced_for_ever_if_nothing_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches in as many kinds as there are sizes of groups, in each of which a few are made and no plan is filled in."""
+    traced, trace = 0, filling.trace_windows
+
+    def counted(*args: Any) -> Windows:
+        nonlocal traced
+        traced += 1
+        return trace(*args)
+
+    monkeypatch.setattr(filling, "trace_windows", counted)
+    monkeypatch.setattr(Form, "fill", lambda *_: None)
+    program = Bench(3, source=SOURCE)
+    for group in range(1, 21):
+        for number in range(6):
+            step = Step("shifted", (240 * group,), (group,), ("a", "b", 100000, 10 * group + number))
+            program.launch(program.command(step))
+    assert 0 < traced <= filling.MOST_AT_FIRST + 2
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_plans_of_launches_of_fewer_work_groups_than_workers_are_the_planners(
     seed: int, compared: Comparison

@@ -113,6 +113,11 @@ class Region:
         return Region(start, stop, (), ((start, stop, None),)) if start < stop else EMPTY
 
     @staticmethod
+    def spans(spans: Iterable[tuple[int, int]]) -> Region:
+        """The union of a few half-open runs, in any order."""
+        return _from_pairs(spans)
+
+    @staticmethod
     def from_runs(runs: npt.ArrayLike) -> Region:
         """The union of half-open runs, shape (n, 2), in any order, overlapping or not. Costs a step for each."""
         array = np.asarray(runs, np.int64).reshape(-1, 2)
@@ -461,16 +466,6 @@ class Region:
             more = min(have, count - have)
             found, have = found | found.shift(more * stride), have + more
         return found
-
-
-def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
-    """Pitches in which as many of these regions as possible can be represented together."""
-    found: tuple[int, ...] = ()
-    for pitches in sorted(
-        {region.pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)
-    ):
-        found = merged(found, pitches) or found
-    return found
 
 
 # results ------------------------------------------------------------------------------------------------

@@ -478,13 +478,13 @@ def _boxes(boxes: list[tuple[int, int, list[tuple[int, int]]]]) -> tuple[Region,
     exact = True
     for start, nbytes, dims in boxes:
         low, extent, rest = open_box(start, nbytes, dims)
-        while copies(rest) > MAX_COPIES:
+        while rest and copies(rest) > MAX_COPIES:
             stride, count = rest.pop(0)
             extent += stride * (count - 1)
             exact = False
-        alike.setdefault(_key(rest), []).append((low, low + extent, rest))
+        alike.setdefault(_key(rest) if rest else (), []).append((low, low + extent, rest))
     parts = [
-        Region.union(Region.span(low, high) for low, high, _ in of_dims).copies(of_dims[0][2])
+        Region.spans((low, high) for low, high, _ in of_dims).copies(of_dims[0][2])
         for of_dims in alike.values()
     ]
     return Region.union(parts), exact
