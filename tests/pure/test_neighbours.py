@@ -46,6 +46,12 @@ kernel void doubtful(global float *to, global const float *from, int n, int m) {
     int at = get_global_id(1) * n + get_global_id(0);
     if (from[at] > 1 && at < 40 * m) to[at] = from[at + 1];
 }
+kernel void returns(global float *to, global const float *from, int n, int m) {
+    int at = get_global_id(1) * n + get_global_id(0);
+    for (int k = 0; k < m; ++k)
+        if (from[at + k] > 3) return;
+    to[at] = from[at + 1];
+}
 kernel void gathered(global float *to, global const float *from, int n, int m) {
     int at = get_global_id(1) * n + get_global_id(0);
     if (get_global_id(1) > 4) to[at] = from[(int)from[at]];
@@ -103,7 +109,9 @@ def test_what_is_moved_is_what_is_evaluated(kernel: str, monkeypatch: pytest.Mon
     assert (some < all_) == (kernel != "odd"), "remainders are variables of their own"
 
 
-@pytest.mark.parametrize("kernel", [*KERNELS, "partial", "doubtful", "gathered", "deposited", "unequal"])
+@pytest.mark.parametrize(
+    "kernel", [*KERNELS, "partial", "doubtful", "returns", "gathered", "deposited", "unequal"]
+)
 def test_chunks_of_a_launch_are_what_each_is_alone(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was asked for before."""
     images, summary = counted_images(monkeypatch), analyse_kernel(PROGRAM, kernel)
