@@ -267,7 +267,7 @@ class Planner:
         request = LaunchRequest(
             args,
             ndrange,
-            lambda chunk: summary.evaluate(ndrange, chunk, values, sizes),
+            summary.of_launch(ndrange, values, sizes).of,
             summary.one_worker,
             habits=None if self._habits is None else self._habits.setdefault(step.kernel, Habits()),
         )

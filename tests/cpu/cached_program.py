@@ -1,5 +1,5 @@
-"""A program of several kernels for `test_program_cache`: its results, which modules it loaded, and whether the build has
-loaded what analyses kernels, as JSON."""
+"""A program of several kernels for `test_program_cache`, with a header by `#include` or by the directive given: its results,
+which modules it loaded, and whether the build has loaded what analyses kernels, as JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     context = cl.create_some_context(interactive=False)
     queue = cl.CommandQueue(context)
-    program = cl.Program(context, SOURCE).build(["-I", sys.argv[1]])
+    source = SOURCE.replace("include", "".join(sys.argv[2:]) or "include")
+    program = cl.Program(context, source).build(["-I", sys.argv[1]])
     analysis = "vdev.translators.interpreter.access" in sys.modules
     x = np.arange(ITEMS, dtype=np.float32)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR

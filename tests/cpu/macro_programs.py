@@ -95,6 +95,8 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "empty by option": ("", "1 E + 2", "-DE="),
     "include": ('#include "one.h"\n#include <one.h>\n#define NAME "two.h"\n#include NAME\n', "ONE, TWO, one, two", "-I FOLDER"),
     "once": ('#include "once.h"\n#include "once.h"\n', "once", "-IFOLDER"),
+    "import": ('#import "counted.h"\n#import "counted.h"\n#include "counted.h"\n', "COUNT", "-IFOLDER"),
+    "import of what was included": ('#include "counted.h"\n#import "counted.h"\n#include "counted.h"\n', "COUNT", "-IFOLDER"),
     "include in blanks": ('#include "three.h"\n', "three", '-I "FOLDER/a b"'),
     "has include": ('#if __has_include("one.h") && !__has_include(<nothing.h>)\n#define A 1\n#else\n#define A 2\n#endif\n', "A", "-I FOLDER"),
     "undefined constants": ("#undef INT_MAX\n#define INT_MAX 3\n", "INT_MAX, CHAR_BIT", ""),
@@ -126,6 +128,9 @@ def headers(folder: Path) -> None:
     )
     (folder / "two.h").write_text('#include "one.h"\n#define TWO ONE + 1\nconstant int two = __LINE__;\n')
     (folder / "once.h").write_text("#pragma once\nconstant int once = __COUNTER__;\n")
+    (folder / "counted.h").write_text(
+        "#ifndef COUNT\n#define COUNT 1\n#elif COUNT == 1\n#undef COUNT\n#define COUNT 2\n#else\n#undef COUNT\n#define COUNT 3\n#endif\n"
+    )
     (folder / "a b" / "three.h").write_text("constant int three = 3;\n")
 
 

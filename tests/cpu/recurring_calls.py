@@ -33,6 +33,16 @@ __kernel void turn(__global uint *out, __local uint *kept, uint step)
     barrier(CLK_LOCAL_MEM_FENCE);
     out[get_global_id(0)] = kept[get_local_size(0) - 1 - get_local_id(0)] + step;
 }
+__kernel void smooth(__global uint *out, __global const uint *in, uint middle)
+{
+    const size_t i = get_global_id(0), last = get_global_size(0) - 1;
+    out[i] = (i > 0 ? in[i - 1] : 0) + middle * in[i] + (i < last ? in[i + 1] : 0);
+}
+__kernel void take(__global uint *out, __global const uint *in, __global const uint *where)
+{
+    out[get_global_id(0)] = in[where[get_global_id(0)]];
+}
+__kernel void count(__global uint *out, __global const uint *in, uint step) { atomic_add(&out[in[get_global_id(0)] % 16], step); }
 """
 Command = Callable[[int], None]
 
@@ -47,7 +57,12 @@ class RandomCalls:
         built = cl.Program(context, SOURCE).build()
         # two objects of one kernel: each has its own arguments
         self.adds = [cl.Kernel(built, "add") for _ in range(2)]
-        self.mix, self.turn = cl.Kernel(built, "mix"), cl.Kernel(built, "turn")
+        self.mix, self.turn, self.take = (cl.Kernel(built, name) for name in ("mix", "turn", "take"))
+        self.smooth, self.count = cl.Kernel(built, "smooth"), cl.Kernel(built, "count")
+        for kernel in (self.smooth, self.count):
+            kernel.set_arg_types([None, None, np.uint32])
+        self.order = np.array(drawn.choices(range(ITEMS), k=ITEMS), np.uint32)
+        self.where = self._made(self.order)
         for add in self.adds:
             add.set_arg_types([None, np.uint32])
         self.mix.set_arg_types([None, np.uint32, None, np.uint16])
@@ -71,7 +86,7 @@ class RandomCalls:
         self._check()
 
     def _kinds(self) -> list[Callable[[], Command]]:
-        launches = [self._adding, self._mixing, self._turning]
+        launches = [self._adding, self._mixing, self._turning, self._smoothing, self._taking, self._counting]
         return [
             *launches,
             *launches,
@@ -125,6 +140,42 @@ class RandomCalls:
             self.arrays[at] = turned + np.uint32(time)
 
         return turn
+
+    def _smoothing(self) -> Command:
+        """From one buffer into another, and perhaps back the next time."""
+        pair, takes_turns = self.drawn.sample(range(4), 2), self.drawn.random() < 0.7
+        local = self._local()
+
+        def smooth(time: int) -> None:
+            out, given = reversed(pair) if takes_turns and time % 2 else pair
+            middle, array = np.uint32(time // 3), self.arrays[given]
+            self.smooth(self.queue, (ITEMS,), (local,), self.buffers[out], self.buffers[given], middle)
+            self.arrays[out] = middle * array
+            self.arrays[out][1:] += array[:-1]
+            self.arrays[out][:-1] += array[1:]
+
+        return smooth
+
+    def _taking(self) -> Command:
+        """From anywhere in a buffer."""
+        (out, given), local = self.drawn.sample(range(4), 2), self._local()
+
+        def take(time: int) -> None:
+            self.take(self.queue, (ITEMS,), (local,), self.buffers[out], self.buffers[given], self.where)
+            self.arrays[out] = self.arrays[given][self.order]
+
+        return take
+
+    def _counting(self) -> Command:
+        (out, given), local = self.drawn.sample(range(4), 2), self._local()
+
+        def count(time: int) -> None:
+            step = np.uint32(time % 3)
+            self.count(self.queue, (ITEMS,), (local,), self.buffers[out], self.buffers[given], step)
+            found = np.bincount(self.arrays[given] % 16, minlength=ITEMS).astype(np.uint32)
+            self.arrays[out] = self.arrays[out] + found * step
+
+        return count
 
     def _reading(self) -> Command:
         at, start, count = self._part()

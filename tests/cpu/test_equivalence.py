@@ -9,13 +9,13 @@ import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
-from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.interpreter.accesses import AccessRange
+from vdev.translators.interpreter.launch_ranges import LaunchRanges
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from tests.pure.kernels import Buffer, GeneratedKernel
 
@@ -79,13 +79,13 @@ def test_a_difference_is_found(machines: Machines, monkeypatch: pytest.MonkeyPat
         "item.write(0, item.gid[0] * 4 + 160, 4); item.read(0, item.gid[0] * 4 + 4, 4)",
     )
     machines.check([case])
-    evaluate = KernelSummary.evaluate
+    evaluate = LaunchRanges.of
 
-    def evaluate_half(self: KernelSummary, *launch: Any) -> tuple[AccessRange, ...]:
-        found = evaluate(self, *launch)
+    def evaluate_half(self: LaunchRanges, chunk: Chunk) -> tuple[AccessRange, ...]:
+        found = evaluate(self, chunk)
         return tuple(replace(r, region=r.region.clip(0, 64)) if r.mode == "read" else r for r in found)
 
-    monkeypatch.setattr(KernelSummary, "evaluate", evaluate_half)
+    monkeypatch.setattr(LaunchRanges, "of", evaluate_half)
     with pytest.raises(Different, match="buffer 1 at"):
         machines.check([case])
 

@@ -46,10 +46,14 @@ class Place:
         return {**keep, **own, "PYOPENCL_COMPILER_OUTPUT": "0", **further}
 
     def run(
-        self, *, limit: Callable[[], None] | None = None, cwd: Path | None = None, **further: str
+        self,
+        *words: str,
+        limit: Callable[[], None] | None = None,
+        cwd: Path | None = None,
+        **further: str,
     ) -> Mapping[str, Any]:
         done = subprocess.run(
-            [sys.executable, str(PROGRAM), str(self.headers)],
+            [sys.executable, str(PROGRAM), str(self.headers), *words],
             env=self.environ(**further),
             capture_output=True,
             text=True,
@@ -131,6 +135,15 @@ def test_a_header_that_has_changed(made: tuple[Place, Any], tmp_path: Path) -> N
     nearer.mkdir()
     (nearer / "factor.h").write_text("#define FACTOR 5\n")
     assert same(changed, place.run(cwd=nearer))
+
+
+def test_a_header_that_is_imported(tmp_path: Path) -> None:
+    """By `#import`, which clang knows as well as `#include`."""
+    place = Place(tmp_path)
+    first = place.run("import")
+    place.header("factor.h", "#define FACTOR 5\n")
+    changed = place.run("import")
+    assert changed["found"]["scale"] != first["found"]["scale"]
 
 
 def test_a_header_that_changes_what_is_written(tmp_path: Path) -> None:

@@ -35,3 +35,59 @@ def test_on_gpus(workers: str, late: int, tmp_path: Path) -> None:
         "import sys; sys.argv = ['', '1', '8']; from tests.cpu.recurring_calls import main; sys.exit(main())"
     )
     assert "are right" in fake_cuda.run(script, fake_cuda.environment(tmp_path, workers, late))
+
+
+#: launches are split over three GPUs; the script takes the first seed and the number of programs
+ON_THREE = {"VDEV_MIN_ITEMS": "0", "VDEV_PLANNING": "always", "VDEV_GATHER": "0", "FAKE_CUDA_DEVICES": "3"}
+SCRIPT = (
+    "import sys; sys.argv = ['', '{}', '{}']; from tests.cpu.recurring_calls import main; sys.exit(main())"
+)
+PLANTED = {
+    "no wait for a fence": "CudaCompiling.order_after_fence = lambda self, peer: None",
+    "a fence that stays where it was": """
+put = Worker.put_fence
+def once(self):
+    if not self.fenced:
+        put(self)
+    self.fenced = self.issued
+Worker.put_fence = once
+""",
+    "the values of the first launch": "compiled_plan.CompiledPlan._changed = lambda self, args: []",
+    "no wait for who reads what is changed": """
+needs = compiled_plan._Part.needs
+def hasty(self, workers):
+    self.changed = []
+    return needs(self, workers)
+compiled_plan._Part.needs = hasty
+""",
+    "other buffers' memory": """
+class Any(list):
+    def __eq__(self, other): return len(self) == len(other)
+made = compiled_plan.CompiledPlan.__init__
+def forgetful(self, *given):
+    made(self, *given)
+    self.replicas = Any(self.replicas)
+compiled_plan.CompiledPlan.__init__ = forgetful
+""",
+}
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("orders", [{"late": 1}, {"seed": 5}])
+def test_plans_compiled_for_gpus(orders: dict[str, int], tmp_path: Path) -> None:
+    environment = fake_cuda.environment(tmp_path, "cuda:0-2", **orders) | ON_THREE
+    assert "are right" in fake_cuda.run(SCRIPT.format(1, 6), environment)
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_defect_of_compiled_plans_is_found(planted: str, tmp_path: Path) -> None:
+    script = f"""
+from vdev.backends.cuda.compiling import CudaCompiling
+from vdev.executor import compiled_plan
+from vdev.executor.worker import Worker
+{PLANTED[planted]}
+{SCRIPT.format(1, 12)}
+"""
+    with pytest.raises(AssertionError, match=r"seed \d"):
+        fake_cuda.run(script, fake_cuda.environment(tmp_path, "cuda:0-2", late=1) | ON_THREE)

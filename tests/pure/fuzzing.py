@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.ndrange import Chunk, Cycle, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 
@@ -76,6 +78,26 @@ def compare(
     return counts
 
 
+def compare_with_alone(
+    found: tuple[AccessRange, ...], alone: tuple[AccessRange, ...], where: Callable[[], str]
+) -> None:
+    """Raise Mismatch unless the ranges of a chunk are those of the chunk evaluated alone, or closer ones."""
+    by_key = {(r.arg, r.mode, r.op, r.dtype): r for r in alone}
+    for r in found:
+        other = by_key.pop((r.arg, r.mode, r.op, r.dtype), None)
+        if other is not None and _grains(r) == _grains(other) and replace(r, grains=other.grains) == other:
+            continue
+        if other is None or other.exact or not other.region.contains(r.region):
+            raise Mismatch(f"of a launch: {r}\nof the chunk: {other}\n{where()}")
+    if any(other.exact for other in by_key.values()):
+        raise Mismatch(f"of the chunk only: {by_key}\n{where()}")
+
+
+def _grains(item: AccessRange) -> dict[Grain, Region]:
+    """In whatever order."""
+    return {grain: region for region, grain in item.grains}
+
+
 def one_round(rng: Any) -> Counter[str]:
     """Generate a kernel and a few launches; compare. Raises Mismatch; returns what was seen."""
     ndrange = random_ndrange(rng)
@@ -87,6 +109,8 @@ def one_round(rng: Any) -> Counter[str]:
     program = parse_program(kernel.c)
     summary = analyse_kernel(program, "k")
     counts: Counter[str] = Counter(kernel.forms)
+    values = {index: kernel.scalars[index] for index in summary.scalars}
+    ranges = summary.of_launch(ndrange, values, sizes)
     for _ in range(2):
         chunk = random_chunk(rng, ndrange)
 
@@ -99,11 +123,11 @@ def one_round(rng: Any) -> Counter[str]:
         except Undefined:
             counts["undefined"] += 1
             return counts
-        values = {index: kernel.scalars[index] for index in summary.scalars}
         try:
-            found = summary.evaluate(ndrange, chunk, values, sizes)
+            found, alone = ranges.of(chunk), ranges.alone(chunk)
         except Exception as error:
             raise Mismatch(f"{type(error).__name__}: {error}\n{where()}") from error
+        compare_with_alone(found, alone, where)
         counts += compare(kernel, found, trace, where)
         counts["launches"] += 1
     return counts

@@ -872,7 +872,7 @@ def test_peers_are_asked_for_access_once(reach: bool, status: int, reached: bool
     made.number, peer.number, made._reached = 0, 1, {0: True}
     runtime = _Runtime(reach, status)
     made._cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
-    assert [made._reaches(peer) for _ in range(2)] == [reached] * 2
+    assert [made.reaches(peer) for _ in range(2)] == [reached] * 2
     assert runtime.enabled == reach
 
 

@@ -158,7 +158,7 @@ def test_launches_made_ready_have_the_functions_widths() -> None:
     kernel = Kernel(SimpleNamespace(hidden_index=1, local_args=()), made, 1 << 40, made)  # type: ignore[arg-type]
     kernel.assembled((1, 2, 3, 4, 5, 6, b""), 1 << 40, made)()
     own = OwnKernels(1 << 40, 1, lambda: dict.fromkeys(kernels.NAMES, 1 << 40), made.launch, lambda *of: None)
-    own.fill(1 << 40, 100, b"12345678")
+    own.filling(1 << 40, 100, b"12345678")()
     assert len(made.launch.calls) == 2
     for args in made.launch.calls:
         kinds = SIGNATURES["cuLaunchKernel"].split()

@@ -47,8 +47,8 @@ backend.CudaBackend.order_after = lambda self, marker: None
 #: what is ready to be copied again is what was copied first
 ALWAYS_THE_FIRST = """
 from vdev.backends.cuda import own_kernels
-copying, first = own_kernels.OwnKernels._copying, {}
-own_kernels.OwnKernels._copying = lambda self, boxes: first.setdefault(id(self), copying(self, boxes))
+copying, first = own_kernels.OwnKernels.copying, {}
+own_kernels.OwnKernels.copying = lambda self, boxes: first.setdefault(id(self), copying(self, boxes))
 """
 
 

@@ -668,7 +668,7 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
 
     def noted(self: Worker, step: int, asking: Worker | None = None) -> object:
         marker = find(self, step, asking)
-        job = None if asking is None else asking._current
+        job = None if asking is None else asking.current
         if job is not None and step <= job.bases[self.number]:
             covered = [mark.step for mark in self.marks if mark.marker is marker]
             waited.extend(covered)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from vdev.translators.interpreter.summaries import KernelSummary
+from vdev.translators.interpreter.launch_ranges import LaunchRanges
+from vdev.translators.ranges.ndrange import Chunk
 
 from samples.benchmarks import planning_growth as growth
 from samples.benchmarks.changed_scalars import Bench, Step
+from vdev.planner.candidates import Candidates
 from vdev.planner.habits import MORE, MOST, MOST_RECENT, MOST_SMALL, Habits
 
 WORKERS = (0, 1, 2, 3)
@@ -92,14 +94,14 @@ def test_a_transposition_there_and_back_looks_at_no_more_than_two_cuts(
 ) -> None:
     """Rows and columns in turn: what was written along one is read along the other."""
     planner, chunks = growth.Planner(1 << 20, 16), 0
-    evaluate = KernelSummary.evaluate
+    evaluate = LaunchRanges.of
 
     def counted(*args: Any) -> Any:
         nonlocal chunks
         chunks += 1
         return evaluate(*args)
 
-    monkeypatch.setattr(KernelSummary, "evaluate", counted)
+    monkeypatch.setattr(LaunchRanges, "of", counted)
     looked_at = []
     for step in growth.transposition(1 << 20, 8):
         chunks = 0
@@ -107,6 +109,32 @@ def test_a_transposition_there_and_back_looks_at_no_more_than_two_cuts(
         looked_at.append(chunks)
     assert planner.instructions == 16  # nothing moves
     assert max(looked_at[3:]) <= 2 * 16 < max(looked_at)
+
+
+@pytest.mark.parametrize("program", growth.PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("workers", [3, 8])
+def test_cuts_that_are_dearer_at_a_first_chunk_would_not_have_been_taken(
+    program: Any, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, looked_at, evaluate = [], [0, 0], LaunchRanges.of
+
+    def counted(ranges: LaunchRanges, chunk: Chunk) -> Any:
+        looked_at[len(found)] += 1
+        return evaluate(ranges, chunk)
+
+    monkeypatch.setattr(LaunchRanges, "of", counted)
+    for all_cuts in (False, True):
+        if all_cuts:
+            monkeypatch.setattr(Candidates, "is_dearer", lambda *_: False)
+        planner = growth.Planner(1 << 20, workers, habits=False)
+        states = []
+        for step in program(1 << 20, 8):
+            planner.launch(step)
+            states.append(dict(planner.states))
+        found.append((states, planner.moved_nbytes))
+    assert found[0] == found[1]
+    if program is growth.table and workers == 8:
+        assert looked_at[0] < 0.6 * looked_at[1]
 
 
 def test_a_launch_of_few_work_groups_says_why_it_is_not_on_all_workers() -> None:

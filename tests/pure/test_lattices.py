@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.frontend.source import parse_program
@@ -69,3 +70,18 @@ def test_as_many_boxes_at_any_size() -> None:
         assert found.exact
         assert found.region.nbytes == 4 * ((n - 2) * (n // 2) // 2)
         assert found.region.nboxes <= 4
+
+
+@pytest.mark.parametrize("n", [32, 64, 128, 256])
+def test_parts_of_a_small_plane_are_as_few_boxes(n: int) -> None:
+    """Though a few dozen of its rows could be told one by one."""
+    groups = n // 16
+    ndrange = NDRange((n, n), (16, 16), (0, 0))
+    for colour in range(2):
+        ranges = summary("(x + y) % m == r", 2).of_launch(
+            ndrange, {1: n - 1, 2: n, 3: colour}, {0: 4 * n * n}
+        )
+        for x, y in ((0, 0), (groups // 2, 0), (0, groups // 2), (groups // 2, groups // 2)):
+            [found] = ranges.of(Chunk((x, y), (x + groups // 2, y + groups // 2)))
+            assert found.exact
+            assert found.region.nboxes <= 4

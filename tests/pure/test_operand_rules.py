@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import pytest
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
-from vdev.translators.interpreter.summaries import KernelSummary, Ways, _byte_offset
+from vdev.translators.interpreter.scopes import Ways, byte_offset
+from vdev.translators.interpreter.summaries import KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.symbolic.evaluation import explore, scope_of
 from vdev.translators.symbolic.launch_numbers import Launch
@@ -41,7 +42,7 @@ def allowed(
     )
     found = []
     for start in ways.scopes(access.way):
-        for scope, form in explore(start, lambda s: _byte_offset(s, access.offset)):
+        for scope, form in explore(start, lambda s: byte_offset(s, access.offset)):
             scope.domain.settle()
             found.append(scope.domain.bounds(form))
     return found

@@ -21,7 +21,7 @@ from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import CopyStep
 from vdev.planner import views
-from vdev.planner.directory import BufferState, buffer_state, check, contents
+from vdev.planner.directory import HOST, BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Launch, Plan
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
@@ -560,6 +560,27 @@ def test_what_launches_touch_is_traced_later_and_later_where_no_launch_is_like_a
     assert program.filled == 0
 
 
+def test_launches_of_a_few_scalars_in_turn_are_not_traced() -> None:
+    """Colours of a grid: each finds its plan again once the states of its buffers come back; until then they are other ones."""
+    program = Bench(3, source=SOURCE)
+    for number in range(40):
+        step = Step("chosen", (1024,), (8,), ("a", "b", 8 + number % 2))
+        program.launch(program.command(step))
+        program.buffers["a"].state = moved_on(program.buffers["a"].state, number)
+    assert program.plans > 30
+    cache = program.kernels["chosen"].plans
+    assert cache is not None
+    assert not any(kind.windows for kind in cache.forms._kinds.values())
+
+
+def moved_on(state: BufferState, number: int) -> BufferState:
+    """Some bytes of a buffer are at home only, others each time."""
+    fresh = Region.span(64 * number, 64 * number + 64)
+    held = [(holder, region - fresh) for holder, region in state.valid if holder != HOST]
+    home = next((region for holder, region in state.valid if holder == HOST), Region.empty())
+    return buffer_state(state.nbytes, [(HOST, home | fresh), *held], state.replicas)
+
+
 def test_no_map_is_made_of_a_buffer_whose_pitches_are_not_those_of_the_launch() -> None:
     """The diagonal of a matrix that lies by columns: the planner plans each launch, and asks for no map."""
     n = 512
@@ -599,6 +620,25 @@ def test_traces_are_paid_for_by_what_they_save() -> None:
     assert program.plans - program.filled > 100
     earned = program.filled / filling.TRACE_COST
     assert 0 < program.traced <= filling.MOST_AT_FIRST + earned + 3  # those of 80, 160 and 320 launches
+
+
+def test_windows_are_not_traced_for_ever_if_nothing_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches in as many kinds as there are sizes of groups, in each of which a few are made and no plan is filled in."""
+    traced, trace = 0, filling.trace_windows
+
+    def counted(*args: Any) -> Windows:
+        nonlocal traced
+        traced += 1
+        return trace(*args)
+
+    monkeypatch.setattr(filling, "trace_windows", counted)
+    monkeypatch.setattr(Form, "fill", lambda *_: None)
+    program = Bench(3, source=SOURCE)
+    for group in range(1, 21):
+        for number in range(6):
+            step = Step("shifted", (240 * group,), (group,), ("a", "b", 100000, 10 * group + number))
+            program.launch(program.command(step))
+    assert 0 < traced <= filling.MOST_AT_FIRST + 2
 
 
 @pytest.mark.parametrize("seed", range(4))

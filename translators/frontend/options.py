@@ -18,8 +18,8 @@ _FOR_CLANG = re.compile(r"-w|-W(?![lap],).*|-cl-single-precision-constant")
 _MESSAGES = re.compile(r"-W(?!no-).*")
 #: Options whose value may be a separate word.
 _WITH_VALUE = ("-x", "-s", "-triple", "-cl-nv-maxrregcount", "-cl-nv-opt-level", "-cl-nv-arch")
-#: What may include a file: the word itself, or one cut in two by a line's end.
-_INCLUDES = re.compile(r"include|(?:\\|\?\?/)\s*$", re.MULTILINE)
+#: What may include a file: a directive's word (clang knows `#import` and `#embed`), or one cut in two by a line's end.
+_INCLUDES = re.compile(r"include|import|embed|(?:\\|\?\?/)\s*$", re.MULTILINE)
 _PLAIN = re.compile(r"""[^\s"'\\]+""")
 
 

@@ -304,8 +304,8 @@ class Preprocessor(Expander):
                 self.define(macro)
             case "undef":
                 self._undefine(tokens[0].text if tokens else "")
-            case "include":
-                self._include(file, tokens, rest)
+            case "include" | "import":
+                self._include(file, tokens, rest, once=name == "import")
             case "pragma":
                 self._pragma(file, line, tokens)
             case "line":
@@ -375,14 +375,20 @@ class Preprocessor(Expander):
                 raise Malformed("invalid filename for #line directive")
             file.name = name[1:-1]
 
-    def _include(self, file: _File, tokens: list[Token], rest: str) -> None:
+    def _include(self, file: _File, tokens: list[Token], rest: str, *, once: bool) -> None:
+        """`once`: by clang's `#import`, which reads no file that was read before, and of which none is read again."""
         rest = rest.strip()
         if rest[:1] not in ('"', "<"):
             rest = spell(self.expand(tokens)).strip()
         name, path = self._find_include(file, rest)
         if path is None:
             raise Malformed(f"'{name}' file not found")
-        self._include_file(os.path.abspath(path), path, os.stat(path))
+        where = os.path.abspath(path)
+        if once and where in self.included:
+            self._once.add(where)
+        self._include_file(where, path, os.stat(path))
+        if once:
+            self._once.add(where)
 
     def _find_include(self, file: _File, written: str) -> tuple[str, str | None]:
         """The name that an `#include` gives, and the file that it means, if there is one."""

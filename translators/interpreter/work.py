@@ -14,7 +14,9 @@ from ..ranges.ndrange import Chunk, NDRange
 from ..symbolic.evaluation import scope_of
 from ..symbolic.launch_numbers import Launch
 from ..symbolic.nodes import INFINITE, Expr, GlobalId, GroupId
-from .summaries import Access, KernelSummary, Ways
+from .accesses import Access
+from .scopes import Ways
+from .summaries import KernelSummary
 from .ways import Step, StepKind
 
 __all__ = ["most_asked", "spread_of_work"]

@@ -5,7 +5,7 @@ Decides which of a box's dimensions become pitches, which pitches suit two sets,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -41,6 +41,14 @@ def merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] |
     """The pitches of both; None if they do not all divide one another."""
     both = sorted({*first, *second}, reverse=True)
     return None if any(one % other for one, other in pairwise(both)) else tuple(both)
+
+
+def joint(pitches: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Pitches in which sets of as many of these as possible can be represented together."""
+    found: tuple[int, ...] = ()
+    for each in sorted(set(pitches), key=lambda each: (-len(each), each)):
+        found = merged(found, each) or found
+    return found
 
 
 def copies(dims: Sequence[tuple[int, int]]) -> int:

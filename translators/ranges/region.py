@@ -113,6 +113,11 @@ class Region:
         return Region(start, stop, (), ((start, stop, None),)) if start < stop else EMPTY
 
     @staticmethod
+    def spans(spans: Iterable[tuple[int, int]]) -> Region:
+        """The union of a few half-open runs, in any order."""
+        return _from_pairs(spans)
+
+    @staticmethod
     def from_runs(runs: npt.ArrayLike) -> Region:
         """The union of half-open runs, shape (n, 2), in any order, overlapping or not. Costs a step for each."""
         array = np.asarray(runs, np.int64).reshape(-1, 2)
@@ -130,11 +135,7 @@ class Region:
         if nbytes <= 0 or any(count <= 0 for _, count in dims):
             return EMPTY
         low, extent, rest = open_box(start, nbytes, dims)
-        found = Region.span(low, low + extent)
-        kept = pitches_for(tuple(rest))
-        for number, (stride, count) in enumerate(rest):
-            found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
-        return found
+        return Region.span(low, low + extent).copies(rest)
 
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
@@ -316,6 +317,13 @@ class Region:
             return _wrap(self.runs + offset)
         return region_in(nested.shift(self.bands, whole(offset), self.units), self.pitches)
 
+    def copies(self, dims: Sequence[tuple[int, int]]) -> Region:
+        """The union of copies at a box's distances, as `open_box` leaves them: (stride, count) pairs, the smallest stride first."""
+        found, kept = self, pitches_for(tuple(dims))
+        for number, (stride, count) in enumerate(dims):
+            found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
+        return found
+
     def clip(self, start: int, stop: int) -> Region:
         """The part from `start` up to `stop`."""
         if stop <= start or self.stop <= start or stop <= self.start:
@@ -458,16 +466,6 @@ class Region:
             more = min(have, count - have)
             found, have = found | found.shift(more * stride), have + more
         return found
-
-
-def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
-    """Pitches in which as many of these regions as possible can be represented together."""
-    found: tuple[int, ...] = ()
-    for pitches in sorted(
-        {region.pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)
-    ):
-        found = merged(found, pitches) or found
-    return found
 
 
 # results ------------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ enumerated row by row in NumPy, one variable left to run along the row, up to a 
 from __future__ import annotations
 
 import copy
+from collections.abc import Hashable, Iterable
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy.typing as npt
 from ..ranges.pitches import copies, open_box
 from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
+from ..ranges.tracing import Number
 from .domain import Domain, Form, Infeasible
 
 Integers = npt.NDArray[np.int64]
@@ -27,6 +30,8 @@ MAX_ROWS = 1 << 14
 MAX_RUNS = 1 << 16
 #: Boxes into which constraints may cut a domain before its rows are enumerated.
 MAX_BOXES = 64
+#: Boxes up to which no others are looked for.
+FEW_BOXES = 8
 #: Classes of remainders into which a domain is cut if it is a lattice, like the black squares of a chessboard.
 MAX_CLASSES = 8
 #: Copies of a box, at distances that its strides do not divide, before a dimension is closed up.
@@ -236,9 +241,11 @@ class _Projection:
     def region(self, nbytes: int, low: int, high: int) -> tuple[Region, bool]:
         """The region and whether it is exact."""
         start, free = self._placed_freely()
-        found = self._region_of_boxes(start, nbytes, free) or self._region_by_classes(nbytes)
-        if found is not None:
-            return found
+        # A small chessboard is few boxes by remainders, and many by its rows.
+        for most in (FEW_BOXES, MAX_BOXES):
+            found = self._region_of_boxes(start, nbytes, free, most) or self._region_by_classes(nbytes, most)
+            if found is not None:
+                return found
         rows: list[_Rows] = []
         exact = True
         for component in _components(self.constraints):
@@ -274,8 +281,9 @@ class _Projection:
                 free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
         return start, free
 
-    def _region_by_classes(self, nbytes: int) -> tuple[Region, bool] | None:
-        """The region of a lattice, cut into boxes by the remainders of a variable; None if that does not give boxes.
+    def _region_by_classes(self, nbytes: int, most: int) -> tuple[Region, bool] | None:
+        """The region of a lattice, cut into boxes by the remainders of a variable; None if that does not give at most so many boxes
+        for each remainder.
 
         With y = 2*q - x within bounds, x and q are tied; for even x, and for odd x, y has its own steps whatever x
         is.
@@ -287,7 +295,7 @@ class _Projection:
                 continue
             found = [
                 part for remainder in range(abs(terms[steps[0]]))
-                for part in self._class(units[0], steps[0], terms, remainder, nbytes)
+                for part in self._class(units[0], steps[0], terms, remainder, nbytes, most)
             ]  # fmt: skip
             if None not in found:
                 regions = [part for part in found if part is not None]
@@ -295,7 +303,7 @@ class _Projection:
         return None
 
     def _class(
-        self, unit: int, step: int, terms: dict[int, int], remainder: int, nbytes: int
+        self, unit: int, step: int, terms: dict[int, int], remainder: int, nbytes: int, most: int
     ) -> list[tuple[Region, bool] | None]:
         """The region of the points whose `unit` has this remainder modulo the coefficient of `step`; nothing if there
         are none.
@@ -329,12 +337,12 @@ class _Projection:
             start, free = part._placed_freely()
         except Infeasible:
             return []
-        return [part._region_of_boxes(start, nbytes, free)]
+        return [part._region_of_boxes(start, nbytes, free, most)]
 
     def _region_of_boxes(
-        self, start: int, nbytes: int, free: list[tuple[int, int]]
+        self, start: int, nbytes: int, free: list[tuple[int, int]], most: int
     ) -> tuple[Region, bool] | None:
-        """The region of a domain that constraints cut into few boxes; None if they cut it into many."""
+        """The region of a domain that constraints cut into at most so many boxes; None if they cut it into more."""
         offsets = [(start, free)]
         for component in _components(self.constraints):
             bounds = {v: (self.lo[v], self.hi[v]) for v in component}
@@ -343,12 +351,11 @@ class _Projection:
                 for terms, constant in zip(self.constraints, self.constants, strict=True)
                 if not bounds.keys().isdisjoint(terms)
             ]
-            boxes = boxes_of(bounds, mine, MAX_BOXES // len(offsets))
+            boxes = boxes_of(bounds, mine, most // max(len(offsets), 1))
             if boxes is None:
                 return None
             offsets = [self._placed(*offset, box) for offset in offsets for box in boxes]
-        found = [_boxes(first, nbytes, dims) for first, dims in offsets]
-        return Region.union(region for region, _ in found), all(exact for _, exact in found)
+        return _boxes([(first, nbytes, dims) for first, dims in offsets])
 
     def _placed(self, start: int, dims: list[tuple[int, int]], box: Box) -> tuple[int, list[tuple[int, int]]]:
         """The first offset and the dimensions, with those of a box of further variables."""
@@ -462,17 +469,31 @@ def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
     return [sorted(group) for group in groups]
 
 
-def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]]) -> tuple[Region, bool]:
-    """`Region.boxes`, with dimensions closed up into runs if their strides do not go together and there would be too
-    many boxes.
+def _boxes(boxes: list[tuple[int, int, list[tuple[int, int]]]]) -> tuple[Region, bool]:
+    """The union of `Region.boxes` of each first offset, bytes and dimensions, with dimensions closed up into runs if their strides do
+    not go together and there would be too many boxes. What is repeated at the same distances, such as the rows of a triangle
+    in each of several planes, is repeated together.
     """
-    low, extent, rest = open_box(start, nbytes, dims)
+    alike: dict[Hashable, list[tuple[int, int, list[tuple[int, int]]]]] = {}
     exact = True
-    while copies(rest) > MAX_COPIES:
-        stride, count = rest.pop(0)
-        extent += stride * (count - 1)
-        exact = False
-    return Region.boxes(low, extent, rest), exact
+    for start, nbytes, dims in boxes:
+        low, extent, rest = open_box(start, nbytes, dims)
+        while rest and copies(rest) > MAX_COPIES:
+            stride, count = rest.pop(0)
+            extent += stride * (count - 1)
+            exact = False
+        alike.setdefault(_key(rest) if rest else (), []).append((low, low + extent, rest))
+    parts = [
+        Region.spans((low, high) for low, high, _ in of_dims).copies(of_dims[0][2])
+        for of_dims in alike.values()
+    ]
+    return Region.union(parts), exact
+
+
+def _key(dims: list[tuple[int, int]]) -> Hashable:
+    """What tells dimensions apart. Traced numbers are no keys: dimensions that have them differ from all others."""
+    numbers: Iterable[object] = chain.from_iterable(dims)
+    return id(dims) if any(type(number) is Number for number in numbers) else tuple(dims)
 
 
 def _spread(

@@ -92,7 +92,7 @@ def _report_launch(info: KernelInfo, summary: KernelSummary, setting: Setting) -
     states = [buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),)) for nbytes in sizes.values()]
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
-        return summary.evaluate(ndrange, chunk, values, sizes)
+        return summary.of_launch(ndrange, values, sizes).of(chunk)
 
     request = LaunchRequest(pointers, ndrange, evaluate, summary.one_worker)
     links = LinkCosts.uniform(setting.workers, peer=0.5, per_run=256.0)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vdev.backends.base import Backend, BackendProgram, BuildResult, Bytes, Counters, WorkerInfo
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.calling_thread import drained, idle_workers, never_waits, perform_here
+from vdev.executor.compiled_plan import submit_compiled
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.failures import Failures
 from vdev.executor.forks import hold_workers
@@ -105,6 +106,7 @@ class Executor:
         """Find out which workers any thread may work with, and the direct ways to them."""
         #: whether there is a worker that lets any thread work with it
         self.any_thread = any(worker.backend.any_thread for worker in self.all_workers)
+        self._compiles = not self._lone and all(worker.compiling for worker in self.all_workers[:-1])
         host = self.all_workers[HOST]
         #: by worker: the direct way to it for the threads that submit, if any thread may work with it
         self.lines: tuple[Line | None, ...] = tuple(
@@ -212,6 +214,11 @@ class Executor:
         may_be_here = self.any_thread and never_waits(self.all_workers, prepared)
         if may_be_here and may_wait():
             self._drain(prepared)
+            if self._compiles and prepared.is_compilable:
+                given = (args, ndrange, places, after, order)
+                done = submit_compiled(self, prepared, holdings, completion, given)
+                if done is not None:
+                    return done.number
         with self.lock:
             if self.closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 ending.stop_here()
@@ -223,13 +230,13 @@ class Executor:
             job.args, job.ndrange, job.places = args, ndrange, tuple(places)
             if host is not None:
                 job.host, job.layout, job.shares_host = host, layout, shares_host
-            _follow(job, after, order)
+            job.follow(after, order)
             waits = self.hazards.find(job, homes, host_writes)
             if self._admit(job, waits, host_writes):
                 return job.number
             if may_be_here:
                 here = idle_workers(self.all_workers, prepared, waits)
-            self._queue(job, waits, wake=here is None)
+            self.queue_job(job, waits, wake=here is None)
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
             perform_here(self.all_workers, job, here, waits)
         return job.number
@@ -261,7 +268,7 @@ class Executor:
             self.settle((job,))
         return not prepared.batches
 
-    def _queue(self, job: Job, waits: dict[int, Waits] | None, wake: bool) -> None:
+    def queue_job(self, job: Job, waits: dict[int, Waits] | None, wake: bool) -> None:
         """Under the lock: put a job's batches into the workers' queues."""
         bases, workers = job.bases, self.all_workers
         for at, batch in job.prepared.batches:
@@ -581,16 +588,6 @@ def _take_times(job: Job) -> None:
             job.completion.spans.append((times[2], times[3]))
     ends = [times[3] for earlier in job.predecessors() if (times := earlier.times) is not None]
     job.completion.not_before_ns = max(ends, default=0)
-
-
-def _follow(job: Job, after: Sequence[Completion], order: Completion | None) -> None:
-    """Make a job wait for these completions: `after` and `order` as in `Executor.submit`."""
-    job.after = after
-    if order is not None:
-        job.join(order)
-        job.order = order
-    for earlier in after:
-        job.join(earlier)
 
 
 def _single(number: int, step: Step) -> PreparedPlan:

@@ -159,6 +159,15 @@ class Job:
         elif not completion.settled:
             raise ValueError("a command waits for one that was not submitted")
 
+    def follow(self, after: Sequence[Completion], order: Completion | None) -> None:
+        """Let the command wait for others: `after` and `order` as in `Executor.submit`."""
+        self.after = after
+        if order is not None:
+            self.join(order)
+            self.order = order
+        for earlier in after:
+            self.join(earlier)
+
     # for steps ----------------------------------------------------------------------------------
 
     def stage(self, number: int) -> tuple[Bytes, int]:

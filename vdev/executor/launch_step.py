@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from vdev.backends.base import (
+    Allocation,
     BackendProgram,
     DriverLaunch,
     HostPlace,
     KernelArgument,
     LaunchShape,
+    LocalBytes,
     Repeated,
 )
+from vdev.backends.compiling import Call, CompilingBackend
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step
@@ -90,6 +93,16 @@ class LaunchStep(Step):
     def again(self, worker: StepWorker, job: StepJob) -> Repeated | None:
         """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""
         return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
+
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        if type(self) is not LaunchStep or self.homes or self.kernel is None:
+            return None
+        args = self._arguments(worker, job)
+        # What the chunk does not touch is not kept alive.
+        given: list[KernelArgument] = [
+            arg if isinstance(arg, (Allocation, tuple, bytes, LocalBytes)) else None for arg in args
+        ]
+        return backend.own_launch(self.kernel, given, self.shape)
 
     def for_driver(self, worker: StepWorker, job: StepJob, own: object) -> DriverLaunch | None:
         """What it does, for a caller who does it with `own`, a kernel of the back end's that is not used here."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 
 from vdev.backends.base import Allocation, Bytes, FoldPart
+from vdev.backends.compiling import Call, CompilingBackend
 from vdev.backends.merging import blocks, combine, combine_changes, copy_changed_rows, rows_of
 from vdev.executor.boxes import boxes_of_region
 from vdev.executor.holdings import Replica
@@ -197,6 +198,13 @@ class FoldStep(Step):
         for (source, part), replica in zip(item.parts, replicas[1:], strict=True):
             for piece in _pieces(part):
                 self._fold_copy(worker, source, piece, replica, replicas[0])
+
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        item = self.item
+        replicas = [holding(job, item.slot, worker.number, item.region)]
+        replicas += [holding(job, item.slot, source, part) for source, part in item.parts]
+        fold = self._prepared(worker, replicas)
+        return None if fold is None else lambda _: fold()
 
     def _prepared(self, worker: StepWorker, replicas: Sequence[Replica]) -> Callable[[], object] | None:
         """The back end's call for these replicas; None if the worker cannot read its peers' memory in place."""

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
+from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
-from vdev.executor.steps import CopyStep, DownloadStep, UploadStep, make_step
+from vdev.executor.steps import CopyStep, DownloadStep, FillStep, UploadStep, make_step
 from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
@@ -113,6 +114,17 @@ class Hazard:
     last_write: int
 
 
+class CompiledPlans:
+    """What a plan is compiled for (`vdev.executor.compiled_plan`)."""
+
+    __slots__ = ("known", "seen")
+
+    def __init__(self) -> None:
+        self.known: list[Any] = []
+        #: hashes of the places of replicas that it was submitted with once, which this does not keep alive
+        self.seen: list[int] = []
+
+
 class PreparedPlan:
     """A plan ready to be submitted any number of times."""
 
@@ -120,10 +132,12 @@ class PreparedPlan:
         "alone",
         "batches",
         "careful",
+        "compiled",
         "download",
         "hazards",
         "home_nbytes",
         "inline",
+        "is_compilable",
         "narrow",
         "order",
         "overwrites",
@@ -158,6 +172,9 @@ class PreparedPlan:
         self.inline = _host_nbytes(plan) <= INLINE_NBYTES
         #: the workers of the batches, by number, once they have been looked up (`vdev.executor.calling_thread`)
         self.workers: tuple[Any, ...] | None = None
+        #: what submits it again with the same replicas, once it has been submitted where that is possible
+        self.compiled: CompiledPlans | None = None
+        self.is_compilable = _is_compilable(self)
         self._find_shortcuts(plan)
 
     def _find_shortcuts(self, plan: Plan) -> None:
@@ -210,7 +227,19 @@ class PreparedPlan:
             [(worker, batch.with_numbers(items, stages, recipe)) for worker, batch in self.batches]
         )
         found.stages = stages
+        found.compiled, found.is_compilable = None, self.is_compilable
         return found
+
+
+def _is_compilable(prepared: PreparedPlan) -> bool:
+    """Whether its steps are launches and fills on workers, copies between them and folds, and each changes its own worker's memory."""
+    if not prepared.batches or any(h.first_write >= 0 or h.holder == HOST for h in prepared.hazards):
+        return False
+    steps = [step for number, batch in prepared.batches for step in batch.steps if number != HOST]
+    return len(steps) == sum(len(batch.steps) for _, batch in prepared.batches) and all(
+        type(step) in (LaunchStep, FoldStep, FillStep) or (type(step) is CopyStep and step.brief)
+        for step in steps
+    )
 
 
 def _batches(plan: Plan, recipe: LaunchRecipe | None) -> tuple[tuple[int, Batch], ...]:

@@ -94,6 +94,7 @@ def sampled(prepared: PreparedPlan) -> tuple[PreparedPlan, Sample]:
     for name in PreparedPlan.__slots__:
         setattr(found, name, getattr(prepared, name))
     found.batches = tuple((worker, _sampled_batch(batch, sample)) for worker, batch in prepared.batches)
+    found.compiled, found.is_compilable = None, False  # the steps are others
     found.careful = any(batch.careful for _, batch in found.batches)
     return found, sample
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from vdev.backends.compiling import Call, CompilingBackend
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.holdings import Holdings, Replica
 from vdev.executor.roles import StepJob, StepWorker
@@ -27,6 +28,12 @@ class Step(ABC):
     @abstractmethod
     def run(self, worker: StepWorker, job: StepJob) -> None:
         """Hand the work to the worker's back end (or do it, on the host). Raises BackendError."""
+
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        """A call that does what `run` does for this job, for every job with the same replicas (`vdev.executor.compiled_plan`); None
+        if there is none. With the worker's turn, after a `run`; `backend` is its back end.
+        """
+        return None
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
         """(slot, holder, bytes) that a coherent step left invalid when it failed, `late` on the device."""

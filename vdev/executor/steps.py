@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdev.backends.base import Allocation, Backend, Box, Bytes, copy_box
+from vdev.backends.compiling import Call, CompilingBackend, PeerCopy
 from vdev.backends.merging import widest_word
 from vdev.errors import BackendError
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
@@ -132,6 +133,14 @@ class CopyStep(Step):
         if call is not None:
             self._repeated = [*self._repeated[1 - _MOST_REPEATED :], (source, target, call)]
 
+    def between(self, worker: StepWorker, job: StepJob) -> PeerCopy:
+        """What it copies from another worker to this one."""
+        start, stop = self.region.start, self.region.stop
+        source = replica_of(job, self.slot, self.source, start, stop)
+        target = replica_of(job, self.slot, self.target, start, stop)
+        boxes = self._between(source.start, target.start)
+        return worker.peer(self.source), source.allocation, target.allocation, boxes
+
     def _between(self, source_start: int, target_start: int) -> tuple[Box, ...]:
         """The boxes. Replicas of commands that share a plan lie alike, so they are nearly always those of last time."""
         starts = (source_start, target_start)
@@ -173,6 +182,14 @@ class FillStep(Step):
             for start, stop in self.runs:
                 worker.backend.fill(replica.allocation, start - replica.start, stop - start, self.pattern)
             return
+        self._fill_home(job)
+
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        replica = replica_of(job, self.slot, worker.number, self.runs[0][0], self.runs[-1][1])
+        runs = [(start - replica.start, stop - start) for start, stop in self.runs]
+        return backend.fills(replica.allocation, runs, self.pattern)
+
+    def _fill_home(self, job: StepJob) -> None:
         if job.holdings[self.slot].blank and not any(self.pattern):
             return  # and no memory is taken for it
         home = job.holdings[self.slot].home()

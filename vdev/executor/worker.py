@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.backends.base import Allocation, Backend
+from vdev.backends.compiling import CompilingBackend
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
 from vdev.executor.worker_memory import WorkerMemory
@@ -72,14 +73,17 @@ class Worker(WorkerProgress):
         self.failure: Exception | None = None  #: why the back end could not be opened
         self.hurried = False
         self.stopping = False
-        self._mark_from_ns = 0  #: from when on the next marker is due, by the host's clock
+        self.mark_from_ns = 0  #: from when on the next marker is due, by the host's clock
         #: others may wait for single commands, and markers are cheap; set before there is any work
         self.marks_by_age = False
+        self.fenced = 0  #: how many steps the fence is behind
         #: by other worker: the step that whatever is handed over now waits for anyway
-        self._ordered: dict[int, int] = {}
+        self.ordered: dict[int, int] = {}
         self._plain_apart = False  #: plain batches are recorded like others
         self.memory = WorkerMemory(self)
         self._lingers = False  #: memory was given back a moment ago, and more may follow
+        #: the back end, if plans are compiled for it
+        self.compiling: CompilingBackend | None = None
         self.opened = threading.Event()
         name = "vdev-host" if number == HOST else f"vdev-worker-{number}"
         self.thread = threading.Thread(target=self._main, args=(open_backend,), name=name, daemon=True)
@@ -107,6 +111,24 @@ class Worker(WorkerProgress):
             self.abandon(entry)
             raise
 
+    def put_fence(self) -> None:
+        """On a thread that has the turn: put the fence behind all that has been issued. Raises BackendError."""
+        assert self.compiling is not None, "only compiled plans have fences"
+        self.compiling.fence()
+        self.fenced = self.issued
+
+    def order_after_fence(self, other: Worker) -> None:
+        """On a thread that has both turns: order what follows after what is before the other's fence."""
+        assert self.compiling is not None, "only compiled plans have fences"
+        self.compiling.order_after_fence(other.backend)
+        self.ordered[other.number] = other.fenced
+
+    def finish(self, job: Job) -> None:
+        """A command has been handed over: enter it into the next mark."""
+        self.next_mark.jobs.append(job)
+        self.next_mark.ends.append(self.backend.pending())
+        self.current = self._moving = None
+
     def stepwise(self, entry: Entry) -> Generator[None, None, None]:
         """On a thread that has the turn of all workers concerned: perform an entry, one step each time."""
         job, batch, first, waits = entry
@@ -131,7 +153,7 @@ class Worker(WorkerProgress):
             self.executor.undone(self.number, step)
             self.executor.step_failed(job, step, BackendError(OUT_OF_RESOURCES, "interrupted"))
         self.issued = first + len(batch.steps)
-        self._current = self._moving = None
+        self.current = self._moving = None
         self.next_mark.jobs.append(job)
         self.next_mark.ends.append(self.backend.pending())
 
@@ -158,7 +180,7 @@ class Worker(WorkerProgress):
         here lives until they have.
         """
         self.mark()
-        bases = self.executor.no_steps if self._current is None else self._current.bases
+        bases = self.executor.no_steps if self.current is None else self.current.bases
         for worker in self.executor.all_workers:
             step = worker.issued if worker is self else max(worker.issued, bases[worker.number])
             if worker is self or worker.marker_at(step, self) is not None:
@@ -169,6 +191,7 @@ class Worker(WorkerProgress):
     def _main(self, open_backend: Callable[[], Backend]) -> None:
         try:
             self.backend = open_backend()
+            self.compiling = self.backend if isinstance(self.backend, CompilingBackend) else None
         except Exception as error:  # whatever it is, the thread that made the executor raises it
             self.failure = error
             return
@@ -234,10 +257,8 @@ class Worker(WorkerProgress):
         """A command has been handed over: enter it into the next mark, and put that mark if it is due."""
         following = self.next_mark
         if self.marks_by_age and not following.jobs:
-            self._mark_from_ns = time.perf_counter_ns() + MARK_AFTER_NS
-        following.jobs.append(job)
-        following.ends.append(self.backend.pending())
-        self._current = self._moving = None
+            self.mark_from_ns = time.perf_counter_ns() + MARK_AFTER_NS
+        self.finish(job)
         if self.memory.discarded:
             self.memory.free_discarded()
         if self.number == HOST:
@@ -261,11 +282,11 @@ class Worker(WorkerProgress):
         if completion.is_awaited:
             job.begin()
         if completion.profiled or (
-            self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self._mark_from_ns
+            self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self.mark_from_ns
         ):
             # Its times begin with its own work, and a wait for what came before is a wait for that alone.
             self.mark(anew=True)
-        self._current = job
+        self.current = job
         return completion
 
     def _carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> Iterator[None]:
@@ -330,7 +351,7 @@ class Worker(WorkerProgress):
 
     def _await(self, number: int, step: int) -> None:
         """Order what follows after a step of another worker, on the device if the back end can."""
-        if self._ordered.get(number, 0) >= step:
+        if self.ordered.get(number, 0) >= step:
             return  # everything handed over since then waits for that step or a later one
         other = self.executor.all_workers[number]
         if other.completed >= step:
@@ -338,7 +359,7 @@ class Worker(WorkerProgress):
         marker = other.marker_at(step, self)
         if marker is not None:
             self.backend.order_after(marker)
-            self._ordered[number] = step
+            self.ordered[number] = step
 
     def _idle(self) -> bool:
         """Nothing is queued: mark, sleep, and find out what is complete. True when the thread should end."""

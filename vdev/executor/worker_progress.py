@@ -92,7 +92,7 @@ class WorkerProgress:
 
     def _begin_with(self) -> None:
         """What it has besides: what is being handed over, its records, and its turn."""
-        self._current: Job | None = None  #: the command being handed over
+        self.current: Job | None = None  #: the command being handed over
         #: the coherent step being handed over, its command, and its first operation since the last mark
         self._moving: tuple[Job, Step, int] | None = None
         #: where its work is recorded, if anybody wants to know; set before there is any
@@ -158,8 +158,8 @@ class WorkerProgress:
             step = self.issued
             mark = self.next_mark
             self._enter_move()
-            if self._current is not None:
-                mark.jobs.append(self._current)
+            if self.current is not None:
+                mark.jobs.append(self.current)
                 mark.ends.append(self.backend.pending())
             mark.step = step
             if self.records is not None:
@@ -197,10 +197,13 @@ class WorkerProgress:
         if found is not None or self.completed >= step:
             return found
         if self.holder == get_ident():  # this thread works with both back ends
+            outside = self.backend.outside()
             self.backend.enter()
             self.mark()
             if asking is not None:
                 asking.backend.enter()
+            else:  # a finaliser of the program's, between two calls
+                self.backend.leave(outside)
             return self._find_mark(step)
         if asking is not None:
             asking.mark()

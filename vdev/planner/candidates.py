@@ -5,7 +5,7 @@ Decides what a candidate costs, given who holds what; which one is taken is `vde
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field, replace
 from math import inf
 
@@ -17,6 +17,7 @@ from vdev.planner.partitioner import Partition
 from vdev.planner.pending import launch_stands_against, missing_parts
 from vdev.planner.successors import cost_of_reading
 from vdev.planner.tidying import fitted
+from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
@@ -51,6 +52,7 @@ class Candidates:
         self.options = options
         #: by cut: what follows from it is the same on whichever workers its chunks run
         self._by_cut: dict[Hashable, Candidate] = {}
+        self._first: dict[Chunk, dict[int, Footprint]] = {}  #: of cuts' first chunks, by slot
 
     def of(self, partition: Partition, workers: tuple[int, ...]) -> Candidate:
         """The cut with its chunks on these workers, not rated yet. Raises Unmergeable."""
@@ -61,9 +63,33 @@ class Candidates:
             return found
         return replace(found, workers=workers)
 
+    def is_dearer(self, partition: Partition, workers: tuple[int, ...], limit: float) -> bool:
+        """Whether it shows at a first chunk that a cut costs more than `limit`: what this one alone reads and its worker has not
+        is moved for any resolution. To look at all its chunks, and what becomes of them, takes much longer.
+        """
+        if limit == inf or (partition.cuts, partition.edges, partition.cycle) in self._by_cut:
+            return False
+        cost, chunk = 0.0, partition.chunks[0]
+        if chunk not in self._first:
+            self._first[chunk] = self._footprints(chunk)
+        for slot, footprint in self._first[chunk].items():
+            state = self.states[slot]
+            if state.fine:  # may be used where it is
+                continue
+            for _, _, of_piece in self._pieces(state, workers[0], footprint.reads):
+                cost += of_piece
+                if cost > limit:
+                    return True
+        return False
+
+    def _footprints(self, chunk: Chunk) -> dict[int, Footprint]:
+        found = (
+            self._first.get(chunk) if self._first else None
+        )  # traced numbers are no keys: nothing is there
+        return gather(self.request.args, self.request.evaluate(chunk)) if found is None else found
+
     def _resolved(self, partition: Partition, workers: tuple[int, ...]) -> Candidate:
-        request = self.request
-        footprints = [gather(request.args, request.evaluate(chunk)) for chunk in partition.chunks]
+        footprints = [self._footprints(chunk) for chunk in partition.chunks]
         resolutions = {}
         for slot in footprints[0]:
             fitting = fitted([of_chunk[slot] for of_chunk in footprints], self.states[slot])
@@ -175,26 +201,31 @@ class Candidates:
         """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link. Returns
         their cost, without that of their runs.
         """
-        missing = region - state.valid_at(target)
         added = 0.0
+        for source, piece, cost in self._pieces(state, target, region):
+            added += cost
+            candidate.cost += piece.nruns * self.options.links.per_run
+            candidate.nruns += piece.nruns
+            if HOST not in (source, target):
+                candidate.from_workers += piece.nbytes
+        candidate.cost += added
+        return added
+
+    def _pieces(self, state: BufferState, target: int, region: Region) -> Iterator[tuple[int, Region, float]]:
+        """What of `region` has to come to `target`: from whom, which bytes, and their cost without that of their runs."""
+        missing = region - state.valid_at(target)
         if not missing:
-            return added
+            return
         costs = self.options.links.per_byte
         for source, held in sorted(state.near(missing), key=lambda item: costs[item[0]][target]):
             if source == target:
                 continue
             piece = missing & held
             if piece:
-                added += piece.nbytes * costs[source][target]
-                candidate.cost += piece.nruns * self.options.links.per_run
-                candidate.nruns += piece.nruns
-                if HOST not in (source, target):
-                    candidate.from_workers += piece.nbytes
+                yield source, piece, piece.nbytes * costs[source][target]
                 missing = missing - piece
                 if not missing:
                     break
-        candidate.cost += added
-        return added
 
     def _add_merge(self, candidate: Candidate, parts: Sequence[Region], *, refetched: bool) -> None:
         costs = self.options.links.per_byte

@@ -249,8 +249,11 @@ class Search:
             (order_of_data(self.states, self.options.workers, self.options.links), self.options.workers)
         )
         for partition, workers in chain(product(table, orders), self._in_stripes()):
+            workers = workers[: len(partition.chunks)]
+            if best is not None and self._candidates.is_dearer(partition, workers, best.cost):
+                continue
             try:
-                found = self._candidates.of(partition, workers[: len(partition.chunks)])
+                found = self._candidates.of(partition, workers)
             except Unmergeable as refusal:
                 if str(refusal) not in refusals:
                     refusals.append(str(refusal))

@@ -14,7 +14,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from vdev.translators.ranges.bands import Corner
-from vdev.translators.ranges.region import Region, joint_pitches
+from vdev.translators.ranges.pitches import joint
+from vdev.translators.ranges.region import Region
 
 Entry = tuple[int, Region]  #: a name, a region
 #: entries up to which looking at each costs less
@@ -118,7 +119,7 @@ class _Table:
         return found
 
     def _make(self) -> None:
-        self._pitches = joint_pitches(region for _, region in self.entries)
+        self._pitches = joint(region.pitches for _, region in self.entries)
         corners: list[Corner] = []
         for number, (_, region) in enumerate(self.entries):
             more = region.corners(self._pitches, CORNERS)

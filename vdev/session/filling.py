@@ -90,7 +90,8 @@ class _Pattern:
 class _Kind:
     """Launches that are alike except for their numbers and for what they find."""
 
-    planned: int = 0  #: how many reached no window since one was traced
+    planned: int = 0  #: how many with other numbers than before reached no window since one was traced
+    numbers: set[tuple[Any, ...]] = field(default_factory=set)  #: of those
     most_planned: int = MOST_PLANNED
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
     windows: list[Windows] = field(default_factory=list)
@@ -130,6 +131,7 @@ class Forms:
         "_unusual",
         "_varying",
         "_varying_of",
+        "_windowed",
         "filled",
         "traced",
     )
@@ -150,6 +152,7 @@ class Forms:
         self._others_planned = 0  #: plans that the planner had to make
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
+        self._windowed = 0  #: launches whose windows were
 
     def find(
         self,
@@ -233,10 +236,17 @@ class Forms:
                 else:
                     pattern.shapes.append(Shape(form))
             return None
+        # What comes with the same numbers again finds its plan again, once its buffers' states recur.
+        if values in kind.numbers:
+            return None
+        kind.numbers.add(values)
         self._asked = kind
         kind.planned += 1
-        if kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS:
+        due = kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS
+        if due and self._is_affordable(self._windowed):
+            self._windowed += 1
             kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
+            kind.numbers.clear()
             self._asked = None
             made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
@@ -275,16 +285,16 @@ class Forms:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
         while many launches of the kind have found none that they could use.
         """
-        if len(pattern.shapes) >= MOST_FORMS or not self._is_affordable():
+        if len(pattern.shapes) >= MOST_FORMS or not self._is_affordable(self.traced):
             return False
         again = pattern.planned > 1 and kind.since_trace > pattern.most_planned
         return again or pattern.planned > pattern.most_planned
 
-    def _is_affordable(self) -> bool:
-        """Whether traces have saved as much as they cost. If not, the next one may still be of use where those before were not:
-        it is made ever more rarely.
+    def _is_affordable(self, traced: int) -> bool:
+        """Whether so many traces, of plans or of windows, have saved as much as they cost. If not, the next one may still be of use
+        where those before were not: it is made ever more rarely.
         """
-        spent = self.traced - MOST_AT_FIRST - self.filled / TRACE_COST
+        spent = traced - MOST_AT_FIRST - self.filled / TRACE_COST
         return spent < 0 or self._others_planned >= (2 << int(spent)) * 2 * TRACE_COST
 
     def _note_changes(self, last: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:

@@ -119,10 +119,11 @@ def evaluator(
         values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
     ndrange = launch.ndrange if ndrange is None else ndrange
     before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
+    ranges = summary.of_launch(ndrange, values, sizes, before)
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
         try:
-            return summary.evaluate(ndrange, chunk, values, sizes, before)
+            return ranges.of(chunk)
         except Exception as error:
             # A fault of ours must not become the program's: the launch still runs, on one worker.
             logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)

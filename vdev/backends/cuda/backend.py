@@ -33,6 +33,7 @@ from vdev.backends.cuda.boxes import (
     is_one_row,
     placed,
 )
+from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling
 from vdev.backends.cuda.driver import load
 from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
@@ -40,7 +41,6 @@ from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, address_of
-from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.nvrtc import nvrtc_version
@@ -63,12 +63,9 @@ _POOLED_NBYTES = 64 << 20
 #: How often a thread that reads a few bytes looks whether they have arrived, about a microsecond each time, before it lets
 #: others run: an empty kernel and the copy behind it take some 10 us.
 _LOOKS = range(24)
-#: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
-#: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
-_FETCHED_NBYTES = 32 << 20
 
 
-class CudaBackend(CudaLaunches):
+class CudaBackend(CudaCompiling):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
     any_thread = True
@@ -297,10 +294,10 @@ class CudaBackend(CudaLaunches):
         assert isinstance(peer, CudaBackend)
         if peer._gpu.lost is not None:
             peer._gpu.check_live()  # its memory goes with it
-        if not self._reaches(peer):
+        if not self.reaches(peer):
             self._begin()
             self._copy_by_driver(peer.number, address_of(source), address_of(target), box)
-        elif box.nbytes >= _FETCHED_NBYTES:
+        elif box.nbytes >= FETCHED_NBYTES:
             self._begin()
             self._copy_box(address_of(source), address_of(target), box)
         else:
@@ -312,7 +309,7 @@ class CudaBackend(CudaLaunches):
     ) -> Callable[[], object] | None:
         assert isinstance(peer, CudaBackend)
         nbytes = sum(box.nbytes for box in boxes)
-        if not self._reaches(peer) or nbytes >= _FETCHED_NBYTES:
+        if not self.reaches(peer) or nbytes >= FETCHED_NBYTES:
             return None
         wanted = [placed(address_of(source), address_of(target), box) for box in boxes if box.nbytes]
         gpu, want, counters = peer._gpu, self._want, self.counters
@@ -350,8 +347,7 @@ class CudaBackend(CudaLaunches):
         except BackendError as error:
             self._lost = error
 
-    def _reaches(self, peer: CudaBackend) -> bool:
-        """Make this GPU address the peer's memory; whether it can."""
+    def reaches(self, peer: CudaCompiling) -> bool:
         known = self._reached.get(peer.number)
         if known is None:
             runtime = self._cupy.cuda.runtime
@@ -390,19 +386,7 @@ class CudaBackend(CudaLaunches):
         if nbytes == 0:
             return
         self._begin()
-        address, driver = address_of(target) + start, self.driver
-        while len(pattern) > 1 and pattern[: len(pattern) // 2] * 2 == pattern:
-            pattern = pattern[: len(pattern) // 2]
-        size = len(pattern)
-        value = int.from_bytes(pattern[:4], "little")
-        if size == 1:
-            self._gpu.check(driver.fill_1(address, value, nbytes, self.stream), "fill")
-        elif size == 2 and address % 2 == 0:
-            self._gpu.check(driver.fill_2(address, value, nbytes // 2, self.stream), "fill")
-        elif size == 4 and address % 4 == 0:
-            self._gpu.check(driver.fill_4(address, value, nbytes // 4, self.stream), "fill")
-        else:
-            self._own.fill(address, nbytes, pattern)
+        self._gpu.check(self._filling(address_of(target) + start, nbytes, pattern)() or 0, "fill")
         self.counters.filled += nbytes
 
     def merge(
@@ -433,7 +417,7 @@ class CudaBackend(CudaLaunches):
         self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
     ) -> Callable[[], object] | None:
         peers = [part.peer for part in parts]
-        if not all(isinstance(peer, CudaBackend) and self._reaches(peer) for peer in peers):
+        if not all(isinstance(peer, CudaBackend) and self.reaches(peer) for peer in peers):
             return None
         places = [(address_of(part.source) - part.start, part.region) for part in parts]
         calls = self._own.folds(address_of(target) - target_start, places, op, dtype)

@@ -177,6 +177,19 @@ class Kernel:
         nothing, extra = handle(0), handle(self.extra[3])
         return partial(driver.launch_assembled, handle(self.function), *sizes, handle(stream), nothing, extra)
 
+    def with_own_parameters(self, args: list[KernelArgument], driver: Driver) -> Kernel | None:
+        """The same kernel with these arguments in a parameter buffer of its own; None where launches of one change what the driver
+        allows the other: how much local memory.
+        """
+        found, local = Kernel(self.info, self.program, self.function, driver), []
+        for index in self.info.local_args:
+            arg = args[index]
+            local.append(arg.nbytes if isinstance(arg, LocalBytes) else 0)
+        if self.static + self.info.local_layout(local)[1] > _PLAIN_SHARED:
+            return None
+        found.set_arguments(args)
+        return found
+
     def lay_out_local_memory(self) -> None:
         """Lay out the local arguments anew; those not set yet take no room."""
         indices = self.info.local_args

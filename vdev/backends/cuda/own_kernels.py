@@ -86,11 +86,11 @@ class OwnKernels:
         if copy is None:
             if len(self._copies) >= _MOST_COPIES:
                 self._copies.clear()
-            copy = self._copies[key] = self._copying(key)
+            copy = self._copies[key] = self.copying(key)
         copy()
 
-    def _copying(self, boxes: Sequence[PlacedBox]) -> Callable[[], None]:
-        """The call that copies these boxes."""
+    def copying(self, boxes: Sequence[PlacedBox]) -> Callable[[], None]:
+        """A call that copies boxes between addresses that this GPU reaches, with one launch, any number of times."""
         together = 0
         for box in boxes:
             together |= box.alignment
@@ -105,10 +105,12 @@ class OwnKernels:
             f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total
         )
 
-    def fill(self, address: int, nbytes: int, pattern: bytes) -> None:
-        """Repeat a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
+    def filling(self, address: int, nbytes: int, pattern: bytes) -> Callable[[], None]:
+        """A call that repeats a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
         padded = pattern.ljust(kernels.PATTERN_NBYTES, b"\0")
-        self.start("fill_pattern", struct.pack("<3Q", address, nbytes, len(pattern)) + padded, nbytes)
+        return self.prepared(
+            "fill_pattern", struct.pack("<3Q", address, nbytes, len(pattern)) + padded, nbytes
+        )
 
     def merge(
         self, addresses: tuple[int, int, int], region: Region, op: str, dtype: str, grain: Grain

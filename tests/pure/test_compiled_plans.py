@@ -1,0 +1,271 @@
+"""Plans that are compiled: the CUDA back end on the driver for machines without a GPU (`fake_cuda`). What fails in the middle of one
+reaches the events that it should, and nobody hangs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+
+#: rows summed from one buffer into another and back; `step` gives the event
+SETUP = """
+import numpy as np, pyopencl as cl
+from vdev.errors import BackendError
+from vdev.backends.cuda.compiling import CudaCompiling
+from vdev.executor import compiled_plan
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+rows = cl.Kernel(cl.Program(context, '''
+kernel void rows(global uint *to, global const uint *from, uint by, uint n)
+{ uint i = get_global_id(0); to[i] = by * from[i] + (i >= 64 ? from[i - 64] : 0) + (i + 64 < n ? from[i + 64] : 0); }
+''').build(), "rows")
+rows.set_arg_types([None, None, np.uint32, np.uint32])
+n = 4096
+class Pair:
+    def __init__(self, seed):
+        self.arrays = [np.random.default_rng(seed).integers(0, 2**32, n, dtype=np.uint32) for _ in range(2)]
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        self.buffers = [cl.Buffer(context, flags, hostbuf=array) for array in self.arrays]
+    def step(self, number, by=1, **more):
+        to, source = (number + 1) % 2, number % 2
+        event = rows(queue, (n,), (16,), self.buffers[to], self.buffers[source], np.uint32(by), np.uint32(n), **more)
+        old = self.arrays[source]
+        new = self.arrays[to] = np.uint32(by) * old
+        new[64:] += old[:-64]
+        new[:-64] += old[64:]
+        return event
+    def read(self, number):
+        found = np.empty(n, np.uint32)
+        cl.enqueue_copy(queue, found, self.buffers[number % 2])
+        return found
+    def is_right(self, number):
+        return (self.read(number) == self.arrays[number % 2]).all()
+traps = {}  # by method: which call from now on raises, and what
+def sprung(method):
+    trap = traps.get(method, (0, None))
+    if trap[0] > 0:
+        trap[0] -= 1
+        if trap[0] == 0:
+            raise trap[1]
+def making(method, original):
+    def made(self, *given):
+        call = original(self, *given)
+        def trapped(changed):
+            sprung(method)
+            call(changed)
+        return call and trapped
+    return made
+for method in ("own_launch", "copies"):
+    setattr(CudaCompiling, method, making(method, getattr(CudaCompiling, method)))
+fence = CudaCompiling.fence
+CudaCompiling.fence = lambda self: (sprung("fence"), fence(self))
+made, submit = [0], compiled_plan.CompiledPlan.submit
+def counted(self, *given):
+    job = submit(self, *given)
+    made[0] += job is not None
+    return job
+compiled_plan.CompiledPlan.submit = counted
+pair, other = Pair(1), Pair(2)
+for number in range(20):
+    pair.step(number), other.step(number)
+    if number < 8:
+        queue.finish()  # until there are plans, the workers' threads are behind, and have the commands
+assert pair.is_right(20) and other.is_right(20)
+assert made[0] > 20, f"{made[0]} launches were compiled"
+"""
+
+
+def _run(folder: Path, script: str, **orders: int) -> None:
+    always = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "3"}
+    env = fake_cuda.environment(folder, "cuda:0-2", **orders) | always
+    assert "right" in fake_cuda.run(SETUP + script, env)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cuda")
+
+
+REFUSED = 'BackendError(-5, "refused")'
+#: the second call of a kind fails; the status of each command
+FAILING = """
+queue.finish()
+traps["{method}"] = [2, {error}]
+events, raised = [], None
+for number in range(20, 28):
+    try:
+        events.append(pair.step(number))
+    except BaseException as found:
+        raised = found
+        break
+    other.step(number)
+statuses = []
+for event in events:
+    try:
+        event.wait()
+    except cl.Error:
+        pass
+    statuses.append(event.command_execution_status)
+assert traps["{method}"][0] <= 0, "nothing has failed"
+"""
+
+
+@pytest.mark.parametrize("method", ["own_launch", "copies"])
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_call_that_is_refused_fails_its_command_and_those_behind_it(
+    folder: Path, method: str, late: int
+) -> None:
+    script = (
+        FAILING.format(method=method, error=REFUSED)
+        + """
+failed = next(at for at, status in enumerate(statuses) if status < 0)
+assert all(status == 0 for status in statuses[:failed]), statuses
+assert all(status < 0 for status in statuses[failed:]), statuses
+assert other.is_right(28)
+fresh = Pair(5)
+for number in range(9):
+    fresh.step(number)
+assert fresh.is_right(9)
+print("right")
+"""
+    )
+    _run(folder, script, late=late)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_where_no_fence_can_be_put_markers_do(folder: Path, late: int) -> None:
+    script = (
+        FAILING.format(method="fence", error=REFUSED)
+        + """
+assert statuses == [0] * 8, statuses
+assert pair.is_right(28) and other.is_right(28)
+print("right")
+"""
+    )
+    _run(folder, script, late=late)
+
+
+@pytest.mark.parametrize("method", ["own_launch", "copies"])
+def test_an_interrupt_in_the_middle_leaves_nobody_waiting(folder: Path, method: str) -> None:
+    script = (
+        FAILING.format(method=method, error="KeyboardInterrupt()")
+        + """
+assert isinstance(raised, KeyboardInterrupt)
+queue.finish()
+fresh = Pair(5)
+for number in range(9):
+    fresh.step(number)
+assert fresh.is_right(9)
+print("right")
+"""
+    )
+    _run(folder, script, late=1)
+
+
+def test_memory_that_changes_before_the_turns_are_taken_is_seen(folder: Path) -> None:
+    """As where a worker's thread moves a buffer, which had been queued, between the first look and the turns."""
+    script = """
+import copy
+take, left = compiled_plan._take_turns, [3]
+def moving(workers, held, **more):
+    taken = take(workers, held, **more)
+    if left[0] and len(workers) == 3:
+        left[0] -= 1
+        replicas = exchanged[1].replicas
+        moved = copy.copy(replicas[1])
+        nbytes = moved.stop - moved.start
+        moved.allocation, backend = workers[1].backend.allocate(nbytes), workers[1].backend
+        backend.enter()
+        from vdev.backends.base import Box
+        backend.copy(replicas[1].allocation, moved.allocation, Box.contiguous(0, 0, nbytes))
+        backend.fill(replicas[1].allocation, 0, nbytes, b"\1")
+        replicas[1] = moved
+    return taken
+compiled_plan._take_turns = moving
+submit_before = compiled_plan.CompiledPlan.submit
+def noting(self, executor, holdings, *rest):
+    global exchanged
+    exchanged = holdings
+    return submit_before(self, executor, holdings, *rest)
+compiled_plan.CompiledPlan.submit = noting
+for number in range(20, 32):
+    pair.step(number)
+assert left == [0]
+assert pair.is_right(32)
+print("right")
+"""
+    _run(folder, script)
+
+
+@pytest.mark.parametrize("orders", [{"late": 0}, {"late": 2}, {"seed": 5}])
+def test_values_buffers_and_events_change_between_the_steps(folder: Path, orders: dict[str, int]) -> None:
+    """Values that change, buffers that go and come, a wait for a user event, an out-of-order queue, and other kernels in between."""
+    script = """
+gate = cl.UserEvent(context)
+for number in range(6):
+    pair.step(number, by=number)
+held = pair.step(6, by=3, wait_for=[gate])
+pair.step(7, by=4)
+assert held.command_execution_status > 0
+gate.set_status(cl.command_execution_status.COMPLETE)
+assert pair.is_right(8)
+for number in range(12):
+    if number % 4 == 3:
+        other = Pair(number)
+        for at in range(number % 3):
+            other.step(at, by=7)
+    pair.step(number, by=number // 2)
+    other.step(number, by=5)
+    if number % 5 == 4:
+        assert other.is_right(number + 1)
+assert pair.is_right(12)
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+last = None
+for number in range(12):
+    last = pair.step(number, by=number, wait_for=None if last is None else [last])
+last.wait()
+assert pair.is_right(12)
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+events = [pair.step(number) for number in range(12)]
+assert pair.is_right(12)
+assert all(event.profile.end >= event.profile.start > 0 for event in events)
+print("right")
+"""
+    _run(folder, script, **orders)
+
+
+def test_values_of_a_kind_that_threads_change_are_each_launchs_own(folder: Path) -> None:
+    """Two threads launch two objects of one kernel on buffers of their own."""
+    script = """
+import threading
+kernels = [rows, cl.Kernel(rows.program, "rows")]
+kernels[1].set_arg_types([None, None, np.uint32, np.uint32])
+class Own(Pair):
+    def step(self, number, by):
+        global rows
+        to, source = (number + 1) % 2, number % 2
+        self.kernel(self.queue, (n,), (16,), self.buffers[to], self.buffers[source], np.uint32(by), np.uint32(n))
+        old = self.arrays[source]
+        new = self.arrays[to] = np.uint32(by) * old
+        new[64:] += old[:-64]
+        new[:-64] += old[64:]
+pairs = [Own(10), Own(11)]
+for pair, kernel in zip(pairs, kernels):
+    pair.kernel, pair.queue = kernel, cl.CommandQueue(context)
+def work(pair, factor):
+    for number in range(60):
+        pair.step(number, factor * number + 1)
+    pair.queue.finish()
+threads = [threading.Thread(target=work, args=(pair, factor)) for pair, factor in zip(pairs, (3, 5))]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert all(pair.is_right(60) for pair in pairs)
+print("right")
+"""
+    _run(folder, script, seed=2)

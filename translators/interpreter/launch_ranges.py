@@ -1,0 +1,460 @@
+"""From a launch's numbers to the bytes that its chunks touch.
+
+The numbers are put into a kernel's accesses once, for the whole index space. What a chunk touches is the image of the part of each
+domain that its work-groups are; of two chunks whose parts differ by a translation only, one image is the other one moved. Accesses
+for which that would say less than the chunk alone (what depends on values of which only bounds are known, for example) are evaluated
+for each chunk. Decides no ranges of its own: `scopes` and `domain_image` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..ranges.grain import Grain
+from ..ranges.ndrange import Chunk, NDRange, whole_chunk
+from ..ranges.region import Region
+from ..ranges.tracing import Number
+from ..symbolic import expression as ex
+from ..symbolic.domain import Domain, Form, Infeasible
+from ..symbolic.domain_image import image
+from ..symbolic.evaluation import explore, scope_of
+from ..symbolic.launch_numbers import Launch, uniform_pieces
+from ..symbolic.nodes import Expr, GlobalId, GroupId
+from .accesses import Access, AccessRange
+from .scopes import Ways, byte_offset, doubt
+from .ways import Step, StepKind
+
+__all__ = ["LaunchRanges", "Values"]
+
+Values = Mapping[int, int | float | bytes]
+
+#: Cases of one access in the whole index space; an access with more is evaluated for each chunk, which has fewer.
+_MAX_CASES = 16
+
+
+class LaunchRanges:
+    """What the chunks of one launch touch."""
+
+    def __init__(
+        self,
+        accesses: Sequence[Access],
+        merged: frozenset[int],
+        names: Mapping[int, str],
+        ndrange: NDRange,
+        values: Values,
+        sizes: Mapping[int, int],
+        before: Mapping[int, int],
+    ) -> None:
+        """`values`, `sizes`, `before`: as for `KernelSummary.evaluate`."""
+        self._names, self._ndrange, self._values, self._merged = names, ndrange, values, merged
+        self._before = before
+        #: each access that can touch anything, with its number and the bytes of its memory
+        self._accesses = [
+            (number, access, size)
+            for number, access in enumerate(accesses)
+            if (size := sizes.get(access.arg, 0) + before.get(access.arg, 0)) > 0
+        ]
+        self._pieces: list[_Piece] | None = None
+        numbers: list[object] = [*values.values(), *ndrange.global_size, *ndrange.local_size, *ndrange.offset]
+        self._images = _Images(traced=any(type(number) is Number for number in numbers))
+        #: numbers of accesses that are evaluated for each chunk
+        self._apart: set[int] = set()
+
+    def of(self, chunk: Chunk) -> tuple[AccessRange, ...]:
+        """The ranges of a chunk: at most one per (arg, mode, op, dtype)."""
+        if chunk.ngroups == 0:
+            return ()
+        if chunk.cycle is not None:
+            return self.alone(chunk)
+        if self._pieces is None:
+            self._pieces = [_Piece(each) for each in self._launches(whole_chunk(self._ndrange))]
+        parts: _Parts = {}
+        for piece in self._pieces:
+            box = _common(piece.launch.chunk, chunk)
+            if box is not None:
+                self._add_derived(parts, piece, box)
+        return self._ranges(parts)
+
+    def alone(self, chunk: Chunk) -> tuple[AccessRange, ...]:
+        """The same, with the launch's numbers put in for this chunk alone."""
+        parts: _Parts = {}
+        for launch in self._launches(chunk) if chunk.ngroups else ():
+            ways = Ways(scope_of(launch))
+            for _, access, size in self._accesses:
+                part = self._part(parts, access, size)
+                if not part.full:
+                    part.add(access, ways)
+        return self._ranges(parts)
+
+    def _ranges(self, parts: _Parts) -> tuple[AccessRange, ...]:
+        found = (part.range(*key, self._names.get(key[0], ""), self._images) for key, part in parts.items())
+        return tuple([item for item in found if item is not None])
+
+    def _launches(self, chunk: Chunk) -> list[Launch]:
+        """A chunk's parts in which each function of work-items has one answer."""
+        pieces = uniform_pieces(self._ndrange, chunk, self._merged)
+        return [Launch(self._ndrange, piece, self._values, self._merged) for piece in pieces]
+
+    def _add_derived(self, parts: _Parts, piece: _Piece, box: Chunk) -> None:
+        """What the work-groups of `box`, which is a part of a piece of the index space, touch."""
+        narrowed: dict[int, _Narrowed | None] = {}
+        apart = self._apart
+        direct: Ways | None = None
+        for number, access, size in self._accesses:
+            part = self._part(parts, access, size)
+            if part.full:
+                continue
+            places = (
+                None if number in apart else piece.places(number, access, part.ahead, self._images.traced)
+            )
+            if places is not None and self._add_places(part, number, access, places, piece, box, narrowed):
+                continue
+            apart.add(number)
+            if direct is None:
+                launch = piece.launch
+                direct = Ways(scope_of(Launch(launch.ndrange, box, launch.values, launch.merged)))
+            part.add(access, direct)
+
+    def _add_places(
+        self,
+        part: _Part,
+        number: int,
+        access: Access,
+        places: Sequence[_Place],
+        piece: _Piece,
+        box: Chunk,
+        narrowed: dict[int, _Narrowed | None],
+    ) -> bool:
+        """Add what an access touches in these cases; False, and nothing, where the chunk alone might say more."""
+        found: list[tuple[_Known, int, str | None]] = []
+        for place in places:
+            name = id(place.domain)
+            if name in narrowed:
+                within = narrowed[name]
+            else:
+                within = narrowed[name] = piece.narrowed(place.domain, box, self._images)
+            if within is None:
+                continue
+            if place.form is None:
+                part.everywhere(access)
+                return True
+            known = self._images.of(within, place, access.nbytes, part.size)
+            if known is None:
+                return False
+            if known[0].region:
+                found.append((*known, place.doubt))
+        for known_image, distance, doubtful in found:
+            part.add_known(number, access, known_image, distance, doubtful)
+        return True
+
+    def _part(self, parts: _Parts, access: Access, size: int) -> _Part:
+        key = (access.arg, access.mode, access.op, access.dtype)
+        part = parts.get(key)
+        if part is None:
+            part = parts[key] = _Part(size, self._before.get(access.arg, 0))
+        return part
+
+
+def _common(one: Chunk, other: Chunk) -> Chunk | None:
+    """The work-groups of both, None if there are none."""
+    start = tuple([max(a, b) for a, b in zip(one.start, other.start, strict=True)])
+    stop = tuple([min(a, b) for a, b in zip(one.stop, other.stop, strict=True)])
+    return Chunk(start, stop) if all(a < b for a, b in zip(start, stop, strict=True)) else None
+
+
+class _Place(NamedTuple):
+    """One case of an access in the whole index space."""
+
+    domain: Domain
+    form: Form | None  #: of the offset; None if it is not known
+    terms: frozenset[tuple[int, int]] | None  #: of the form, as a key; traced numbers are none
+    doubt: str | None  #: why nobody knows whether work-items come to the access; None if all of the domain do
+
+
+class _Piece:
+    """A part of the index space in which each function of work-items has one answer."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        root = scope_of(launch)
+        self._ways = Ways(root, certain=True)
+        self._places: dict[int, list[_Place] | None] = {}
+        #: dimension, its variable, and how many values of it a work-group has
+        self._variables: list[tuple[int, int, int]] = []
+        for dimension in range(launch.ndrange.work_dim):
+            merged = dimension in launch.merged
+            for variable in root.ids[GlobalId if merged else GroupId, dimension].terms:
+                unit = launch.ndrange.local_size[dimension] if merged else 1
+                self._variables.append((dimension, variable, unit))
+
+    def places(self, number: int, access: Access, ahead: Expr, traced: bool) -> list[_Place] | None:
+        """The cases of an access; None if it has to be evaluated for each chunk. `ahead`: bytes before its pointer."""
+        if number not in self._places:
+            self._places[number] = self._cases(access, ahead, traced)
+        return self._places[number]
+
+    def _cases(self, access: Access, ahead: Expr, traced: bool) -> list[_Place] | None:
+        found: list[_Place] = []
+        doubtful = _doubt_on(access.way)
+        for start in self._ways.scopes(access.way):
+            if not start.domain.exact:
+                return None
+            if access.offset is None:
+                found.append(_Place(start.domain, None, None, doubtful))
+                continue
+            place = ex.add(access.offset, ahead)
+            for scope, form in explore(start, lambda s: byte_offset(s, place)):  # noqa: B023 (called at once)
+                domain = scope.domain
+                if not domain.exact or domain.is_loose(form) or len(found) == _MAX_CASES:
+                    return None
+                if domain.is_like(start.domain):
+                    domain = start.domain
+                    if not scope.position:  # no case of several
+                        start.memo = scope.memo  # what its parts are also holds for the next offset
+                found.append(
+                    _Place(domain, form, None if traced else frozenset(form.terms.items()), doubtful)
+                )
+        return found
+
+    def narrowed(self, domain: Domain, box: Chunk, images: _Images) -> _Narrowed | None:
+        """The points of a domain that belong to some work-groups of the piece; None if there are none."""
+        found, ndrange = domain.copy(), self.launch.ndrange
+        lo, hi = found.lo, found.hi
+        for dimension, variable, unit in self._variables:
+            low, high = box.start[dimension], box.stop[dimension] - 1
+            if unit != 1:
+                low, high = low * unit, min((high + 1) * unit, ndrange.global_size[dimension]) - 1
+            if low > lo[variable]:
+                lo[variable] = low
+            if high < hi[variable]:
+                hi[variable] = high
+            if lo[variable] > hi[variable]:
+                return None
+        try:
+            found.settle()
+        except Infeasible:
+            return None
+        return _Narrowed(found, images.name_of(found))
+
+
+def _doubt_on(way: Step) -> str | None:
+    """Why nobody knows whether the end of a way is reached, what comes first; None if that is known."""
+    found, step = None, way
+    while step.parent is not None:
+        if step.kind is StepKind.MAYBE:
+            found = doubt(step)
+        step = step.parent
+    return found
+
+
+class _Narrowed(NamedTuple):
+    """The part of a domain that a chunk is."""
+
+    domain: Domain
+    name: int | None  #: of its shape: domains that differ by a translation share it; None if it has none
+
+
+class _Known:
+    """The image of an offset over a domain, exact."""
+
+    __slots__ = ("constant", "least", "most", "name", "region")
+
+    def __init__(self, name: int, constant: int, region: Region, least: int, most: int) -> None:
+        self.name = name
+        self.constant = constant  #: the offset where each variable has its least value
+        self.region = region
+        self.least, self.most = least, most  #: bounds of the offset, less `constant`
+
+
+class _Images:
+    """Images of the domains of one launch's chunks, and the unions of them that were asked for."""
+
+    def __init__(self, *, traced: bool) -> None:
+        self.traced = traced  #: whether the launch's numbers are: nothing is known by them
+        self._names: dict[Any, int] = {}
+        self._known: dict[Any, _Known] = {}
+        #: by what is united: how far it was moved, and the range
+        self.unions: dict[Any, tuple[int, AccessRange]] = {}
+
+    def name_of(self, domain: Domain) -> int | None:
+        """The name of a domain's shape."""
+        if self.traced:
+            return None
+        lo = domain.lo
+        shape: list[Any] = [high - low for low, high in zip(lo, domain.hi, strict=True)]
+        for form in domain.constraints:
+            constant = form.constant
+            for variable, coefficient in form.terms.items():
+                constant += coefficient * lo[variable]
+            shape.append((constant, *form.terms.items()))
+        return self._names.setdefault(tuple(shape), len(self._names))
+
+    def of(self, within: _Narrowed, place: _Place, nbytes: int, size: int) -> tuple[_Known, int] | None:
+        """The image of a place's offset, and how far it is moved; None if it is not known exactly."""
+        domain, form = within.domain, place.form
+        assert form is not None
+        constant, lo = form.constant, domain.lo
+        for variable, coefficient in form.terms.items():
+            constant += coefficient * lo[variable]
+        key = (within.name, place.terms, nbytes)
+        if not self.traced:
+            known = self._known.get(key)
+            # The ends of the memory must cut nothing.
+            if known is not None and constant + known.least >= 0 and constant + known.most <= size - nbytes:
+                return known, constant - known.constant
+        low, high = domain.bounds(form)
+        region, exact, _ = image(domain.copy(), form, nbytes, size)
+        if not exact:
+            return None
+        if self.traced or low < 0 or high > size - nbytes:
+            return _Known(-1, constant, region, 0, 0), 0
+        known = self._known.get(key)  # of a place whose bounds are less close
+        if known is None:
+            known = _Known(len(self._known), constant, region, low - constant, high - constant)
+            self._known[key] = known
+        return known, constant - known.constant
+
+
+class _Part:
+    """The regions of one (argument, mode, op, dtype) while they are collected."""
+
+    def __init__(self, size: int, ahead: int) -> None:
+        self.size = size
+        self.nbytes_ahead, self.ahead = ahead, ex.const(ahead)  #: bytes of the memory before the pointer
+        self.exact_regions: list[Region] = []
+        self.other_regions: list[Region] = []
+        self.reason: str | None = None
+        self.line: int | None = None
+        self.grains: dict[Grain, list[Region]] = {}
+        self.unmergeable: tuple[str, int | None] | None = None
+        self.full = False
+        #: of accesses whose images are known: number, access, image, how far it is moved, whether it is certain
+        self.known: list[tuple[int, Access, _Known, int, bool]] = []
+
+    def add(self, access: Access, ways: Ways) -> None:
+        """What an access touches at the end of its way."""
+        offset = access.offset
+        if offset is None:
+            if ways.scopes(access.way):
+                self.everywhere(access)
+            return
+        place = ex.add(offset, self.ahead)
+        for region, exact, reason in ways.images(access.way, place, access.nbytes, self.size):
+            self._touch(access)
+            self._store(region, access)
+            if exact:
+                self.exact_regions.append(region)
+            else:
+                self._because(access, reason)
+                self._inexact(region, access)
+
+    def everywhere(self, access: Access) -> None:
+        """An access may touch any byte."""
+        region = Region.span(0, self.size)
+        self._touch(access)
+        self._because(access, None)
+        self._inexact(region, access)
+        self._store(region, access)
+
+    def add_known(
+        self, number: int, access: Access, known: _Known, distance: int, doubtful: str | None
+    ) -> None:
+        """What an access touches is this image, moved. `doubtful`: why nobody knows whether it touches it at all."""
+        self._touch(access)
+        if doubtful is not None:
+            self._because(access, doubtful)
+        self.known.append((number, access, known, distance, doubtful is None))
+
+    def _touch(self, access: Access) -> None:
+        if access.mode == "atomic" and access.op is None and self.unmergeable is None:
+            self.unmergeable = (access.reason or "an atomic that does not commute", access.line)
+
+    def _store(self, region: Region, access: Access) -> None:
+        if access.mode == "write":
+            self.grains.setdefault(access.grain, []).append(region)
+
+    def _because(self, access: Access, reason: str | None) -> None:
+        if self.reason is None:
+            self.reason, self.line = access.reason or reason, access.line
+
+    def _inexact(self, region: Region, access: Access) -> None:
+        self.other_regions.append(region)
+        self.full = access.mode == "read" and region.start == 0 and region.nbytes >= self.size
+
+    def range(
+        self, arg: int, mode: str, op: str | None, dtype: str | None, name: str, images: _Images
+    ) -> AccessRange | None:
+        """All of it; None if nothing is touched."""
+        known = self.known
+        if not known or self.exact_regions or self.other_regions or any(each[2].name < 0 for each in known):
+            return self._united(arg, mode, op, dtype, name)
+        moved = known[0][3]
+        key = (arg, mode, op, dtype, *[(each[0], each[2].name, each[3] - moved) for each in known])
+        united = images.unions.get(key)
+        if united is None:
+            made = self._united(arg, mode, op, dtype, name)
+            assert made is not None, "what is known is not empty"
+            images.unions[key] = moved, made
+            return made
+        return _moved(united[1], moved - united[0])
+
+    def _united(
+        self, arg: int, mode: str, op: str | None, dtype: str | None, name: str
+    ) -> AccessRange | None:
+        united: set[Any] = set()
+        for _, access, known, distance, certain in self.known:
+            same = (known.name, distance, certain, access.grain)
+            if known.name >= 0 and same in united:
+                continue
+            united.add(same)
+            region = known.region.shift(distance)
+            self._store(region, access)
+            if certain:
+                self.exact_regions.append(region)
+            else:
+                self._inexact(region, access)
+        if not self.exact_regions and not self.other_regions:
+            return None
+        certainly = Region.union(self.exact_regions)
+        possibly = Region.union(self.other_regions)
+        exact = certainly.contains(possibly)
+        reason, line = (None, None) if exact else (self.reason, self.line)
+        if self.unmergeable is not None:
+            reason, line = self.unmergeable
+        region = certainly if exact else certainly | possibly
+        return AccessRange(arg, mode, region, exact, op, dtype, reason, line, self._grains(region), name)
+
+    def _grains(self, region: Region) -> tuple[tuple[Region, Grain], ...]:
+        if len(self.grains) == 1:
+            return tuple((region, grain.shift(self.nbytes_ahead)) for grain in self.grains)
+        return tuple(
+            (Region.union(regions), grain.shift(self.nbytes_ahead)) for grain, regions in self.grains.items()
+        )
+
+
+def _moved(item: AccessRange, distance: int) -> AccessRange:
+    """The same range some bytes further on."""
+    if not distance:
+        return item
+    region = item.region.shift(distance)
+    grains = tuple(
+        [(region if part is item.region else part.shift(distance), grain) for part, grain in item.grains]
+    )
+    return AccessRange(
+        item.arg,
+        item.mode,
+        region,
+        item.exact,
+        item.op,
+        item.dtype,
+        item.reason,
+        item.line,
+        grains,
+        item.name,
+    )
+
+
+_Parts = dict[
+    tuple[int, str, str | None, str | None], _Part
+]  #: by argument, mode, operation and element type

@@ -1,0 +1,139 @@
+"""The iterations that come to the end of each way, and the offsets that an access has in them.
+
+Decides in which cases conditions and offsets are affine, and evaluates each condition once. Bytes are made of them by
+`domain_image`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ranges.region import Region
+from ..symbolic import nodes
+from ..symbolic.domain import Form
+from ..symbolic.domain_image import image
+from ..symbolic.evaluation import Scope, explore
+from ..symbolic.exhaustive import assert_never
+from ..symbolic.nodes import Expr
+from .ways import Step, StepKind
+
+__all__ = ["MAX_PARTS", "Image", "Ways", "byte_offset", "doubt"]
+
+#: Parts of ranges evaluated for one chunk before whole buffers are taken instead.
+MAX_PARTS = 4000
+
+Image = tuple[Region, bool, str | None]  #: region, whether it is exact, and why not
+
+
+class Ways:
+    """The domains at the ends of ways; each way's conditions are evaluated once."""
+
+    def __init__(self, root: Scope, *, certain: bool = False) -> None:
+        """`certain`: points are taken to be reached of which nobody knows whether they are; the caller keeps that in mind."""
+        self._certain = certain
+        self._known: dict[Step, list[Scope]] = {}
+        self._images: dict[tuple[Step, Expr, int, int], list[Image]] = {}
+        #: by domain at the end of a way, terms of an offset, bytes and size: the constant of one offset, and its image
+        self._alike: dict[tuple[int, frozenset[tuple[int, int]], int, int], tuple[int, Image]] = {}
+        self._root = root
+        self._nparts = 0
+
+    def images(self, way: Step, offset: Expr, nbytes: int, size: int) -> list[Image]:
+        """What an access at `offset` touches at the end of `way`, in parts: region, exact, reason."""
+        key = (way, offset, nbytes, size)
+        found = self._images.get(key)
+        if found is None and self._nparts > MAX_PARTS:
+            return [(Region.span(0, size), False, "a kernel with too many cases")]
+        if found is None:
+            parts = (
+                self._image(start, scope, form, nbytes, size)
+                for start in self.scopes(way)
+                for scope, form in explore(start, lambda s: byte_offset(s, offset))
+            )
+            found = self._images[key] = [part for part in parts if part[0]]
+            self._nparts += len(found)
+        return found
+
+    def _image(self, start: Scope, scope: Scope, form: Form, nbytes: int, size: int) -> Image:
+        """`image` of the offset `form`, which was evaluated in `scope`, a copy of `start`.
+
+        A neighbouring access, as stencils have them, touches the same bytes some distance further on, unless the ends
+        of the memory cut either of them.
+        """
+        if not scope.domain.is_like(start.domain):
+            return image(scope.domain, form, nbytes, size)
+        if not scope.position:  # no case of several
+            start.memo = scope.memo  # what its parts are also holds for the next offset
+        low, high = scope.domain.bounds(form)
+        if type(form.constant) is not int or low < 0 or high > size - nbytes:
+            return image(scope.domain, form, nbytes, size)
+        if not all(type(coefficient) is int for coefficient in form.terms.values()):
+            return image(scope.domain, form, nbytes, size)  # traced numbers are no keys
+        key = (id(start), frozenset(form.terms.items()), nbytes, size)
+        known = self._alike.get(key)
+        if known is None:
+            found = image(scope.domain, form, nbytes, size)
+            self._alike[key] = form.constant, found
+            return found
+        constant, (region, exact, reason) = known
+        return region.shift(form.constant - constant), exact, reason
+
+    def scopes(self, way: Step) -> list[Scope]:
+        found = self._known.get(way)
+        if found is None:
+            if way.parent is None:
+                found = [self._root]
+            else:
+                found = [
+                    scope
+                    for start in self.scopes(way.parent)
+                    for scope, _ in (
+                        [(start, None)]
+                        if way.kind is StepKind.LOOP or (self._certain and way.kind is StepKind.MAYBE)
+                        else explore(start, lambda s: _take(s, way))
+                    )
+                ]
+                if len(found) > 64:
+                    # Too many cases to follow: continue from the way's beginning, without what it says.
+                    found = [_blurred(start) for start in self.scopes(way.parent)]
+            self._known[way] = found
+        return found
+
+
+def _blurred(scope: Scope) -> Scope:
+    twin = scope.copy()
+    twin.domain.blur("a condition with too many cases")
+    return twin
+
+
+def _take(scope: Scope, way: Step) -> None:
+    """Assume what one step of a way says."""
+    match way.kind:
+        case StepKind.IF:
+            scope.assume(way.expr)
+        case StepKind.WHILE:
+            assert way.counter is not None
+            scope.assume_while(way.counter, way.expr)
+        case StepKind.EARLIER:
+            assert way.counter is not None
+            scope.assume_earlier(way.counter, way.expr)
+        case StepKind.MAYBE:
+            scope.domain.blur(doubt(way))
+        case StepKind.ROOT | StepKind.LOOP:  # says nothing
+            pass
+        case _:
+            assert_never(way.kind)
+
+
+def doubt(way: Step) -> str:
+    """Why nobody knows whether a point is reached."""
+    return way.text if way.line is None else f"{way.text} (line {way.line})"
+
+
+def byte_offset(scope: Scope, offset: Expr) -> Any:
+    """The offset's form; pointer arithmetic is modulo 2**64, so that an unsigned -1 moves back by one."""
+    form = scope.value(offset)
+    low, high = scope.domain.bounds(form)
+    if nodes.LONG.lo <= low and high <= nodes.LONG.hi:
+        return form
+    return scope.cast(form, nodes.LONG)

@@ -1,0 +1,534 @@
+"""Compiled plans: a plan that is submitted again, as the calls of the back ends that its steps come to.
+
+A plan whose steps are launches, copies between workers and folds is compiled for the replicas that it was submitted with:
+a flat list of calls, each with its parameters packed, to be made by the thread that submits. What changes from command to
+command is filled in: the launch's values, and which workers wait for which, as the buffers' records say at that moment. Workers
+wait for each other's *fences*: of each there is one, put anew only where it is not behind what is waited for.
+Decides when a command can be handed over in this way: while its workers are idle, as a rule. If it cannot, nothing has happened,
+and it is submitted like any other. For everybody else it is a job like any other: it has numbered steps, stands in its
+buffers' records and behind the next marks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vdev.backends.base import LocalBytes
+from vdev.errors import BackendError
+from vdev.executor.completion import Completion
+from vdev.executor.job import Job, JobExecutor
+from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
+from vdev.executor.prepare import CompiledPlans
+from vdev.executor.steps import CopyStep
+from vdev.executor.worker_progress import NEVER, TURN_TIMEOUT
+from vdev.planner.instructions import HOST
+
+if TYPE_CHECKING:
+    from vdev.executor.failures import Failures
+    from vdev.executor.hazards import Hazards
+    from vdev.executor.holdings import Holdings
+    from vdev.executor.prepare import Batch, PreparedPlan
+    from vdev.executor.step import Step
+    from vdev.executor.worker import Worker
+    from vdev.executor.worker_progress import Waits
+    from vdev.translators.ranges.ndrange import NDRange
+
+#: of each plan: for how many groups of replicas it is compiled, and how many are remembered as having come once
+_MOST_COMPILED, _MOST_SEEN = 4, 8
+
+#: (argument, value) of the values that are others than those packed last
+Changed = Sequence[tuple[int, bytes]]
+#: (worker, another one, its step): what the first has to wait for
+_Need = tuple["Worker", "Worker", int]
+#: a command's arguments, NDRange, places, what it waits for, and what it follows: as in `Executor.submit`
+_Given = tuple[
+    "Sequence[Any]",
+    "NDRange | None",
+    "Sequence[tuple[int, int, int]]",
+    "Sequence[Completion]",
+    "Completion | None",
+]
+
+
+class CompilingExecutor(JobExecutor, Protocol):
+    """The executor as it is seen here (`vdev.executor.executor.Executor`)."""
+
+    all_workers: tuple[Worker, ...]
+    lock: Any
+    standing: object  #: another object whenever a command handed over as before would not come in its place
+    last_number: int  #: of the last command
+    unsettled: dict[int, Job]  #: by number: commands that have not ended
+    failures: Failures  #: under the lock
+    hazards: Hazards  #: under the lock
+    closed: bool  #: whether nothing is taken any more
+
+    def queue_job(self, job: Job, waits: dict[int, Waits] | None, wake: bool) -> None:
+        """Leave a job to its workers' threads."""
+
+    def undone(self, number: int, step: Step) -> None:
+        """That worker did not perform a step, or not wholly, because its command failed."""
+
+    def step_failed(self, job: Job, step: Step, error: Exception) -> None:
+        """A step could not be handed over."""
+
+
+class Leg:
+    """Calls for steps of one worker's that follow one another."""
+
+    __slots__ = ("after", "calls", "coherent", "fences", "is_last", "last", "steps", "worker")
+
+    def __init__(
+        self,
+        worker: Worker,
+        calls: Sequence[tuple[Callable[[Changed], object], Sequence[Step]]],
+        last: int,
+        after: Sequence[Worker],
+        *,
+        fences: bool,
+        is_last: bool,
+    ) -> None:
+        self.worker = worker
+        self.calls = [call for call, _ in calls]
+        self.steps = [steps for _, steps in calls]  #: by call
+        self.coherent = [step for _, steps in calls for step in steps if step.coherent]
+        self.last = last  #: how many steps of the worker's there are up to here
+        self.after = after  #: workers whose fences in this plan come first
+        self.fences = fences  #: whether other workers' steps in this plan wait for it
+        self.is_last = is_last  #: of its worker's
+
+
+class _Part:
+    """What one worker has to look at before it does anything of a plan."""
+
+    __slots__ = ("changed", "read", "worker")
+
+    def __init__(self, prepared: PreparedPlan, job: Job, workers: Sequence[Worker], number: int) -> None:
+        self.worker = workers[number]
+        #: of the buffers of which it changes its own replica: who reads it, by worker
+        self.changed = [
+            job.holdings[slot].readers for slot, worker, _, _ in prepared.own_writes if worker == number
+        ]
+        #: the replicas that it reads: whose, and the last steps that have changed it, by worker
+        self.read = [
+            (workers[h.holder], job.holdings[h.slot].written) for h in prepared.hazards if h.worker == number
+        ]
+
+    def needs(self, workers: Sequence[Worker]) -> dict[Worker, int]:
+        """Steps of other workers that are not known to be complete and that it has to wait for; the last of each."""
+        found: dict[Worker, int] = {}
+        for other, written in self.read:
+            step = written[other.number]
+            if other.completed < step:
+                found[other] = max(step, found[other]) if other in found else step
+        own = self.worker.number
+        for readers in self.changed:
+            there = readers[own]
+            if there is None:
+                continue
+            for number, step in there.items():
+                other = workers[number]
+                if number != own and other.completed < step and found.get(other, 0) < step:
+                    found[other] = step
+        return found
+
+
+class CompiledPlan:
+    """A plan, compiled for the replicas of one group of buffers."""
+
+    __slots__ = (
+        "_all", "_inside", "_legs", "_parts", "_peers", "_prepared", "_values", "_workers", "others", "replicas",
+    )  # fmt: skip
+
+    def __init__(
+        self, prepared: PreparedPlan, job: Job, workers: Sequence[Worker], legs: Sequence[Leg]
+    ) -> None:
+        """`job`: a command of the plan's, with the replicas. `workers`: all of the executor's, by number."""
+        self._prepared = prepared
+        self._legs = legs
+        #: workers that have something to do, by number, and those that others only read from: whose turns are taken
+        self._workers = tuple(workers[number] for number, _ in sorted(prepared.batches))
+        read = {h.holder for h in prepared.hazards}
+        self._peers = tuple(
+            workers[number] for number in sorted(read) if workers[number] not in self._workers
+        )
+        #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
+        self.replicas = [list(holdings.replicas) for holdings in job.holdings]
+        self._parts = [_Part(prepared, job, workers, worker.number) for worker in self._workers]
+        #: by argument that is a value: the one packed last; and what else is no buffer
+        self._values: dict[int, bytes | None] = {
+            at: arg for at, arg in enumerate(job.args) if type(arg) is bytes
+        }
+        self.others = [(at, arg) for at, arg in enumerate(job.args) if arg is None or type(arg) is LocalBytes]
+        self._all = workers
+        self._inside: Worker | None = None  #: whose back end the thread that has the turns is working with
+
+    def submit(
+        self,
+        executor: CompilingExecutor,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+        given: _Given,
+    ) -> Job | None:
+        """Submit the plan once more. None where that is not possible now: then nothing has happened.
+
+        `holdings`: those with these replicas.
+        """
+        if completion.profiled or completion.is_awaited:
+            return None
+        held: list[Worker] = []
+        job, outside = None, None
+        try:
+            # A worker's thread may just have moved a buffer.
+            if (
+                _take_turns(self._workers, held)
+                and _take_turns(self._peers, held)
+                and [each.replicas for each in holdings] == self.replicas
+            ):
+                outside = self._workers[0].backend.outside()
+                self._mark_by_age()
+                job = self._submit_held(executor, holdings, completion, given, held)
+                self._end()
+        finally:
+            if self._inside is not None and held:
+                self._inside.backend.leave(outside)
+                self._inside = None
+            for worker in held:
+                worker.holder = 0
+                worker.turn.release()
+                if worker.queue or not worker.watching:
+                    worker.wake()
+        for worker in self._workers:
+            if len(worker.marks) > MARKS_IN_FLIGHT:
+                worker.throttle_here()
+        return job
+
+    def _submit_held(
+        self,
+        executor: CompilingExecutor,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+        given: _Given,
+        held: list[Worker],
+    ) -> Job | None:
+        """Submit the plan with the turns of these workers."""
+        with executor.lock:
+            needs = self._find(held)
+            if needs is None or executor.closed or executor.failures.any:
+                return None
+            job = self._enter(executor, holdings, completion, given, needs)
+            if job.completion.error is None and not any(worker.queue for worker in self._workers):
+                self._hand_over(executor, job, needs)
+            else:  # a finaliser has submitted something meanwhile
+                executor.queue_job(job, _waits_of(needs), wake=False)
+        return job
+
+    def _go_to(self, worker: Worker) -> None:
+        """Work with that worker's back end from now on."""
+        self._inside = worker
+        worker.backend.enter()
+
+    def _mark_by_age(self) -> None:
+        """Who waits for a command of a while ago shall not wait for this one as well. With the turns, before the lock."""
+        now = time.perf_counter_ns()
+        for worker in self._workers:
+            if not worker.marks_by_age:
+                continue
+            if worker.next_mark.jobs and now > worker.mark_from_ns:
+                self._go_to(worker)
+                worker.mark(anew=True)
+            if not worker.next_mark.jobs:
+                worker.mark_from_ns = now + MARK_AFTER_NS
+
+    def _find(self, held: list[Worker]) -> list[_Need] | None:
+        """What has to be waited for, as `Hazards.find` finds it; None where that takes the workers' threads. Takes the turns of
+        those that are waited for. Under the executor's lock.
+        """
+        needs: list[_Need] = []
+        workers = self._all
+        for part in self._parts:
+            worker = part.worker
+            for other, step in part.needs(workers).items():
+                if other not in held and (other.number == HOST or not _take_turns((other,), held, timeout=0)):
+                    return None
+                if other.issued < step:
+                    return None
+                needs.append((worker, other, step))
+        return needs
+
+    def _enter(
+        self,
+        executor: CompilingExecutor,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+        given: _Given,
+        needs: Sequence[_Need],
+    ) -> Job:
+        """The job, with its steps numbered and in its buffers' records. Under the lock."""
+        number = executor.last_number = executor.last_number + 1
+        job = Job(executor, number, self._prepared, holdings, completion)
+        job.args, job.ndrange, job.places = given[0], given[1], tuple(given[2])
+        clock = job.clock
+        job.follow(given[3], given[4])
+        for _, other, step in needs:
+            if clock[other.number] < step:
+                clock[other.number] = step
+        executor.standing = object()
+        executor.hazards.enter(job, host_writes=False)
+        executor.unsettled[number] = job
+        executor.failures.admit(job)
+        completion.bind(job)
+        return job
+
+    def _hand_over(self, executor: CompilingExecutor, job: Job, needs: Sequence[_Need]) -> None:
+        """Make the calls. Under the lock, with the turns."""
+        left, changed = dict(self._prepared.batches), self._changed(job.args)
+        try:
+            waits = self._put_fences(needs)
+            if waits is None:  # a marker tells what is wrong
+                executor.queue_job(job, _waits_of(needs), wake=False)
+                changed = ()
+                return
+            for leg in self._legs:
+                worker = leg.worker
+                if worker is not self._inside:
+                    self._go_to(worker)
+                worker.current = job
+                for other in (*waits.pop(worker, ()), *leg.after):
+                    worker.order_after_fence(other)
+                self._go(executor, job, leg, changed)
+                if leg.is_last:
+                    worker.finish(job)
+                    del left[worker.number]
+        except Exception:  # a fence was refused: what waits for it must not begin
+            self._abandon(job, left)
+        except BaseException:  # an interrupt of the program's
+            self._abandon(job, left)
+            raise
+        finally:
+            if job.completion.error is None:
+                self._values.update(changed)
+            else:  # some calls may not have been made
+                self._values = dict.fromkeys(self._values)
+
+    def _abandon(self, job: Job, left: dict[int, Batch]) -> None:
+        """Fail what has not been done of these workers' parts."""
+        for number, batch in left.items():
+            self._all[number].abandon((job, batch, job.bases[number], None))
+
+    def _go(self, executor: CompilingExecutor, job: Job, leg: Leg, changed: Changed) -> None:
+        """Make the calls of a leg, and put the fence for which others wait."""
+        worker, mark = leg.worker, leg.worker.next_mark
+        first = worker.backend.pending() if leg.coherent else 0
+        done = -1
+        try:
+            if job.completion.error is None:
+                for call in leg.calls:
+                    call(changed)
+                    done += 1
+                moved: Sequence[Step] = leg.coherent
+            else:
+                moved = self._go_on(executor, job, leg, 0)
+        except Exception as error:  # it is the command's failure
+            for step in leg.steps[done + 1]:
+                executor.undone(worker.number, step)
+                executor.step_failed(job, step, error)
+            moved = [step for steps in leg.steps[: done + 1] for step in steps if step.coherent]
+            moved += self._go_on(executor, job, leg, done + 2)
+        if moved:
+            end = worker.backend.pending()
+            worker.next_mark.moves += [(job, step, first, end) for step in moved]
+            if worker.next_mark is not mark:  # a finaliser of the program's has had one put
+                worker.next_mark.moves += [(job, step, 0, end) for step in moved]
+                mark.moves += [(job, step, first, NEVER) for step in moved]
+        worker.issued = job.bases[worker.number] + leg.last
+        if leg.fences:
+            worker.put_fence()
+
+    def _go_on(self, executor: CompilingExecutor, job: Job, leg: Leg, at: int) -> list[Step]:
+        """Of a command that has failed: make the calls of coherent steps, from call number `at` on; which of these have been made."""
+        worker = leg.worker
+        moved: list[Step] = []
+        for call, steps in zip(leg.calls[at:], leg.steps[at:], strict=True):
+            if steps[0].coherent:
+                try:
+                    call(())
+                    moved += steps
+                    continue
+                except Exception as error:
+                    for step in steps:
+                        executor.step_failed(job, step, error)
+            for step in steps:
+                executor.undone(worker.number, step)
+        return moved
+
+    def _put_fences(self, needs: Sequence[_Need]) -> dict[Worker, list[Worker]] | None:
+        """Put a fence where one is missing; by worker, those whose fences it has to wait for. None where one is refused."""
+        found: dict[Worker, list[Worker]] = {}
+        for worker, other, step in needs:
+            if worker.ordered.get(other.number, 0) >= step:
+                continue  # everything handed over since then waits for that step or a later one
+            if other.fenced < step:
+                if other is not self._inside:
+                    self._go_to(other)
+                try:
+                    other.put_fence()
+                except BackendError:
+                    return None
+            if worker in found:
+                found[worker].append(other)
+            else:
+                found[worker] = [other]
+        return found
+
+    def _changed(self, args: Sequence[Any]) -> Changed:
+        """The values that are not those packed last."""
+        found: list[tuple[int, bytes]] = []
+        for at, before in self._values.items():
+            value = args[at]
+            if value is not before and value != before:
+                found.append((at, value))
+        return found
+
+    def _end(self) -> None:
+        """Free what is not used any more, and put the marks that are due. With the turns, outside the lock."""
+        for worker in self._workers:
+            memory = worker.memory
+            is_due = (
+                worker.wanted <= worker.issued
+                or len(worker.next_mark.jobs) >= MARK_EVERY
+                or memory.fresh_nbytes > MARK_NBYTES
+            )
+            if not is_due and not memory.discarded:
+                continue
+            self._go_to(worker)
+            memory.free_discarded()
+            if is_due:
+                worker.mark()
+
+
+def _take_turns(workers: Sequence[Worker], held: list[Worker], *, timeout: float = TURN_TIMEOUT) -> bool:
+    """Take the turns of workers that have nothing to do; False if one of them is not idle. `held` gets those that were taken."""
+    mine = get_ident()
+    for worker in workers:
+        if worker.queue or worker.busy or not worker.turn.acquire(timeout=timeout):
+            return False
+        worker.holder = mine
+        held.append(worker)
+    return True
+
+
+def _waits_of(needs: Sequence[_Need]) -> dict[int, Waits]:
+    """The same as `Hazards.find` gives it."""
+    found: dict[int, Waits] = {}
+    for worker, other, step in needs:
+        found.setdefault(worker.number, []).append((0, other.number, step))
+    for waits in found.values():
+        waits.sort()
+    return found
+
+
+def submit_compiled(
+    executor: CompilingExecutor,
+    prepared: PreparedPlan,
+    holdings: Sequence[Holdings],
+    completion: Completion,
+    given: _Given,
+) -> Job | None:
+    """Submit a plan as it was compiled for these replicas, or compile it if it comes for the second time. None if it has to be
+    submitted like any other: then nothing has happened. Arguments as in `CompiledPlan.submit`.
+    """
+    plans, args = prepared.compiled, given[0]
+    if plans is None:
+        plans = prepared.compiled = CompiledPlans()
+    there = [each.replicas for each in holdings]
+    found: CompiledPlan
+    for found in plans.known:
+        if found.replicas == there and all(args[at] == arg for at, arg in found.others):
+            return found.submit(executor, holdings, completion, given)
+    name = hash(tuple([id(replica) for each in there for replica in each]))
+    if name not in plans.seen:
+        plans.seen = [*plans.seen[1 - _MOST_SEEN :], name]
+        return None
+    job = Job(executor, 0, prepared, holdings, completion)
+    job.args = args
+    made = _compile(executor, prepared, job)
+    if made is None:
+        return None
+    plans.known = [*plans.known[1 - _MOST_COMPILED :], made]
+    return made.submit(executor, holdings, completion, given)
+
+
+def _compile(executor: CompilingExecutor, prepared: PreparedPlan, job: Job) -> CompiledPlan | None:
+    """A plan compiled for the replicas of a job. None where it cannot be, which it then never is, or not now."""
+    workers = executor.all_workers
+    mine = [workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.hazards)}]
+    if any(worker.compiling is None or worker.records is not None for worker in mine):
+        prepared.is_compilable = False
+        return None
+    held: list[Worker] = []
+    outside = mine[0].backend.outside()
+    try:
+        if not _take_turns(mine, held):
+            return None
+        legs = _legs_of(prepared, job, workers)
+        made = None if legs is None else CompiledPlan(prepared, job, workers, legs)
+    except BackendError:
+        made = None
+    finally:
+        for worker in held:
+            worker.backend.leave(outside)
+            worker.holder = 0
+            worker.turn.release()
+            worker.wake()
+    if made is None:
+        prepared.is_compilable = False
+        return None
+    return made
+
+
+def _legs_of(prepared: PreparedPlan, job: Job, workers: Sequence[Worker]) -> list[Leg] | None:
+    """The calls of a plan: each worker's together where none waits for another's, else in the plan's order. None where a step
+    cannot be compiled.
+    """
+    legs: list[Leg] = []
+    batches = dict(prepared.batches)
+    order = prepared.order if prepared.careful else tuple(batches)
+    at = dict.fromkeys(batches, 0)
+    for number in order or ():
+        batch, worker, first = batches[number], workers[number], at[number]
+        worker.backend.enter()
+        stop = at[number] = first + 1 if prepared.careful else len(batch.steps)
+        calls = _calls(batch.steps[first:stop], worker, job)
+        if calls is None:
+            return None
+        after = [workers[other] for other, _ in batch.waits[first]]
+        is_last = stop == len(batch.steps)
+        legs.append(Leg(worker, calls, stop, after, fences=batch.marks[first], is_last=is_last))
+    return legs or None
+
+
+def _calls(
+    steps: Sequence[Step], worker: Worker, job: Job
+) -> list[tuple[Callable[[Changed], object], Sequence[Step]]] | None:
+    """The calls for steps that follow one another, with those that each is for; None where one cannot be compiled."""
+    backend = worker.compiling
+    assert backend is not None, "plans are compiled for such back ends alone"
+    found: list[tuple[Callable[[Changed], object], Sequence[Step]]] = []
+    for is_copy, group in groupby(steps, lambda step: isinstance(step, CopyStep)):
+        some = tuple(group)
+        if is_copy:
+            call = backend.copies([step.between(worker, job) for step in some if isinstance(step, CopyStep)])
+            if call is None:
+                return None
+            found.append((call, some))
+            continue
+        for step in some:
+            call = step.compiled(backend, worker, job)
+            if call is None:
+                return None
+            found.append((call, (step,)))
+    return found
