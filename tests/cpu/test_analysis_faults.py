@@ -56,7 +56,8 @@ def test_without_a_fault_it_is_split(session: Session) -> None:
     "place",
     [
         "vdev.translators.interpreter.access.analyse_kernel",
-        "vdev.translators.interpreter.summaries.KernelSummary.evaluate",
+        "vdev.translators.interpreter.summaries.KernelSummary.of_launch",
+        "vdev.translators.interpreter.launch_ranges.LaunchRanges.of",
     ],
 )
 def test_a_fault_leaves_one_worker_and_a_reason(session: Session, place: str) -> None:
