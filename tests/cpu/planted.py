@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vdev.translators.dialects import subgrid
-from vdev.translators.interpreter import access, memory
+from vdev.translators.interpreter import access, launch_ranges, memory
 from vdev.translators.ranges.grain import of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
@@ -51,15 +51,15 @@ def a_write_too_much() -> None:
 
 
 def _change_ranges(mode: str, change: Callable[[Region], Region]) -> None:
-    evaluate = access.KernelSummary.evaluate
+    ranges_of = launch_ranges.LaunchRanges.of
 
-    def wrong(self: Any, *arguments: Any) -> tuple[access.AccessRange, ...]:
+    def wrong(self: Any, chunk: Chunk) -> tuple[access.AccessRange, ...]:
         return tuple(
             dataclasses.replace(found, region=change(found.region)) if found.mode == mode else found
-            for found in evaluate(self, *arguments)
+            for found in ranges_of(self, chunk)
         )
 
-    access.KernelSummary.evaluate = wrong  # type: ignore[method-assign]
+    launch_ranges.LaunchRanges.of = wrong  # type: ignore[method-assign]
 
 
 def an_element_short() -> None:
@@ -88,15 +88,15 @@ def never_read() -> None:
 
 
 def _change_fields(which: str, **fields: Any) -> None:
-    evaluate = access.KernelSummary.evaluate
+    ranges_of = launch_ranges.LaunchRanges.of
 
-    def wrong(self: Any, *arguments: Any) -> tuple[access.AccessRange, ...]:
+    def wrong(self: Any, chunk: Chunk) -> tuple[access.AccessRange, ...]:
         return tuple(
             dataclasses.replace(found, **fields) if found.mode == which else found
-            for found in evaluate(self, *arguments)
+            for found in ranges_of(self, chunk)
         )
 
-    access.KernelSummary.evaluate = wrong  # type: ignore[method-assign]
+    launch_ranges.LaunchRanges.of = wrong  # type: ignore[method-assign]
 
 
 def sure_of_all() -> None:
@@ -121,14 +121,14 @@ def coarse_units() -> None:
 
 def dropped_access() -> None:
     """Analysis forgets the last write in a kernel's text."""
-    evaluate = access.KernelSummary.evaluate
+    of_launch = access.KernelSummary.of_launch
 
-    def wrong(self: Any, *arguments: Any) -> tuple[access.AccessRange, ...]:
+    def wrong(self: Any, *arguments: Any) -> launch_ranges.LaunchRanges:
         last = [item for item in self.accesses if item.mode == "write"][-1]
         kept = tuple(item for item in self.accesses if item is not last)
-        return evaluate(dataclasses.replace(self, accesses=kept), *arguments)
+        return of_launch(dataclasses.replace(self, accesses=kept), *arguments)
 
-    access.KernelSummary.evaluate = wrong  # type: ignore[method-assign]
+    access.KernelSummary.of_launch = wrong  # type: ignore[method-assign]
 
 
 def no_padding() -> None:

@@ -21,6 +21,7 @@ from vdev.session.commands import BufferArg, Launch
 from vdev.session.filling import Forms
 from vdev.session.programs import SessionKernel
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
+from vdev.translators.interpreter.launch_ranges import LaunchRanges
 from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.interpreter.work import spread_of_work
 from vdev.translators.ranges.ndrange import Chunk, NDRange
@@ -119,10 +120,13 @@ def evaluator(
         values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
     ndrange = launch.ndrange if ndrange is None else ndrange
     before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
-    ranges = summary.of_launch(ndrange, values, sizes, before)
+    ranges: LaunchRanges | None = None
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        nonlocal ranges
         try:
+            if ranges is None:
+                ranges = summary.of_launch(ndrange, values, sizes, before)
             return ranges.of(chunk)
         except Exception as error:
             # A fault of ours must not become the program's: the launch still runs, on one worker.
