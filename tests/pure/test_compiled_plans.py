@@ -140,8 +140,10 @@ print("right")
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_where_no_fence_can_be_put_markers_do(folder: Path, late: int) -> None:
+    # where one is needed: no marker is near
     script = (
-        FAILING.format(method="fence", error=REFUSED)
+        "from vdev.executor.worker import Worker\nWorker.mark_near = lambda self, step: None\n"
+        + FAILING.format(method="fence", error=REFUSED)
         + """
 assert statuses == [0] * 8, statuses
 assert pair.is_right(28) and other.is_right(28)
@@ -269,3 +271,62 @@ assert all(pair.is_right(60) for pair in pairs)
 print("right")
 """
     _run(folder, script, seed=2)
+
+
+def test_each_of_several_pairs_is_compiled_once(folder: Path) -> None:
+    """Six fields in two buffers each, in turn, share one plan."""
+    script = """
+compiled, compile_plan = [0], compiled_plan._compile
+def counted_compile(*given):
+    compiled[0] += 1
+    return compile_plan(*given)
+compiled_plan._compile = counted_compile
+pairs = [Pair(seed) for seed in range(6)]
+for number in range(12):
+    for each in pairs:
+        each.step(number)
+    queue.finish()
+before, handed = compiled[0], made[0]
+assert before >= 12, before
+for number in range(12, 24):
+    for each in pairs:
+        each.step(number)
+    queue.finish()
+assert compiled[0] == before, f"{compiled[0] - before} more"
+assert made[0] - handed >= 60, made[0] - handed
+assert all(each.is_right(24) for each in pairs)
+print("right")
+"""
+    _run(folder, script, late=1)
+
+
+def test_a_step_waits_for_the_nearest_marker(folder: Path) -> None:
+    """What one GPU does alone between two steps is no concern of the others', where a marker is behind the first step."""
+    script = """
+import time
+from vdev.executor.worker import Worker
+near, order = [0], Worker.order_after_mark
+def counted_order(self, marker, other, step):
+    near[0] += 1
+    order(self, marker, other, step)
+one = cl.Kernel(cl.Program(context, "kernel void one(global uint *x, uint k) { x[get_local_id(0)] += k; }").build(), "one")
+one.set_arg_types([None, np.uint32])
+small = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(16, np.uint32))
+alone = cl.CommandQueue(context)
+handed = 0
+for number in range(20, 40):
+    Worker.order_after_mark = counted_order
+    before = made[0]
+    pair.step(number)
+    Worker.order_after_mark = order
+    if made[0] > before:
+        handed += near[0]
+    near[0] = 0
+    for _ in range(3):
+        time.sleep(0.0004)
+        one(alone, (16,), (16,), small, np.uint32(number))
+assert pair.is_right(40)
+assert handed > 0, "no wait was for a marker"
+print("right")
+"""
+    _run(folder, script, late=1)

@@ -72,6 +72,20 @@ def test_as_many_boxes_at_any_size() -> None:
         assert found.region.nboxes <= 4
 
 
+def test_a_lattice_that_falls_the_other_way_is_as_few_boxes() -> None:
+    """Every other cell but the last few, whichever way they are counted."""
+    source = """kernel void k(global float *a, int n, int m) {
+        int x = get_global_id(0), y = get_global_id(1);
+        if ((CASE) % 2 == 0 && y * n + x < n * n - 5) a[y * n + x] = 1; }"""
+    for case in ("x + y", "m - x - y"):
+        lattice = analyse_kernel(parse_program(source.replace("CASE", case)), "k")
+        for n in (64, 1024):
+            ndrange, groups = NDRange((n, n), (16, 16), (0, 0)), (n // 16, n // 16)
+            [found] = lattice.evaluate(ndrange, Chunk((0, 0), groups), {1: n, 2: 4 * n}, {0: 4 * n * n})
+            assert found.exact, (case, n)
+            assert found.region.nboxes <= 8
+
+
 @pytest.mark.parametrize("n", [32, 64, 128, 256])
 def test_parts_of_a_small_plane_are_as_few_boxes(n: int) -> None:
     """Though a few dozen of its rows could be told one by one."""

@@ -844,3 +844,29 @@ def test_the_report_has_predicted_times_beside_measured_ones(clocks: list[Bench]
         r"on 4 workers a launch takes 253 us, predicted 253 us \(([3-9]) samples\); \1 of \1 within a quarter",
         text,
     )
+
+
+DOUBLED = "kernel void doubled(global const float *a, global float *b) { int i = get_global_id(0); b[i] = 2 * a[i]; }"
+
+
+@pytest.mark.parametrize(("plan", "batches", "steps"), [(5e-3, 60, 20), (5e-3, 150, 6), (2e-3, 120, 10)])
+def test_launches_on_new_buffers_all_the_time_are_split_where_that_gains(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, batches: int, steps: int
+) -> None:
+    """As temporary arrays are: what is waited for on one GPU pays for plans of other buffers, too."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
+    taken = {}
+    items = 1 << 20
+    for workers in (1, 4):
+        bench = Bench({"doubled": 1e-3 / items}, items, 0, workers, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        bench.build(DOUBLED)
+        start = bench.program.wait()
+        for _ in range(batches):
+            buffers = [bench.program.buffer(4 * items) for _ in range(2)]
+            for _ in range(steps):
+                bench.run("doubled", (items,), (64,), *buffers)
+                buffers.reverse()
+            bench.program.wait()
+        taken[workers] = bench.program.wait() - start
+    assert taken[4] <= 0.5 * taken[1]

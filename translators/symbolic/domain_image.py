@@ -315,8 +315,8 @@ class _Projection:
         sign = -terms[unit] * modulus // terms[step]
         part.lo.append(-((remainder - self.lo[unit]) // modulus))
         part.hi.append((self.hi[unit] - remainder) // modulus)
-        least, most = sorted((sign * part.lo[x], sign * part.hi[x]))
-        part.lo.append(self.lo[step] - most)
+        least, greatest = sorted((sign * part.lo[x], sign * part.hi[x]))
+        part.lo.append(self.lo[step] - greatest)
         part.hi.append(self.hi[step] - least)
         if part.lo[x] > part.hi[x]:
             return []

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from vdev.executor.worker_progress import Waits
     from vdev.translators.ranges.ndrange import NDRange
 
-#: of each plan: for how many groups of replicas it is compiled, and how many are remembered as having come once
-_MOST_COMPILED, _MOST_SEEN = 4, 8
+#: of each plan: for how many groups of replicas it is compiled, and how many are remembered as having come once. Programs have
+#: several fields, each in two buffers, in turn.
+_MOST_COMPILED, _MOST_SEEN = 16, 16
 
 #: (argument, value) of the values that are others than those packed last
 Changed = Sequence[tuple[int, bytes]]
@@ -177,8 +178,6 @@ class CompiledPlan:
 
         `holdings`: those with these replicas.
         """
-        if completion.profiled or completion.is_awaited:
-            return None
         held: list[Worker] = []
         job, outside = None, None
         try:
@@ -372,6 +371,12 @@ class CompiledPlan:
             if worker.ordered.get(other.number, 0) >= step:
                 continue  # everything handed over since then waits for that step or a later one
             if other.fenced < step:
+                marker = other.mark_near(step)
+                if marker is not None:  # nearer than a new fence, which would be behind all that came since
+                    if worker is not self._inside:
+                        self._go_to(worker)
+                    worker.order_after_mark(marker, other, step)
+                    continue
                 if other is not self._inside:
                     self._go_to(other)
                 try:
@@ -441,6 +446,8 @@ def submit_compiled(
     """Submit a plan as it was compiled for these replicas, or compile it if it comes for the second time. None if it has to be
     submitted like any other: then nothing has happened. Arguments as in `CompiledPlan.submit`.
     """
+    if completion.profiled or completion.is_awaited:
+        return None
     plans, args = prepared.compiled, given[0]
     if plans is None:
         plans = prepared.compiled = CompiledPlans()
@@ -459,6 +466,8 @@ def submit_compiled(
     if made is None:
         return None
     plans.known = [*plans.known[1 - _MOST_COMPILED :], made]
+    # One that is forgotten has to come twice again: else more groups than are kept would be compiled at every launch.
+    plans.seen = [each for each in plans.seen if each != name]
     return made.submit(executor, holdings, completion, given)
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from vdev.backends.base import Allocation, Backend
+from vdev.backends.base import Allocation, Backend, Marker
 from vdev.backends.compiling import CompilingBackend
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
@@ -122,6 +122,11 @@ class Worker(WorkerProgress):
         assert self.compiling is not None, "only compiled plans have fences"
         self.compiling.order_after_fence(other.backend)
         self.ordered[other.number] = other.fenced
+
+    def order_after_mark(self, marker: Marker, other: Worker, step: int) -> None:
+        """On a thread that has the turn: order what follows after a marker that is behind that step of another worker's."""
+        self.backend.order_after(marker)
+        self.ordered[other.number] = step
 
     def finish(self, job: Job) -> None:
         """A command has been handed over: enter it into the next mark."""
@@ -358,8 +363,7 @@ class Worker(WorkerProgress):
             return
         marker = other.marker_at(step, self)
         if marker is not None:
-            self.backend.order_after(marker)
-            self.ordered[number] = step
+            self.order_after_mark(marker, other, step)
 
     def _idle(self) -> bool:
         """Nothing is queued: mark, sleep, and find out what is complete. True when the thread should end."""

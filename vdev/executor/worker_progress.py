@@ -236,6 +236,17 @@ class WorkerProgress:
             finally:
                 self.turn.release()
 
+    def mark_near(self, step: int) -> Marker | None:
+        """A marker behind step number `step`, if there is one and nobody is busy with them just now. Also under the executor's lock,
+        which those take who retire marks.
+        """
+        if not self.lock.acquire(blocking=False):
+            return None
+        try:
+            return self._find_mark(step)
+        finally:
+            self.lock.release()
+
     def _find_mark(self, step: int) -> Marker | None:
         with self.lock:
             if self.completed >= step:

@@ -54,6 +54,10 @@ class Budget:
         """Launches took `split` seconds, and would have taken `one` on one worker."""
         self._pool = min(max(self._pool + one - split, 0.0), _MOST_POOLED)
 
+    def wait(self, seconds: float) -> None:
+        """Launches took so long on one worker: a small part of that may go into plans for other buffers."""
+        self.earn(_SHARE * seconds, 0.0)
+
     @property
     def expected(self) -> float:
         """Seconds that a plan takes which has to be made."""

@@ -158,10 +158,13 @@ class Choosing:
             return False
         return self._first_plans.saves(cache, launch.ndrange, buffers, now_ns)
 
-    def planned(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
-        """A plan took so long to make, or to be filled in."""
+    def planned(
+        self, tally: KernelTally, cached: CachedPlan, seconds: float, *, is_weighed: bool = True
+    ) -> None:
+        """A plan took so long to make, or to be filled in. `is_weighed`: its launch is."""
         self.times.timing(tally).latest_plan = seconds
-        self._unspent += seconds
+        if is_weighed:
+            self._unspent += seconds
         if not cached.filled:
             self.times.budget.made(seconds)
             news = self.times.budget.news()

@@ -67,6 +67,8 @@ class FirstPlans:
         """A launch on `buffers` has no plan yet. True where it is to have none: they are kept on one worker from now on. `now_ns`: by
         the host's clock.
         """
+        if self._is_paid_for(cache, buffers):
+            return False
         states = [buffer.state for buffer in buffers]
         if cache.trusted or any(state.fine or state.kept is not None for state in states):
             return False
@@ -84,6 +86,21 @@ class FirstPlans:
         account.saving = not account.fund.granted
         logger.debug("%s has no plan for now: it would take too much of the time so far", cache.tally.name)
         return True
+
+    def _is_paid_for(self, cache: LaunchCache, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Whether all buffers that count belong together, and their launches are split and have paid for the plan. Nearly always, where
+        each launch is planned.
+        """
+        account: Account | None = None
+        for buffer in buffers:
+            if buffer.account is not account and buffer.account is not None:
+                if account is not None:
+                    return False
+                account = buffer.account
+        if account is None or account.keeper is not None:
+            return False
+        plan = self._times.budget.like(self._times.timing(cache.tally).latest_plan)
+        return plan <= account.fund.left
 
     def _pays(
         self,

@@ -297,11 +297,11 @@ class Launches:
             raise _Saved
         return self._plan_launch(command, buffers)
 
-    def _thought(self, tally: KernelTally, cached: CachedPlan, ns: int) -> None:
+    def _thought(self, tally: KernelTally, cached: CachedPlan, ns: int, *, is_weighed: bool) -> None:
         """A plan took so long, without the time in which others had the processor."""
         self._thought_ns += ns
         if self._session.choosing is not None:
-            self._session.choosing.planned(tally, cached, ns * 1e-9)
+            self._session.choosing.planned(tally, cached, ns * 1e-9, is_weighed=is_weighed)
 
     @long
     def _plan_launch(
@@ -331,7 +331,7 @@ class Launches:
             if (shape := self._session.shape(tally, cached.plan)) is not None:
                 more["shape"] = shape
             self._session.planned(tally, f"plan {kernel.name}", started)
-            self._thought(tally, cached, time.thread_time_ns() - busy)
+            self._thought(tally, cached, time.thread_time_ns() - busy, is_weighed="stake" in more)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s over %s: %s",

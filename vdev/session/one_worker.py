@@ -206,8 +206,11 @@ class OneWorker:
         one = self._times.one_way(timing, stake.nitems)
         self._times.devices += one.device * count
         # Of what was not measured nothing is sure but that it was handed over.
-        surely = (one.seconds if timing.times.measured(stake.nitems) else one.host) * count
+        is_measured = timing.times.measured(stake.nitems)
+        surely = (one.seconds if is_measured else one.host) * count
         account.fund.earn(surely, surely)
+        if is_measured:
+            self._times.budget.wait(surely)
         return (one + beside).times(count), ways[account.spans.best() or now].times(count)
 
     def _others_alone(self, account: Account, tally: KernelTally) -> tuple[Way, Way]:
