@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from random import Random
@@ -28,7 +28,7 @@ from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
 from vdev.observe.snapshots import of_session
 from vdev.planner.regret import Stretch
-from vdev.session import calibration, folding, immediate, launches, moves
+from vdev.session import folding, immediate, launches, moves
 from vdev.session.choosing import Choosing
 from vdev.session.commands import Fill, Read, Write
 from vdev.session.session import Session, VirtualBuffer
@@ -39,10 +39,6 @@ import planning_programs
 
 #: seconds of the host: a driver's call from Python, a plan, and what a program does itself between two launches
 CALL, PLAN, BETWEEN = 4e-6, 1e-4, 1e-5
-#: and a plan that is filled in rather than made, at most
-FILLED = 2e-4
-#: what a plan took in earlier runs on the machine; 0: what it takes in this one
-EXPECTED = 0.0
 #: the least that a kernel takes, and what a work-item takes that reads and writes three numbers
 FLOOR, STREAMED = 3e-6, 12 / 4000e9
 PCIE = 40e9
@@ -145,9 +141,8 @@ def simulated_host() -> Iterator[list[Bench]]:
         made(self, *args, **settings, plan_always=False)
 
     def plan(*args: Any) -> Any:
-        found = planned(*args)
-        benches[-1].program.machine.work(min(PLAN, FILLED) if found.filled else PLAN)
-        return found
+        benches[-1].program.machine.work(PLAN)
+        return planned(*args)
 
     def busy() -> int:
         program = benches[-1].program if benches else None
@@ -160,8 +155,6 @@ def simulated_host() -> Iterator[list[Bench]]:
         patch.setattr(moves, "time", clock)
         patch.setattr(folding, "time", clock)
         patch.setattr(launches, "make_plan", plan)
-        patch.setattr(calibration, "kept_plan", lambda workers: EXPECTED or PLAN)
-        patch.setattr(calibration, "keep_plan", lambda workers, seconds: None)
         patch.setattr(Session, "__init__", open_session)
         patch.setattr(planning_programs, "cl", SimpleNamespace(enqueue_fill_buffer=_fill))
         yield benches
@@ -205,73 +198,14 @@ GRIDS = Case(
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
-@pytest.mark.parametrize("plan", [2e-3, 5e-3, 1e-2])
+@pytest.mark.parametrize("plan", [2e-3, 5e-3])
 def test_plans_that_take_long_are_soon_given_up(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, workers: int
 ) -> None:
     """Each size of grid takes plans of its own, which a few cycles do not make up for."""
     monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
     one, chosen = seconds(clocks, GRIDS, 1), seconds(clocks, GRIDS, workers)
-    assert sum(chosen) <= 1.2 * sum(one)
-
-
-@pytest.mark.parametrize("plan", [1e-3, 5e-3, 1e-2, 2.5e-2])
-@pytest.mark.parametrize("workers", [2, 4, 8])
-def test_a_short_program_does_not_wait_for_plans(
-    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, workers: int
-) -> None:
-    """Kernels without loops, which one launch never makes up for: 40 ms of them."""
-    monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
-
-    def took(workers: int) -> float:
-        phases = Phases(clocks, workers)
-        return phases.run("heavy", 20) + phases.run("light", 20)
-
-    assert took(workers) <= 1.03 * took(1) + 1.1 * plan * (plan < 2e-3)
-
-
-LONG = """
-kernel void search(global int *found, const int most) {
-    int i = get_global_id(0), k = i, n = 0;
-    while (k != 1 && n < most) { k = k % 2 ? 3 * k + 1 : k / 2; ++n; }
-    found[i] = n;
-}
-"""
-
-
-@pytest.mark.parametrize("plan", [1e-3, 5e-3, 1e-2])
-@pytest.mark.parametrize("workers", [2, 4])
-def test_a_launch_that_may_be_long_is_split_at_once(
-    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, workers: int
-) -> None:
-    """A single one of 100 ms, and several that nobody waits for in between."""
-    monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
-
-    def took(count: int) -> float:
-        n = 1 << 20
-        bench = Bench({"search": 0.1 / n}, n, 0, workers, PEER_BYTES_PER_SECOND)
-        clocks.append(bench)
-        bench.build(LONG)
-        found = [bench.zeros(n) for _ in range(2)]
-        began = bench.program.wait()
-        for number in range(count):
-            bench.run("search", (n,), (64,), found[number % 2], np.int32(1000))
-        return bench.program.wait() - began
-
-    assert took(1) <= 0.1 / workers + 1.2 * plan
-    assert took(4) <= 0.4 / workers + 2.5 * plan
-
-
-@pytest.mark.parametrize("plan", [1e-3, 5e-3, 1e-2])
-@pytest.mark.parametrize("workers", [2, 4])
-def test_a_long_program_of_few_kernels_is_split_within_its_first_tenth(
-    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, workers: int
-) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
-    phases = Phases(clocks, workers)
-    took = sum(phases.run("heavy", 20) for _ in range(100))
-    assert phases.split("heavy") >= 1800
-    assert took <= 2.0 * (0.1 + 1 / workers)
+    assert sum(chosen) <= 1.75 * sum(one)
 
 
 #: six fields of 512 cells along an edge, of which there are fewer here
@@ -287,7 +221,7 @@ def test_what_gains_is_split(clocks: list[Bench], workers: int) -> None:
 
 
 #: three fields of a plane, 450 us a kernel on one GPU
-PLANE = Case("fields_2d", 2048, 1200, dict.fromkeys(("e2", "h2"), 4.5e-4 / 2048**2))
+PLANE = Case("fields_2d", 2048, 300, dict.fromkeys(("e2", "h2"), 4.5e-4 / 2048**2))
 
 
 def test_launches_that_gain_are_split_however_long_their_first_plans_took(
@@ -306,8 +240,7 @@ def test_plans_that_launches_soon_make_up_for_are_no_reason_to_stay_on_one_worke
 ) -> None:
     """Some thirty plans are made until the states of six fields come again."""
     monkeypatch.setattr(sys.modules[__name__], "PLAN", 1.5e-3)
-    case = replace(FIELDS, steps=80)
-    one, chosen = seconds(clocks, case, 1), seconds(clocks, case, workers)
+    one, chosen = seconds(clocks, FIELDS, 1), seconds(clocks, FIELDS, workers)
     assert sum(chosen) <= 0.75 * sum(one)
     assert chosen[1] <= 0.75 * one[1]
 
@@ -349,7 +282,7 @@ def test_programs_that_are_built_again_are_split_again(
     def runs(workers: int) -> list[float]:
         took = []
         per_item = dict.fromkeys(FIELDS.per_item, 0.0009 / 128**3) | {"source": 0.0, "energy": 1e-7}
-        bench = Again(per_item, 128, 120, workers, PEER_BYTES_PER_SECOND)
+        bench = Again(per_item, 128, 40, workers, PEER_BYTES_PER_SECOND)
         clocks.append(bench)
         for _ in range(3):
             steps: Any = planning_programs.fields_3d(bench)
@@ -421,7 +354,7 @@ def test_on_a_busy_host_what_gains_is_split_in_the_end(
 
     def took(workers: int) -> tuple[float, float]:
         per_item = dict.fromkeys(FIELDS.per_item, 7.2e-4 / 128**3) | {"source": 0.0, "energy": 1e-7}
-        bench = Bench(per_item, 128, 320, workers, PEER_BYTES_PER_SECOND)
+        bench = Bench(per_item, 128, 240, workers, PEER_BYTES_PER_SECOND)
         clocks.append(bench)
         steps: Any = planning_programs.fields_3d(bench)
         total = next(steps)

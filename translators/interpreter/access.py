@@ -116,7 +116,6 @@ def _summary(walked: Interpreter, info: KernelInfo) -> KernelSummary:
         Reason(*walked.memory.addresses[0]) if walked.memory.addresses else None,
         names,
         _merged_dimensions(accesses),
-        walked.memory.loops,
     )
 
 

@@ -103,7 +103,6 @@ class Memory:
         self.loads: dict[
             Expr, tuple[int, Expr]
         ] = {}  #: for what was loaded: the argument, and the offset if it is always the same
-        self.loops = False  #: whether any loop was met
         #: arguments for whose content a loop waits, and the loop's line
         self.polls: list[tuple[int, int | None]] = []
         #: where addresses are used as numbers or loaded from memory: what happens there, and the line

@@ -17,7 +17,7 @@ from .ways import Step, StepKind
 
 __all__ = ["FORMAT", "plain_summary", "summary_of_plain"]
 
-FORMAT = 2
+FORMAT = 1
 
 
 class _Ways:
@@ -74,7 +74,6 @@ def plain_summary(summary: KernelSummary) -> dict[str, Any]:
         "images": summary.images,
         "addresses": None if summary.addresses is None else _plain_reason(summary.addresses),
         "merged": sorted(summary.merged),
-        "loops": summary.loops,
         "grains": [[grain.period, list(grain.cuts)] for grain in grains],
         "ways": ways.rows,
         "accesses": accesses,
@@ -117,7 +116,6 @@ def summary_of_plain(plain: Mapping[str, Any]) -> KernelSummary:
         None if plain["addresses"] is None else Reason(*plain["addresses"]),
         names,
         frozenset(plain["merged"]),
-        bool(plain["loops"]),
     )
 
 

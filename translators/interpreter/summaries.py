@@ -39,7 +39,6 @@ class KernelSummary:
     addresses: Reason | None = None
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
     merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
-    loops: bool = True  #: whether it has loops, or nothing is known of that
 
     def evaluate(
         self,

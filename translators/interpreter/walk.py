@@ -340,7 +340,6 @@ class Interpreter:
     # loops ------------------------------------------------------------------------------------------
 
     def _loop(self, node: Loop) -> None:
-        self.memory.loops = True
         if node.init is not None:
             self.execute(node.init)
         start, njumps = self.memory.state, self.njumps

@@ -19,26 +19,14 @@ from .scopes import Ways
 from .summaries import KernelSummary
 from .ways import Step, StepKind
 
-__all__ = ["most_asked", "spread_of_work"]
+__all__ = ["spread_of_work"]
 
 #: places along a dimension at which work-groups are examined; between them the work is assumed to be linear
 _PLACES = 16
 #: work that differs by less than this fraction of the largest counts as even
 _EVEN = 0.05
 
-#: bytes that a GPU fetches at least for an access of one work-item
-_FETCHED = 32
-
 Values = Mapping[int, int | float | bytes]
-
-
-def most_asked(summary: KernelSummary) -> int | None:
-    """Bytes that a GPU fetches and writes for one work-item, at most; None where nobody knows, since there are loops, or atomics that
-    wait for each other.
-    """
-    if summary.loops or any(access.mode == "atomic" for access in summary.accesses):
-        return None
-    return sum(max(access.nbytes, _FETCHED) for access in summary.accesses)
 
 
 def spread_of_work(

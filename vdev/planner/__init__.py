@@ -5,7 +5,6 @@ Pure: no input or output, threads or devices. Keeps invariants 1, 3, 4 and 10.
 
 __all__ = [
     "balance",
-    "budget",
     "builder",
     "directory",
     "evictions",

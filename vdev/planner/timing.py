@@ -137,10 +137,6 @@ class KernelTimes:
         """Whether any launch was measured."""
         return bool(self._rates)
 
-    def measured(self, nitems: int) -> bool:
-        """Whether any launch of about as many work-items was."""
-        return nitems.bit_length() in self._rates
-
     def add(self, nitems: int, chunks: Sequence[float]) -> None:
         """A launch of so many work-items was measured: seconds of each of its chunks, which are about equal."""
         for took in chunks:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from vdev.observe.tallies import KernelTally
-from vdev.planner.budget import Fund
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.outlook import Outlook
 from vdev.planner.periods import Periods
@@ -36,7 +35,6 @@ class Account:
         "budget",
         "buffers",
         "cramped",
-        "fund",
         "hands",
         "host",
         "keeper",
@@ -46,7 +44,6 @@ class Account:
         "planned",
         "prepaid",
         "returns",
-        "saving",
         "span",
         "spans",
         "split_states",
@@ -78,8 +75,6 @@ class Account:
         self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
         self.returns = 0  #: how often they were split again after that
-        self.fund = Fund()  #: what plans may take
-        self.saving = False  #: they are kept because plans would take more than that, not because these have lost anything
         #: seconds of plans made once that were counted when they were split again, and have not been made yet
         self.prepaid = 0.0
         self.span = 0  #: over how many workers launches are split; 0: all
@@ -190,7 +185,6 @@ class Accounts:
         account.kernels.update(other.kernels)
         account.returns = max(account.returns, other.returns)
         account.prepaid += other.prepaid
-        account.fund.join(other.fund)
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True
             self.without_plans[account] = None

@@ -16,7 +16,7 @@ import vdev
 from vdev.backends.base import WorkerInfo
 from vdev.planner.timing import MachineTimes
 from vdev.process.private_files import Store
-from vdev.process.switches import cache, cache_dir
+from vdev.process.switches import cache_dir
 
 _MOST_NBYTES = 1 << 20  #: bytes of everything that is kept
 
@@ -37,23 +37,6 @@ def kept(workers: Sequence[WorkerInfo]) -> MachineTimes | None:
     except (ValueError, TypeError, AttributeError):  # something that `keep` did not write
         return None
     return times if all(0 <= value < 1 for value in dataclasses.astuple(times)) else None
-
-
-def keep_plan(workers: Sequence[WorkerInfo], seconds: float) -> None:
-    """Keep what making a plan for these workers was seen to take, if anything is kept between runs."""
-    if not cache():
-        return
-    _store().put(f"plan {machine_key(workers)}", json.dumps(seconds).encode(), _MOST_NBYTES)
-
-
-def kept_plan(workers: Sequence[WorkerInfo]) -> float | None:
-    """Seconds that making a plan for these workers took in earlier runs; None if that is not known."""
-    content = _store().get(f"plan {machine_key(workers)}") if cache() else None
-    try:
-        seconds = None if content is None else float(json.loads(content))
-    except (ValueError, TypeError):  # something that `keep_plan` did not write
-        return None
-    return seconds if seconds is not None and 0 < seconds < 1 else None
 
 
 def _store() -> Store:

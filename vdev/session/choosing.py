@@ -22,7 +22,7 @@ other buffers and for the program's next run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -40,7 +40,6 @@ from vdev.planner.timing import MachineTimes, Way
 from vdev.session.accounts import Account, Accounts
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.first_plans import FirstPlans
 from vdev.session.host_times import Clocks
 from vdev.session.kernel_timing import FIRST_PLAN, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
@@ -75,14 +74,11 @@ class Choosing:
         thrifty: bool = False,
         shared: bool = False,
         machine: MachineTimes | None = None,
-        plan: float | None = None,
-        keep_plan: Callable[[float], object] = lambda seconds: None,
         name: str = "",
     ) -> None:
         """`forced`: buffers are kept on one worker from their first large exchange on. `exchanges`: what launches
         exchange counts. `thrifty`: what planning and handing them over take does. `shared`: the workers share hardware.
-        `machine`: what was measured of it; `plan`: seconds that one took there in earlier runs, which `keep_plan` keeps;
-        `name`: what is kept of the machine between runs.
+        `machine`: what was measured of it; `name`: what is kept of it between runs.
         """
         self.exchanges = exchanges or forced
         self.thrifty = thrifty
@@ -90,8 +86,7 @@ class Choosing:
         #: under which cuts are kept between runs; empty where launches are not cut by what they take
         self.machine = "" if shared else name
         #: what launches take
-        self.times = WayTimes(machine or MachineTimes(), options.links, exchanges=self.exchanges, plan=plan)
-        self._keep_plan = keep_plan
+        self.times = WayTimes(machine or MachineTimes(), options.links, exchanges=self.exchanges)
         self.seconds_per_cost = self.times.machine.per_byte  #: that a unit of `LinkCosts` takes
         self._folds = Median(_FOLDS, _ENOUGH_FOLDS, UNDISTURBED)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
@@ -101,7 +96,6 @@ class Choosing:
         #: whether launches count that exchange little
         self.open = False
         self._idle = 0  #: launches since one counted
-        self._unspent = 0.0  #: seconds of planning for launches that were not weighed yet
         self._changed: Account | None = None  #: with the launch that was weighed last
         self._compose(occupancy)
 
@@ -126,9 +120,6 @@ class Choosing:
             self._changes,
             shared=shared,
         )
-        self._first_plans = FirstPlans(
-            options, self.times, self._accounts, self._samples, self._counts, self._changes, self._one
-        )
         #: accounts whose launches take no plans
         self.without_plans: WeakKeyDictionary[Account, None] = self._accounts.without_plans
         self.alone = self._changes.alone
@@ -143,33 +134,10 @@ class Choosing:
         cache.span = len(self._options.workers)
         span = cache.begin(self.machine) if self.machine else None
         if span in self._spans:
-            cache.span, cache.trusted = span, True
+            cache.span = span
         elif span == ONE and self.thrifty:
             self.alone.add(id(cache.tally))
             self._changes.kept_alone.add(id(cache.tally))
-
-    def saves(
-        self, cache: LaunchCache, launch: Launch, buffers: Sequence[VirtualBuffer], now_ns: int
-    ) -> bool:
-        """Whether a launch on `buffers` that has no plan yet is to have none: they are kept on one worker from now on. `now_ns`: by
-        the host's clock.
-        """
-        if not self.thrifty or self._shared or self._forced or launch.shared:
-            return False
-        return self._first_plans.saves(cache, launch.ndrange, buffers, now_ns)
-
-    def planned(
-        self, tally: KernelTally, cached: CachedPlan, seconds: float, *, is_weighed: bool = True
-    ) -> None:
-        """A plan took so long to make, or to be filled in. `is_weighed`: its launch is."""
-        self.times.timing(tally).latest_plan = seconds
-        if is_weighed:
-            self._unspent += seconds
-        if not cached.filled:
-            self.times.budget.made(seconds)
-            news = self.times.budget.news()
-            if news is not None:
-                self._keep_plan(news)
 
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
         """What a plan for `buffers`, as they are, is weighed by."""
@@ -189,13 +157,13 @@ class Choosing:
             return True
         return self.thrifty and (thought > 0 or timing.is_due())
 
-    def counts_direct(self, tally: KernelTally, nitems: int) -> bool:
+    def counts_direct(self, tally: KernelTally) -> bool:
         """Whether a launch without a plan is to be sampled: nothing else would tell what it takes."""
         if self._shared or not self.thrifty:
             return False
         timing = self.times.timing(tally)
         timing.direct += 1
-        return timing.samples_direct(timing.direct) or not timing.times.measured(nitems)
+        return timing.samples_direct(timing.direct)
 
     def is_to_be_submitted(
         self, cache: LaunchCache, ndrange: NDRange, buffers: Sequence[VirtualBuffer]
@@ -246,8 +214,6 @@ class Choosing:
         account = self._accounts.joined(large, stake.kept)
         self._looks.weighed(account)
         timing = self.times.timing(tally)
-        account.fund.spend(self._unspent)
-        self._unspent = 0.0
         self._counts.set(account, launch.kernel.plans.span_of(buffers))
         is_first = timing.begin(launch.kernel.plans)
         moved = max(stake.moved - account.budget, 0.0)

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Protocol
 
 from vdev.backends.base import Backend, WorkerInfo
@@ -137,8 +136,6 @@ class SessionCore:
             thrifty=thrifty,
             shared=len({info.device_key for info in self.workers}) < len(self.workers),
             machine=calibration.kept(self.workers),
-            plan=calibration.kept_plan(self.workers),
-            keep_plan=partial(calibration.keep_plan, self.workers),
             name=calibration.machine_key(self.workers),
         )
 

@@ -13,7 +13,6 @@ from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
 from vdev.session.launch_plans import LaunchCache
-from vdev.translators.ranges.ndrange import NDRange
 
 #: which launches of a kernel are sampled: the first, one in so many, and at first more of those that exchange much
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
@@ -25,8 +24,6 @@ LONG_UNKNOWN = 64
 UNTIL_LOOKED_AT = 64
 #: the most launches, of a kernel that gains, between two that are looked at
 _MOST_PAUSE = 256
-#: what the pauses between two differ by, in turn
-_STRIDE = 5
 #: and the most seconds between two, where no plan says what launches exchange
 _PAUSE = 0.02
 #: the most seconds that the first plan of a kernel counts for: one-time work comes with it
@@ -63,10 +60,8 @@ class KernelTiming:
         "gathered",
         "handed",
         "is_met_again",
-        "latest_plan",
         "launches",
         "link",
-        "looks",
         "passed",
         "pause",
         "plan",
@@ -83,7 +78,6 @@ class KernelTiming:
         "typical",
         "unit",
         "unseen",
-        "waiting",
     )
 
     def __init__(self, least: Least) -> None:
@@ -102,7 +96,6 @@ class KernelTiming:
         self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
-        self.latest_plan = 0.0  #: seconds that the last plan took, whatever it counts for; 0: there was none
         #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
         self.planned_in_a_row, self._bits = 0, 0
         self._settled: Counter[int] = Counter()  #: one-time plans, by those bits
@@ -122,14 +115,12 @@ class KernelTiming:
         self.cache: LaunchCache | None = None  #: of its plans
         self.is_met_again = False  #: the program was built again, and nothing of its plans was left
         #: launches that are skipped before the next is weighed, since it gained; and how many of these there were
-        self.pause = self.skipped = self.looks = 0
+        self.pause = self.skipped = 0
         self.counts_for = UNTIL_LOOKED_AT  #: of a short kernel: for how many launches one counts
         self.due_at = 0  #: launches of the kernel at the last question whether one without a plan is due
         #: seconds of launches without plans since it was seen what they would exchange
         self.unseen = 0.0
         self.sights = 0  #: how often that was
-        #: launches without plans before it was known what they take, by index space
-        self.waiting: Counter[NDRange] = Counter()
         #: by index space, in the unit of costs: what was brought to one worker beyond the change of ways
         self.gathered: dict[object, Mean] = {}
 
@@ -184,16 +175,6 @@ class KernelTiming:
     def samples_direct(number: int) -> bool:
         """Whether a launch without a plan, of that number among those that were looked at, is sampled."""
         return number <= FIRST_SAMPLES or number % SAMPLE_EVERY == 0
-
-    def waits(self, ndrange: NDRange) -> None:
-        """A launch without a plan, of which it is not known what it takes, is weighed when it is."""
-        if ndrange in self.waiting or len(self.waiting) < _MOST_STAKES:
-            self.waiting[ndrange] += 1
-
-    def take_waiting(self) -> list[tuple[NDRange, int]]:
-        """Those launches, which are weighed now."""
-        found, self.waiting = list(self.waiting.items()), Counter()
-        return found
 
     def is_due(self, launches: int = 1) -> bool:
         """Whether the last of these launches has to be looked at even if nothing else suggests it."""
@@ -270,8 +251,6 @@ class KernelTiming:
 
     def looked_at(self, gains: bool, each: float = 0.0) -> None:
         """The launch, which took `each` seconds, was looked at: if it gains, the next one comes later."""
+        self.skipped = 0
         most = min(_MOST_PAUSE, int(_PAUSE / each)) if each else _MOST_PAUSE
         self.pause = min(2 * self.pause + 1, most) if gains else 0
-        # Not always after as many: launches come in cycles, and each look would meet the same one of a cycle.
-        self.looks += 1
-        self.skipped = _STRIDE * self.looks % (self.pause // 4 + 1)

@@ -29,14 +29,13 @@ from vdev.planner.successors import Reading, Successors
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.filling import Forms
-from vdev.session.programs import SessionKernel, SessionProgram
+from vdev.session.programs import SessionKernel
 from vdev.session.requests import (
     RangeCache,
     Reader,
     pointer_args,
     scalar_readers,
 )
-from vdev.translators.interpreter.summaries import KernelSummary
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.values import dataclass
 
@@ -207,7 +206,6 @@ class LaunchCache:
         "span",
         "successors",
         "tally",
-        "trusted",
         "weight",
     )
 
@@ -227,7 +225,6 @@ class LaunchCache:
         self.habits = Habits()
         self.balance = Balance()
         self.is_new = True  #: no split launch has been weighed
-        self.trusted = False  #: the program's last run has found that launches gain by being split
         self.successors = Successors()
         self._written: tuple[int, ...] | None = None
         #: over how many workers launches are split on buffers for which nothing has been chosen; 0: all
@@ -245,16 +242,6 @@ class LaunchCache:
         self.placed: dict[Any, CachedPlan] = {}
         #: for launches without a plan, one of which is looked at now and then: how many short ones each stands for
         self.weight = _EVERY
-
-    @property
-    def program(self) -> SessionProgram:
-        """That of the kernel."""
-        return self._kernel.program
-
-    @property
-    def summary(self) -> KernelSummary | None:
-        """What the kernel touches."""
-        return self._kernel.summary
 
     @property
     def nplans(self) -> int:

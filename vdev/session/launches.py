@@ -40,10 +40,6 @@ logger = logging.getLogger("vdev.session.session")
 Finder = Callable[[LaunchCache, Launch], tuple[CachedPlan, list[VirtualBuffer]]]
 
 
-class _Saved(Exception):
-    """The buffers of a launch are kept on one worker from now on, instead of a plan being made for it."""
-
-
 class Launches:
     """The launches of one session."""
 
@@ -193,11 +189,7 @@ class Launches:
         if cached.direct:
             if choosing.reconsider(command.ndrange, cache.tally, buffers):
                 cached, buffers = self._finder()(cache, command)
-            return (
-                cached,
-                buffers,
-                cached.direct and choosing.counts_direct(cache.tally, command.ndrange.nitems),
-            )
+            return cached, buffers, cached.direct and choosing.counts_direct(cache.tally)
         stake, thought = cached.stake, self._thought_ns * 1e-9
         if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
@@ -205,11 +197,7 @@ class Launches:
         clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), time.thread_time_ns())
         if choosing.weigh(command, cache.tally, cached, buffers, thought, clocks):
             cached, buffers = self._finder()(cache, command)
-        return (
-            cached,
-            buffers,
-            not cached.direct or choosing.counts_direct(cache.tally, command.ndrange.nitems),
-        )
+        return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
 
     def _fitting(
         self,
@@ -241,13 +229,7 @@ class Launches:
 
     def _with_plan(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer]]:
         while True:
-            try:
-                cached, buffers = cache.find(command, self._first_plan)
-            except _Saved:
-                found = self.direct.find(cache, command)
-                if found is None:
-                    continue
-                return found
+            cached, buffers = cache.find(command, self._plan_launch)
             if not cached.unfolded:
                 return cached, buffers
             self._session.folding.fold([buffers[slot] for slot in cached.unfolded])
@@ -290,19 +272,6 @@ class Launches:
             fail_for_room(command, completion)
         return cached
 
-    def _first_plan(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
-        """The plan of a launch that has none yet. _Saved if it is to have none."""
-        choosing, cache = self._session.choosing, command.kernel.plans
-        if choosing is not None and choosing.saves(cache, command, buffers, time.perf_counter_ns()):
-            raise _Saved
-        return self._plan_launch(command, buffers)
-
-    def _thought(self, tally: KernelTally, cached: CachedPlan, ns: int, *, is_weighed: bool) -> None:
-        """A plan took so long, without the time in which others had the processor."""
-        self._thought_ns += ns
-        if self._session.choosing is not None:
-            self._session.choosing.planned(tally, cached, ns * 1e-9, is_weighed=is_weighed)
-
     @long
     def _plan_launch(
         self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
@@ -331,7 +300,9 @@ class Launches:
             if (shape := self._session.shape(tally, cached.plan)) is not None:
                 more["shape"] = shape
             self._session.planned(tally, f"plan {kernel.name}", started)
-            self._thought(tally, cached, time.thread_time_ns() - busy, is_weighed="stake" in more)
+            self._thought_ns += (
+                time.thread_time_ns() - busy
+            )  # without the time in which others had the processor
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s over %s: %s",

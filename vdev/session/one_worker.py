@@ -41,8 +41,6 @@ _LATER, _LATEST = 0.5, 4.0
 #: what planning and the program itself took of the host is forgotten by so much with each launch that is made without a plan; by
 #: half as much after each return
 _FORGET_THOUGHT = 0.001
-#: plans that a kernel is expected to need once which never had one
-_UNPLANNED = 2
 
 
 class OneWorker:
@@ -120,23 +118,16 @@ class OneWorker:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
         self._samples.read()  # those of launches that the program has waited for since
         timing = self._times.known(tally)
-        if timing is None or self._shared:
-            return False  # nothing to gain
-        if not timing.times.known:
-            timing.waits(ndrange)
-            return False
+        if timing is None or not timing.times.known or self._shared:
+            return False  # nothing to gain, or nothing known about it
         if not timing.is_due_at(tally.launches + 1):
             return False
         account, count = self._account_of(tally, timing, buffers)
         if count <= 0:  # it was looked at already, before it was submitted
             return False
         timing.counts_for = 1 + int(timing.times.whole(ndrange.nitems) / _SHORT)
-        stake = self.stake_alone(timing, ndrange)
+        stake = self._stake_alone(timing, ndrange)
         one, split = self._weigh_alone(account, timing, stake, tally.launches + 1, count)
-        for earlier, before in timing.take_waiting():
-            stakes = self.stake_alone(timing, earlier)
-            ways = self._weigh_alone(account, timing, stakes, tally.launches + 1, before)
-            one, split = one + ways[0], split + ways[1]
         split += account.periods.take_toll(split=False)
         timing.looked_at(split.seconds >= one.seconds, one.seconds / count)
         if account.periods.on_trial:
@@ -151,10 +142,6 @@ class OneWorker:
             "%s gains by being split: %.3g s instead of %.3g s, %.3g s of it on the host",
             tally.name, split.seconds, one.seconds, split.host,
         )  # fmt: skip
-        plans = sum(self._times.budget.like(each.latest_plan) for _, each, _ in account.kernels.values())
-        if account.fund.left < plans:
-            return False
-        account.fund.granted = True
         self._counts.set(account, account.spans.best() or self._counts.of(account))
         return self._changes.change(account)
 
@@ -183,12 +170,7 @@ class OneWorker:
     def _change_of(self, account: Account, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to split an account's launches again."""
         # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
-        unknown = _UNPLANNED * self._times.budget.expected
-        planning = sum(
-            unknown if each.plan.value is None else each.settling_seconds
-            for _, each, _ in account.kernels.values()
-        )
-        planning /= 2
+        planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
         change = max(self._times.changing(buffers) + planning, FLOOR_HANDS / 2)
         return float(change * _RETURN ** min(account.returns, 10))
 
@@ -205,12 +187,6 @@ class OneWorker:
         account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
         one = self._times.one_way(timing, stake.nitems)
         self._times.devices += one.device * count
-        # Of what was not measured nothing is sure but that it was handed over.
-        is_measured = timing.times.measured(stake.nitems)
-        surely = (one.seconds if is_measured else one.host) * count
-        account.fund.earn(surely, surely)
-        if is_measured:
-            self._times.budget.wait(surely)
         return (one + beside).times(count), ways[account.spans.best() or now].times(count)
 
     def _others_alone(self, account: Account, tally: KernelTally) -> tuple[Way, Way]:
@@ -247,7 +223,7 @@ class OneWorker:
         account.ways.changed()
         return True
 
-    def stake_alone(self, timing: KernelTiming, ndrange: NDRange) -> Stake:
+    def _stake_alone(self, timing: KernelTiming, ndrange: NDRange) -> Stake:
         """Of a launch that is split no more, as its kernel's last ones were; of what it exchanged in bulk, too, all counts."""
         stake = timing.sizes.get(ndrange.nitems.bit_length()) or self._even_stake(ndrange)
         return replace(stake, nitems=ndrange.nitems, moved=timing.exchanged.value or 0.0)

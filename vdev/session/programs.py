@@ -133,7 +133,6 @@ class SessionProgram:
         self.reasons: tuple[Reason, ...] = ()
         self.results: list[BuildResult] = []
         self.kernels: dict[str, SessionKernel] = {}
-        self.tried = 0  #: launches that were planned though nothing was known of them
         self.native: BackendProgram
         self._workers = workers
         self._reading: Reading | None = None  #: None: the source is not OpenCL C

@@ -88,8 +88,7 @@ class SplitLaunches:
             account.planned += thought + once
         gain = one.seconds - split.seconds
         # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
-        is_meant = once <= _SOON * gain or (gain > 0 and account.fund.committed)
-        thought += min(once, gain) if is_meant else once
+        thought += min(once, gain) if once <= _SOON * gain else once
         done = self._weigh(account, split, one, thought, change, counts)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         if done:
@@ -161,9 +160,8 @@ class SplitLaunches:
         """What launches have taken since they were weighed last, with the one of `current` in hand, what they would
         have taken on one worker, and how many there were of each kernel. `thought`: seconds of planning for them.
         """
-        split = one = really = NOTHING
+        split = one = NOTHING
         counts: dict[int, int] = {}
-        now = self._counts.of(account)
         spans = dict.fromkeys(self._counts.others(account), NOTHING)
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
@@ -172,9 +170,8 @@ class SplitLaunches:
                 for stake, count in timing.take_passed(launches - seen):
                     here += self._times.split_way(timing, stake).times(count)
                     alone += self._times.one_way(timing, stake.nitems).times(count)
-                    really += self._times.way_over(timing, stake, launches, now, now).times(count)
                     for span, so_far in spans.items():
-                        way = self._times.way_over(timing, stake, launches, now, span)
+                        way = self._times.way_over(timing, stake, launches, self._counts.of(account), span)
                         spans[span] = so_far + way.times(count)
                 split, one = split + here, one + alone
                 if timing.times.known:
@@ -186,8 +183,6 @@ class SplitLaunches:
         self._times.devices += split.device
         split, one = split + beside, one + beside
         self._investment.earn(one.seconds, split.seconds)
-        for each in (self._times.budget, account.fund):
-            each.earn(one.seconds, really.seconds + beside.seconds)
         if spans:
             ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
             self._counts.weigh(account, ways, thought, goes_on=never_recur(account, counts))

@@ -71,8 +71,7 @@ class WayChanges:
         logger.info("%d buffers are no longer kept on worker %d", len(account.buffers), account.keeper)
         account.keeper = None
         account.split_states.clear()
-        account.returns += account.thrifty and not account.saving
-        account.saving = False
+        account.returns += account.thrifty
         account.prepaid = _PREPAID * sum(timing.settling_seconds for _, timing, _ in account.kernels.values())
         account.thrifty = False
         account.remember(self._counts.of(account))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vdev.observe.tallies import KernelTally
-from vdev.planner.budget import Budget
 from vdev.planner.links import LinkCosts
 from vdev.planner.regret import UNDISTURBED, Median, Stake, mean_cost
 from vdev.planner.spans import UNTRIED, between, over
@@ -41,19 +40,14 @@ def _hands(stake: Stake) -> tuple[int, bool]:
 class WayTimes:
     """What the launches of one session take. Under its lock."""
 
-    def __init__(
-        self, machine: MachineTimes, links: LinkCosts, *, exchanges: bool, plan: float | None = None
-    ) -> None:
-        """`exchanges`: bulk exchanges of launches are weighed elsewhere, with their measured times. `plan`: seconds that one took in
-        earlier runs.
-        """
+    def __init__(self, machine: MachineTimes, links: LinkCosts, *, exchanges: bool) -> None:
+        """`exchanges`: bulk exchanges of launches are weighed elsewhere, with their measured times."""
         self.machine = machine
         self._links = links
         self._exchanges = exchanges
         #: the least seconds that a unit of costs was seen to take
         self.unit: float | None = None
         self._least = Least()  #: over all kernels
-        self.budget = Budget(plan)  #: of plans
         #: seconds of handing over launches without plans
         self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
         self.devices = 0.0  #: of the busiest one for all launches so far, as far as they were looked at
