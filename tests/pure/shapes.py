@@ -1,4 +1,5 @@
-"""Programs of many shapes on simulated GPUs, of this file's making: `python -m tests.pure.shapes [--only NAMES] [--workers 2,4,8]`.
+"""Programs of many shapes on simulated GPUs, of this file's making: `python -m tests.pure.shapes [--only NAMES] [--workers 2,4,8]
+[--plan SECONDS]`, for each plan that is made.
 
 Each is looked at with kernels that take tens, hundreds and thousands of microseconds on one GPU. What is printed is how many times as
 fast as on one GPU it runs, in its first tenth and after that: it may lose a little at first, and nothing later on.
@@ -18,6 +19,7 @@ import numpy as np
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
+from tests.pure import test_never_slower
 from tests.pure.test_never_slower import CALL, Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.session.commands import BufferArg, Launch, Read, Write
@@ -485,8 +487,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pure.shapes", description=__doc__)
     parser.add_argument("--only", default="", help="shapes, separated by commas")
     parser.add_argument("--workers", default="2,4,8", help="GPUs, separated by commas")
+    parser.add_argument("--plan", type=float, default=0.0001, help="seconds that the making of a plan takes")
     arguments = parser.parse_args()
     os.environ["VDEV_CACHE"] = "0"
+    test_never_slower.PLAN = arguments.plan
     counts = [int(each) for each in arguments.workers.split(",")]
     print(f"| program | each, us | {' | '.join(map(str, counts))} |\n|---|---:|{'---:|' * len(counts)}")
     for name, shape in SHAPES.items():
