@@ -234,8 +234,8 @@ DEFECTS: tuple[Defect, ...] = (
               'return int.from_bytes(part, "little", signed=kind.signed)', 'return int.from_bytes(part, "little", signed=False)'),
     _analysis("an offset of unknown parts is exact", "symbolic.domain_image",
               "exact = domain.exact and not loose", "exact = domain.exact"),
-    _analysis("a may-write is a write", "interpreter.summaries",
-              "exact = certain.contains(possible)", "exact = bool(certain) or certain.contains(possible)"),
+    _analysis("a may-write is a write", "interpreter.launch_ranges",
+              "exact = certainly.contains(possibly)", "exact = bool(certainly) or certainly.contains(possibly)"),
     # planner
     _planner("a transfer is left out", "builder", "for source, piece in found:\n            self.copy(slot, source, holder, piece)",
              "for source, piece in found[:1]:\n            self.copy(slot, source, holder, piece)"),

@@ -4,4 +4,4 @@ Decides which bytes of which argument a chunk may touch, and whether that is exa
 Keeps invariants 2 and 8: what has no rule is unknown. Imports `frontend`, `symbolic` and `ranges`.
 """
 
-__all__ = ["access", "plain", "summaries", "work"]
+__all__ = ["access", "launch_ranges", "plain", "summaries", "work"]
