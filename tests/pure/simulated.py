@@ -7,7 +7,7 @@ seconds of each kernel as on an H100. The host takes time for each
 call of a driver and each plan, as in `test_never_slower`. The second half of a program is what counts, when the ways are
 chosen; nothing is kept from one run to the next. `--write FILE` writes a table (.md), its numbers (.json) and a plot (.png);
 `--only NAMES`, the other rows stay as they are; `--limit SECONDS` for each cell; `--plan SECONDS` for each plan that is made:
-0.0001, but first plans take some milliseconds; those that are filled in take 0.2 ms at most. `--machines 2,4` has only these.
+0.0001, but first plans take some milliseconds. `--machines 2,4` has only these.
 """
 
 from __future__ import annotations

@@ -786,7 +786,7 @@ DOUBLED = "kernel void doubled(global const float *a, global float *b) { int i =
 def test_launches_on_new_buffers_all_the_time_are_split_where_that_gains(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, batches: int, steps: int
 ) -> None:
-    """As temporary arrays are: what is waited for on one GPU pays for plans of other buffers, too."""
+    """As temporary arrays are: what is known of a kernel is not lost with its buffers."""
     monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
     taken = {}
     items = 1 << 20
