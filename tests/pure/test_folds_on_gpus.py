@@ -157,11 +157,17 @@ def test_kernels_fold_as_numpy_does(folder: Path) -> None:
         0, 1, lambda: {name: at for at, name in enumerate(kernels.NAMES)}, launcher.launch, _check
     )
     rows = Region.union(Region.span(64 * row, 64 * row + 32) for row in range(8))
+    # elements of 4 and 8 bytes in rows of 3, as where a kernel writes each third byte
+    thirds = Region.boxes(0, 1, [(3, 330)])
+    cut = Region.spans([(8, 16), (40, 56), (104, 112), (264, 296), (304, 312)])
+    cut = (cut - thirds) | (cut & thirds)
+    assert any(block.nbytes % 4 for block in cut.blocks())
     shapes = [  # and the launches that each takes
         ([Region.span(0, 1024)] * 3, 1),
         ([rows, Region.span(0, 512)], 2),
         ([Region.span(8, 96), Region.span(64, 200), Region.span(512, 520)], 4),
         ([Region.span(0, 256)] * (kernels.MOST_PARTS + 2), 2),
+        ([cut, cut], 5),
     ]
     folds = [name.split("_")[1:] for name in kernels.NAMES if name.startswith("fold_")]
     for op, element in folds:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from vdev.backends.base import Box
-from vdev.translators.ranges.byte_runs import Block
+from vdev.translators.ranges.byte_runs import Block, blocks_of_runs
 from vdev.translators.ranges.region import Region
 
 
@@ -15,6 +15,33 @@ def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         for number in range(block.slices):
             yield Block(block.start + number * block.slice_stride, block.nbytes, block.stride, block.count)
+
+
+def blocks_of_elements(region: Region, nbytes: int) -> list[Block]:
+    """The slices of `region`, which consists of whole elements of `nbytes` bytes, as blocks that consist of them, too.
+
+    Boxes may be cut within an element: where somebody else sees rows of another size in the buffer, a row may end there.
+
+    >>> elements, thirds = Region.spans([(8, 12), (40, 48), (56, 60), (100, 112)]), Region.boxes(0, 1, [(3, 40)])
+    >>> cut = (elements - thirds) | (elements & thirds)
+    >>> [(block.start, block.nbytes) for block in cut.blocks()][:5]
+    [(8, 3), (11, 1), (40, 1), (41, 6), (47, 1)]
+    >>> [(block.start, block.nbytes) for block in blocks_of_elements(cut, 4)]
+    [(8, 4), (40, 8), (56, 4), (100, 12)]
+    """
+    found = list(slices_of(region.blocks()))
+    if not _whole(found, nbytes):
+        found = blocks_of_runs(region.runs)
+        if not _whole(found, nbytes):
+            raise ValueError(f"{region} has parts of elements of {nbytes} bytes")
+    return found
+
+
+def _whole(blocks: Iterable[Block], nbytes: int) -> bool:
+    return not any(
+        block.start % nbytes or block.nbytes % nbytes or (block.stride % nbytes and block.count > 1)
+        for block in blocks
+    )
 
 
 def shared_regions(parts: Iterable[tuple[int, Region]]) -> list[tuple[Region, tuple[int, ...]]]:

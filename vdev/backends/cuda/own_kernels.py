@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from vdev.backends.cuda import kernels
-from vdev.backends.cuda.boxes import PlacedBox, shared_regions, slices_of, whole_units
+from vdev.backends.cuda.boxes import PlacedBox, blocks_of_elements, shared_regions, slices_of, whole_units
 from vdev.translators.ranges import byte_runs
 from vdev.translators.ranges.grain import MAX_CUTS, Grain
 from vdev.translators.ranges.region import Region
@@ -138,7 +138,7 @@ class OwnKernels:
         name, unit = f"fold_{op}_{element.kind}{element.itemsize}", element.itemsize
         calls = []
         for region, addresses in shared_regions(parts):
-            for block in slices_of(region.blocks()):
+            for block in blocks_of_elements(region, unit):
                 width, total = block.nbytes // unit, block.nbytes // unit * block.count
                 for first in range(0, len(addresses), kernels.MOST_PARTS):
                     some = [
