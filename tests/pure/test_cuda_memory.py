@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from vdev.translators.ranges.grain import BYTES, Grain, joined, of_store, of_unit
 from vdev.translators.ranges.region import Region
@@ -244,11 +244,21 @@ def _allocation(seed: int) -> tuple[cuda_launch.CudaAllocation, Any]:
     return cuda_launch.CudaAllocation(memory, NBYTES), memory.bytes
 
 
+rows = st.tuples(st.integers(32, 64), st.integers(1, 12), st.integers(0, 9), st.integers(1, 9)).map(
+    lambda t: Region.boxes(t[0], t[1], ((t[1] + t[2], t[3]),))
+)
+
+
+def _in_rows_of_others(region: Region, start: int, nbytes: int, pitch: int) -> Region:
+    """The same bytes, in boxes that are cut where rows of others begin and end, and so within runs."""
+    others = Region.boxes(start, nbytes, ((pitch, 60),))
+    return (region - others) | (region & others)
+
+
 regions = st.one_of(
     st.tuples(st.integers(32, 200), st.integers(1, 200)).map(lambda t: Region.span(t[0], t[0] + t[1])),
-    st.tuples(st.integers(32, 64), st.integers(1, 12), st.integers(0, 9), st.integers(1, 9)).map(
-        lambda t: Region.boxes(t[0], t[1], ((t[1] + t[2], t[3]),))
-    ),
+    rows,
+    st.builds(_in_rows_of_others, rows, st.integers(20, 40), st.integers(1, 2), st.integers(3, 7)),
 )
 
 
@@ -260,7 +270,21 @@ grains = st.one_of(
 )
 
 
-@given(regions, grains, st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+@given(
+    region=regions,
+    grain=grains,
+    first=st.integers(0, 2),
+    second=st.integers(0, 2),
+    third=st.integers(0, 2),
+)
+# stores of which a part only is another value, where a box ends within them
+@example(
+    region=_in_rows_of_others(Region.boxes(32, 4, ((16, 9),)), 20, 1, 3),
+    grain=of_unit(4),
+    first=0,
+    second=0,
+    third=0,
+)
 @settings(deadline=None)
 def test_changes_are_merged_in_units(
     backend: cuda.CudaBackend, region: Region, grain: Grain, first: int, second: int, third: int

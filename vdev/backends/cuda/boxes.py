@@ -37,6 +37,24 @@ def blocks_of_elements(region: Region, nbytes: int) -> list[Block]:
     return found
 
 
+def blocks_of_units(region: Region, unit: int | None) -> list[Block]:
+    """The slices of `region` as blocks that cut no unit of `unit` bytes, aligned to them, except where a run begins or ends; None: of
+    units of several sizes.
+
+    >>> fours, thirds = Region.boxes(32, 4, [(16, 5)]), Region.boxes(20, 1, [(3, 60)])
+    >>> cut = (fours - thirds) | (fours & thirds)
+    >>> [(block.start, block.nbytes, block.count) for block in cut.blocks()][:3]
+    [(32, 3, 1), (35, 1, 1), (48, 2, 1)]
+    >>> [(block.start, block.nbytes, block.count) for block in blocks_of_units(cut, 4)]
+    [(32, 4, 5)]
+    """
+    found = list(slices_of(region.blocks()))
+    # each run is a row of its own where there are as many rows as runs
+    if sum(block.count for block in found) == region.nruns or (unit is not None and _whole(found, unit)):
+        return found
+    return blocks_of_runs(region.runs)
+
+
 def _whole(blocks: Iterable[Block], nbytes: int) -> bool:
     return not any(
         block.start % nbytes or block.nbytes % nbytes or (block.stride % nbytes and block.count > 1)

@@ -13,7 +13,13 @@ from functools import partial
 import numpy as np
 
 from vdev.backends.cuda import kernels
-from vdev.backends.cuda.boxes import PlacedBox, blocks_of_elements, shared_regions, slices_of, whole_units
+from vdev.backends.cuda.boxes import (
+    PlacedBox,
+    blocks_of_elements,
+    blocks_of_units,
+    shared_regions,
+    whole_units,
+)
 from vdev.translators.ranges import byte_runs
 from vdev.translators.ranges.grain import MAX_CUTS, Grain
 from vdev.translators.ranges.region import Region
@@ -123,7 +129,7 @@ class OwnKernels:
             for call in self.folds(addresses[0], [(addresses[1], region)], op, dtype):
                 call()
             return
-        for block in slices_of(region.blocks()):
+        for block in blocks_of_units(region, grain.unit):
             self._merge_changes(addresses, block, grain)
 
     def folds(
