@@ -38,83 +38,16 @@ import numpy as np
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
-from tests.cpu.pressure import COMMON
+from tests.cpu.random_commands import SOURCE, Commands
 from tests.pure.forced_cuts import CutsInTurn
 from vdev.executor import Completion
 from vdev.planner import builder, tidying, views
 from vdev.planner.directory import check, kept_on
 from vdev.process.switches import parse_workers
-from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from vdev.session.session import Session, VirtualBuffer
 from vdev.start.workers import open_workers
 
-SOURCE = (
-    COMMON
-    + """
-__kernel void more(__global uint *out, uint seed, uint n) { EACH out[i] += seed; }
-__kernel void bytes(__global uchar *out, uint seed, uint n) { EACH if (i % 3 != seed % 3) out[i] = (uchar)(i + seed); }
-__kernel void four(__global const uint *a, __global uint *out, uint n) {
-  uint i = get_global_id(0);
-  if (4 * i + 3 < n) vstore4(vload4(i, a).wzyx, i, out);
-}
-__kernel void scatter(__global const uint *a, __global uint *out, uint n) {
-  uint i = get_global_id(0);
-  if (i < n && n % 5) out[(uint)((ulong)i * 5 % n)] = a[i];
-}
-__kernel void halves(__global const uint *a, __global uint *out, uint n) {
-  uint i = get_global_id(0), m = n / 2;
-  if (i < m) { out[2 * i] = a[i] + a[i + m]; out[2 * i + 1] = a[i] - a[i + m]; }
-}
-__kernel void groups(__global const uint *a, __global uint *out, uint n) {
-  uint sum = 0;
-  EACH sum += a[i] * (i | 1);
-  __local uint parts[64];
-  parts[get_local_id(0)] = sum;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  if (get_local_id(0) == 0 && get_group_id(0) < n) {
-    for (uint i = 1; i < get_local_size(0); ++i) sum += parts[i];
-    out[get_group_id(0)] = sum;
-  }
-}
-__kernel void rows(__global const uint *a, __global uint *out, uint n) {
-  uint row = get_global_id(0), sum = 0;
-  if (row * (row + 1) / 2 + row < n) {
-    for (uint i = 0; i <= row; ++i) sum += a[row * (row + 1) / 2 + i];
-    out[row] = sum;
-  }
-}
-__kernel void gather(__global const uint *a, __global const uint *index, __global uint *out, uint n) {
-  EACH out[i] = a[index[i] % n];
-}
-__kernel void count(__global const uint *a, __global uint *out, uint n) { EACH atomic_inc(&out[a[i] % n]); }
-__kernel void largest(__global const uint *a, __global uint *out, uint n) { EACH atomic_max(&out[a[i] % 7 % n], a[i]); }
-__kernel void mixed(__global const uint *a, __global uint *out, uint n) { EACH atomic_xor(&out[i / 3], a[i]); }
-__kernel void columns(__global const uint *a, __global uint *out, uint wide, uint high) {
-  uint x = get_global_id(0), y = get_global_id(1);
-  if (x < wide && y < high) out[x * high + y] = a[y * wide + x];
-}
-__kernel void blur(__global const uint *a, __global uint *out, uint wide, uint high) {
-  uint x = get_global_id(0), y = get_global_id(1);
-  if (x < wide && y < high) out[y * wide + x] = a[y * wide + min(x + 1, wide - 1)] + a[max(y, 1u) * wide - wide + x];
-}
-"""
-)
-#: kernels of one index space by what they take: (out), (a, out), (a, index, out), and of two
-FILLING, MAPPING, GATHERING, PLANES = (
-    ("blocks", "stripes", "more", "bytes"),
-    (
-        "add", "some", "four", "reversed", "stencil", "scatter", "halves", "groups", "rows", "count", "largest", "mixed",
-    ),
-    ("gather",),
-    ("columns", "blur"),
-)  # fmt: skip
-#: those of MAPPING whose sums may stay pending
-ATOMIC = ("count", "largest", "mixed")
-LOCAL = (1, 4, 16, 64)
-#: work-groups of a launch at most; and words of a buffer: one in so many is large
-_MOST_GROUPS, _MOST, _MOST_LARGE, _LARGE = 24, 1500, 40000, 8
-#: bytes that a part of a buffer begins at a multiple of
-_ALIGNED = 128
 #: from how many bytes on a buffer is large for workers that the host reaches over links of their own
 _LARGE_NBYTES = 512
 #: the part of all sequences that is run with low limits of tidying, and these by module: any range of two boxes or more is
@@ -136,98 +69,6 @@ _BATCH, _REPLACED = 20, 4000
 
 class Different(AssertionError):
     """The workers do not give what one of them gives."""
-
-
-# a sequence -----------------------------------------------------------------------------------------
-
-
-class Commands:
-    """The commands of a sequence, in terms of its buffers' numbers: the same for every session."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        #: whether launches work on small parts of buffers, mostly of one, beside one another: some of it is pending meanwhile
-        self._beside = self.random.random() < 0.4
-        most = _MOST if seed % _LARGE else _MOST_LARGE
-        self.words = [self.random.randint(64, most) for _ in range(self.random.randint(2, 4))]
-        self.contents = [self.random.randbytes(4 * words) for words in self.words]
-        self.list = [self._one() for _ in range(self.random.randint(3, 14 if self._beside else 10))]
-
-    def _one(self) -> tuple[Any, ...]:
-        choice = self.random.random()
-        if choice < 0.7 or (self._beside and self.random.random() < 0.8):
-            return self._launch()
-        number, (start, stop) = self._some(), (0, 0)
-        start, stop = self._part(self.words[number])
-        if choice < 0.78:
-            return ("write", number, start, self.random.randbytes(stop - start))
-        if choice < 0.86:
-            return ("read", number, start, stop)
-        if choice < 0.92:
-            return (
-                "fill",
-                number,
-                start // 4 * 4,
-                max(stop // 4 - start // 4, 1) * 4,
-                self.random.randbytes(4),
-            )
-        other = self._some()
-        if other == number:
-            return ("read", number, start, stop)
-        nbytes = min(stop - start, 4 * self.words[other])
-        into = self.random.randint(0, 4 * self.words[other] - nbytes)
-        return ("copy", number, other, start, into, nbytes)
-
-    def _some(self) -> int:
-        return self.random.randrange(len(self.words))
-
-    def _part(self, words: int) -> tuple[int, int]:
-        """Of a buffer of so many words: bytes, from one to the one after the last."""
-        if self.random.random() < 0.3:
-            return 0, 4 * words
-        start = self.random.randrange(4 * words)
-        return start, self.random.randint(start + 1, 4 * words)
-
-    def _launch(self) -> tuple[Any, ...]:
-        names = self.random.choice((FILLING, MAPPING, MAPPING, MAPPING, GATHERING, PLANES))
-        if self._beside and self.random.random() < 0.4:
-            names = ATOMIC
-        name = self.random.choice(names)
-        count = 1 if names is FILLING else 3 if names is GATHERING else 2
-        # What is written is no buffer that is read.
-        out = 0 if self._beside and self.random.random() < 0.8 else self._some()
-        others = [number for number in range(len(self.words)) if number != out]
-        numbers = [self.random.choice(others) for _ in range(count - 1)] + [out]
-        bound = [(number, self._offset(number)) for number in numbers]
-        room = min(self.words[number] - offset // 4 for number, offset in bound)
-        if self._beside:
-            room = self.random.randint(1, max(room // 3, 1))
-        again = self.random.choice((1, 1, 1, 1, 2, 5))
-        if names is PLANES:
-            wide = self.random.randint(1, min(room, 40))
-            high = self.random.randint(1, min(room // wide, 40))
-            local = self.random.choice(((4, 4), (8, 2), (2, 8)))
-            size = tuple(-(-n // each) * each for n, each in zip((wide, high), local, strict=True))
-            return ("launch", name, bound, (wide, high), size, local, again)
-        n = self.random.randint(1, 4 * room if name == "bytes" else room)
-        local_size = self.random.choice(LOCAL)
-        wanted = -(-n // local_size)
-        if name in ("blocks", "four", "reversed", "stencil", "scatter", "halves", "rows"):
-            n = min(n, local_size * _MOST_GROUPS)
-            groups = -(-n // local_size)
-        else:
-            groups = self.random.randint(1, min(wanted, _MOST_GROUPS))
-        numbers_ = (self.random.getrandbits(32), n) if names is FILLING else (n,)
-        return ("launch", name, bound, numbers_, (groups * local_size,), (local_size,), again)
-
-    def _offset(self, number: int) -> int:
-        """Bytes into a buffer at which an argument begins."""
-        most = (4 * self.words[number] - 64) // _ALIGNED
-        return (
-            self.random.randint(0, most) * _ALIGNED
-            if self.random.random() < (0.8 if self._beside else 0.2)
-            else 0
-        )
 
 
 @contextmanager
@@ -288,44 +129,72 @@ class Machine:
         hosts: list[np.ndarray] = []
         open_: list[Completion] = []
 
-        def read(number: int, start: int, stop: int) -> None:
-            hosts.append(np.zeros(stop - start, np.uint8))
-            layout = Layout.contiguous(start, stop - start)
-            open_.append(session.submit(Read(buffers[number], layout, hosts[-1]), queue=queue))
+        def read(number: int, layout: Layout, host: np.ndarray) -> None:
+            hosts.append(host)
+            open_.append(session.submit(Read(buffers[number], layout, host), queue=queue))
 
-        def write(number: int, start: int, content: bytes) -> None:
-            layout = Layout.contiguous(start, len(content))
+        def read_part(number: int, start: int, stop: int) -> None:
+            read(number, Layout.contiguous(start, stop - start), np.zeros(stop - start, np.uint8))
+
+        def write(number: int, layout: Layout, content: bytes) -> None:
             data = np.frombuffer(content, np.uint8)
             open_.append(session.submit(Write(buffers[number], layout, data), queue=queue))
 
         for number, content in enumerate(commands.contents):
-            write(number, 0, content)
+            write(number, Layout.contiguous(0, len(content)), content)
         for command in commands.list:
             if self._forced:
                 self._change_way(ways, buffers)
-            kind, *what = command
-            if kind == "launch":
-                open_ += self._launch(buffers, queue, *what)
-            elif kind == "write":
-                write(*what)
-            elif kind == "read":
-                read(*what)
-            elif kind == "fill":
-                number, start, nbytes, pattern = what
-                open_.append(session.submit(Fill(buffers[number], start, nbytes, pattern), queue=queue))
-            else:
-                source, target, start, into, nbytes = what
-                row = (1, 1, nbytes), (nbytes, nbytes)
-                copy = CopyBuffer(buffers[source], buffers[target], row[0], start, row[1], into, row[1])
-                open_.append(session.submit(copy, queue=queue))
+            kind, number, *what = command
+            match kind:
+                case "launch":
+                    open_ += self._launch(buffers, queue, number, *what)
+                case "write":
+                    start, content = what
+                    write(number, Layout.contiguous(start, len(content)), content)
+                case "read":
+                    read_part(number, *what)
+                case "write box":
+                    box, content = what
+                    write(number, Layout(*box), content)
+                case "read box":
+                    box, content = what
+                    read(number, Layout(*box), np.frombuffer(content, np.uint8).copy())
+                case "map":
+                    hosts.append(self._map(buffers[number], queue, *what))
+                case "fill":
+                    open_.append(session.submit(Fill(buffers[number], *what), queue=queue))
+                case "copy":
+                    target, *boxes = what
+                    copy = CopyBuffer(buffers[number], buffers[target], *boxes)
+                    open_.append(session.submit(copy, queue=queue))
+                case _:
+                    raise ValueError(kind)
             _check_states(buffers)
         for number, words in enumerate(commands.words):
-            read(number, 0, 4 * words)
+            read_part(number, 0, 4 * words)
         for completion in open_:
             if status := completion.wait():
                 raise Different(f"a command failed: {completion.reason} ({status})")
         self.ways += self._cuts.taken
         return [host.tobytes() for host in hosts]
+
+    def _map(
+        self, buffer: VirtualBuffer, queue: Any, start: int, stop: int, written: bytes | None
+    ) -> np.ndarray:
+        """What the host sees in a mapping, in which it then writes, if at all."""
+        mapping = Map(buffer, start, stop - start, read=True, write=written is not None)
+        self._wait(self.session.submit(mapping, queue=queue))
+        memory = buffer.home()[start:stop]
+        seen: np.ndarray = memory.copy()
+        if written is not None:
+            memory[:] = np.frombuffer(written, np.uint8)
+        self._wait(self.session.submit(Unmap(mapping), queue=queue))
+        return seen
+
+    def _wait(self, completion: Completion) -> None:
+        if status := completion.wait():
+            raise Different(f"a command failed: {completion.reason} ({status})")
 
     def _launch(
         self,
@@ -333,21 +202,27 @@ class Machine:
         queue: Any,
         name: str,
         bound: Sequence[tuple[int, int]],
-        numbers: Sequence[int],
+        numbers: Sequence[tuple[int, ...]],
         size: tuple[int, ...],
+        offset: tuple[int, ...],
         local: tuple[int, ...],
-        again: int,
     ) -> list[Completion]:
-        args: list[Any] = [
-            BufferArg(buffers[number], offset, buffers[number].nbytes - offset) for number, offset in bound
-        ]
-        args += [np.uint32(number).tobytes() for number in numbers]
-        ndrange = NDRange(size, local, (0,) * len(size))
-        command, found = Launch(self.kernels[name], tuple(args), ndrange), []
-        for _ in range(again):
-            done = command.repetition and command.repetition.again(queue, ndrange, command.args)
+        """One launch for each element of `numbers`."""
+        pointers = [BufferArg(buffers[number], at, buffers[number].nbytes - at) for number, at in bound]
+        ndrange, found = NDRange(size, local, offset), list[Completion]()
+        command = None
+        for values in numbers:
+            args = (*pointers, *(np.uint32(value).tobytes() for value in values))
+            again = command and command.repetition
+            done = None
+            if again and (again.takes_values or args == command.args):
+                done = again.again(queue, ndrange, args)
             self.ways["repeated"] += done is not None
-            found.append(done or self.session.submit(command, queue=queue))
+            if done is None:
+                if command is None or args != command.args:
+                    command = Launch(self.kernels[name], args, ndrange)
+                done = self.session.submit(command, queue=queue)
+            found.append(done)
         return found
 
     # ways ---------------------------------------------------------------------------------------

@@ -60,6 +60,10 @@ MISTAKES = {
         "launch(fill(b))",
         "a kernel touches memory of a GPU without access",
     ),
+    "a kernel on memory that is not aligned": (
+        "k = m.moduleGetFunction(module, 'copy_u8'); launch(struct.pack('<9Q', a + 4, a + 64, 8, 1, 8, 0, 0, 0, 0))",
+        "not aligned to 8 bytes",
+    ),
     "a kernel beyond memory": ("launch(fill(a + 4096))", "a kernel touches memory that is nobody's"),
     "a kernel on memory that was given back": (
         "d.give_memory(a); launch(fill(a))",

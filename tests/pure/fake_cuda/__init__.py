@@ -57,7 +57,7 @@ def library_of(source: str, options: Sequence[str], folder: Path | None = None) 
         names = list(NAMES)
     kernels = "\n".join(f"KERNEL({space}, {name})" for name in names)
     defined = [option for option in options if option.startswith("-D")]
-    defined.append("-DSAME_STACKS")
+    defined += ["-DSAME_STACKS", "-fsanitize=alignment"]
     whole = f'#include "{header}"\n{text}\n#include "{HERE / "kernels.h"}"\n{kernels}\n'
     return _built(whole, folder or Path(os.environ["FAKE_CUDA_FOLDER"]), "module", defined)
 

@@ -147,6 +147,7 @@ struct Function {
   Module *module;
   void (*run)(char *, const unsigned *, const unsigned *);
   int (*layout)(int, size_t *, size_t *);
+  const char *(*misaligned)();
   unsigned nbytes = 0, shared = 48 << 10;
 };
 static std::vector<Stream *> streams;  // those that exist, and of the others nothing
@@ -433,7 +434,9 @@ CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, uns
   require_limits(function, gx, gy, gz, bx, by, bz, shared);
   require(!params && extra && (uintptr_t)extra[0] == 1 && (uintptr_t)extra[2] == 2 && !extra[4], "not a buffer of parameters and its size");
   require(*(size_t *)extra[3] == function->nbytes, "the parameters are not as many bytes as the kernel's");
-  std::vector<char> content((char *)extra[1], (char *)extra[1] + function->nbytes);
+  struct alignas(128) Piece { char bytes[128]; };  // parameters are as aligned as their types
+  std::vector<Piece> content(function->nbytes / sizeof(Piece) + 1);
+  memcpy(content.data(), extra[1], function->nbytes);
   Op op;
   op.run = [=, context = current]() mutable {
     const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
@@ -441,9 +444,10 @@ CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, uns
     if (idle) return;
     close_others(context, PROT_NONE);
     at_work = context;
-    function->run(content.data(), grid, block);
+    function->run((char *)content.data(), grid, block);
     at_work = nullptr;
     close_others(context, PROT_READ | PROT_WRITE);
+    if (const char *said = function->misaligned(); *said) fault(std::string("a kernel touches memory that is not aligned: ") + said);
   };
   give(stream, op);
   function->module->used.join(stream->clock);
@@ -506,8 +510,9 @@ CUresult cuModuleGetFunction(void **function, void *handle, const char *name) {
   require(module->context == current, "a module of another context");
   auto run = dlsym(module->library, (std::string("run_") + name).c_str());
   auto layout = dlsym(module->library, (std::string("layout_") + name).c_str());
-  if (!run || !layout) return NOT_FOUND;
-  auto *found = new Function{module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout};
+  auto misaligned = dlsym(module->library, "first_misaligned");
+  if (!run || !layout || !misaligned) return NOT_FOUND;
+  auto *found = new Function{module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, (const char *(*)())misaligned};
   size_t offset = 0, nbytes = 0;
   for (int number = 0; !found->layout(number, &offset, &nbytes); ++number) found->nbytes = (unsigned)(offset + nbytes);
   functions.insert(*function = found);

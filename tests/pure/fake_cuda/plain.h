@@ -3,6 +3,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "../misaligned.h"
+
 #define __device__
 #define __global__
 #define __grid_constant__
