@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cpu.test_trace import run
+from tests.pure import fake_cuda
+from tests.pure.cuda_host import COMPILER, MISSING
 from tests.trace_reader import check_sums
 
 CASES = Path(__file__).with_name("repeated_launches.py")
@@ -26,8 +28,17 @@ assert (host.read(buffer) == 3 * {LAUNCHES}).all()
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_repeated_launches(workers: int) -> None:
-    environment = os.environ | {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "PYOPENCL_NO_CACHE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)]
+    _run(os.environ | {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}"})
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+def test_edges_exchanged_again_by_gpus(tmp_path: Path) -> None:
+    _run(fake_cuda.environment(tmp_path, "cuda:0,1"), "-k", "edges and 0")
+
+
+def _run(environment: dict[str, str], *options: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(CASES)]
+    environment = environment | {"PYOPENCL_NO_CACHE": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
