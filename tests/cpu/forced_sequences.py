@@ -3,7 +3,8 @@
     python -m tests.cpu.forced_sequences --workers cpu:3 --jobs 2 --seconds 60 --json forced.json
     python -m tests.cpu.forced_sequences --workers cuda:0,1 --jobs 8 --seconds 540 --json forced.json
 
-Launches are cut in every way in turn, whatever that costs, over all workers or fewer; buffers are kept on one worker and let
+Launches are cut in every way in turn, whatever that costs, over all workers or fewer, or as usual, and then plans are filled in where
+launches differ in their numbers only; buffers are kept on one worker and let
 go again, in the middle of sequences; reductions stay pending or are merged at once; what chunks certainly write is trusted or
 compared with a twin; in some sequences, ranges of two boxes are widened and buffers that lie in three are brought together. All
 reads, and all buffers at the end, must have the bytes that one worker of the same kind gives for the same commands, and what is
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -30,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -43,8 +46,11 @@ from tests.pure.forced_cuts import CutsInTurn
 from vdev.executor import Completion
 from vdev.planner import builder, tidying, views
 from vdev.planner.directory import check, kept_on
+from vdev.planner.habits import Habits
 from vdev.process.switches import parse_workers
+from vdev.session import filling
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
+from vdev.session.filling import Forms
 from vdev.session.session import Session, VirtualBuffer
 from vdev.start.workers import open_workers
 
@@ -61,6 +67,8 @@ _LOW_LIMITS = (
     (views, {"MOST_BOXES": 1, "FEW_BOXES": 0, "WORTH": 0}),
     (builder, {"FEW_ENTRIES": 0}),
 )  # fmt: skip
+#: the part of all sequences whose launches are cut as usual: only then are plans filled in with other numbers, or made in views
+_USUAL = 0.3
 #: seconds after which a process that says nothing is ended
 _SILENCE = 90.0
 #: seeds that a process takes at a time, and sequences after which it is replaced: compilers and caches keep what they made
@@ -84,6 +92,17 @@ def low_limits() -> Iterator[tuple[mock.Mock, mock.Mock]]:
         yield stack.enter_context(together), stack.enter_context(joined)
 
 
+@contextmanager
+def traced_at_once() -> Iterator[None]:
+    """Launches that are alike but for their numbers are traced from the second one on."""
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.multiple(filling, MOST_PLANNED=0, MOST_AT_FIRST=1 << 30))
+        for name in ("_Kind", "_Pattern"):
+            made = partial(getattr(filling, name), most_planned=0)
+            stack.enter_context(mock.patch.object(filling, name, made))
+        yield
+
+
 def _check_states(buffers: Sequence[VirtualBuffer]) -> None:
     """What the directory says must be possible: it may be wrong long before a byte is."""
     for number, buffer in enumerate(buffers):
@@ -91,6 +110,30 @@ def _check_states(buffers: Sequence[VirtualBuffer]) -> None:
             check(buffer.state)
         except AssertionError as error:
             raise Different(f"the state of buffer {number}: {error}") from error
+
+
+class _Errors(logging.Handler):
+    """What vdev says of its own mistakes: it goes on in a more general way, and no byte shows them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(self.format(record))
+
+
+@contextmanager
+def no_errors() -> Iterator[None]:
+    """Raises Different at the end if vdev has logged an error meanwhile."""
+    errors, logger = _Errors(), logging.getLogger("vdev")
+    logger.addHandler(errors)
+    try:
+        yield
+    finally:
+        logger.removeHandler(errors)
+    if errors.texts:
+        raise Different(f"logged: {errors.texts[0]}")
 
 
 class Machine:
@@ -113,6 +156,11 @@ class Machine:
             return self._run(commands, ways)
         self._cuts = CutsInTurn(ways.randrange(1 << 16))
         self._take_way(ways)
+        with traced_at_once(), no_errors():
+            return self._run_tidied(commands, ways)
+
+    def _run_tidied(self, commands: Commands, ways: random.Random) -> list[bytes]:
+        """With low limits of tidying, if its turn has come."""
         if ways.random() >= _TIDIED:
             return self._run(commands, ways)
         self.ways["tidied"] += 1
@@ -177,6 +225,8 @@ class Machine:
             if status := completion.wait():
                 raise Different(f"a command failed: {completion.reason} ({status})")
         self.ways += self._cuts.taken
+        plans = [kernel.plans for kernel in self.kernels.values() if kernel.plans is not None]
+        self.ways["filled in"] += sum(cache.forms.filled for cache in plans)
         return [host.tobytes() for host in hosts]
 
     def _map(
@@ -232,11 +282,13 @@ class Machine:
         session, every = self.session, self._options.workers
         count = ways.randint(2, len(every)) if ways.random() < 0.3 else len(every)
         pending, trusted = ways.random() < 0.7, ways.random() < 0.8
+        usual = ways.random() < _USUAL
         links = self._direct_links if ways.random() < 0.4 else self._options.links
         self.ways[f"over {count}"] += 1
         self.ways["pending" if pending else "merged"] += 1
         self.ways["trusted" if trusted else "twins"] += 1
         self.ways["memory of their own"] += links is self._direct_links
+        self.ways["usual cuts"] += usual
         with session.lock:
             session.links = links
             session.launch_options = replace(
@@ -246,12 +298,13 @@ class Machine:
                 fewer=count < len(every),
                 pending=pending,
                 trust_exact=trusted,
-                cuts=self._cuts,
+                cuts=None if usual else self._cuts,
             )
             session.executor.standing = object()
             for kernel in self.kernels.values():
                 if kernel.plans is not None:
                     kernel.plans.forget()
+                    kernel.plans.forms, kernel.plans.habits = Forms(), Habits()
 
     def _change_way(self, ways: random.Random, buffers: Sequence[VirtualBuffer]) -> None:
         """In the middle of a sequence: buffers are kept on a worker, or let go."""

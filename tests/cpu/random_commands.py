@@ -229,8 +229,8 @@ class Commands:
         self.words = [self.random.randint(64, most) for _ in range(self.random.randint(2, 4))]
         self.contents = [self.random.randbytes(4 * words) for words in self.words]
         self.list = [self._one() for _ in range(self.random.randint(3, 14 if self._beside else 10))]
-        if self.random.random() < 0.2:  # a program's loop
-            self.list *= self.random.randint(2, 3)
+        if self.random.random() < 0.25:
+            self.list = self._repeated(self.list[:6])
 
     def _one(self) -> tuple[Any, ...]:
         choice = self.random.random()
@@ -250,6 +250,15 @@ class Commands:
         if choice < 0.94:
             return self._rectangle(number)
         return self._copy(number, start, stop)
+
+    def _repeated(self, body: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """A program's loop: launches have the same numbers in every round, or fewer items and other values in each."""
+        less = [self.random.choice((0, 0, 1, 3, 16)) for _ in body]
+        return [
+            _in_round(command, number * each)
+            for number in range(self.random.choice((2, 3, 8)))
+            for command, each in zip(body, less, strict=True)
+        ]
 
     def _some(self) -> int:
         return self.random.randrange(len(self.words))
@@ -323,7 +332,7 @@ class Commands:
         bound, room = self._bound(name, 1 if names is FILLING else 3 if names is GATHERING else 2)
         if self._beside:
             room = self.random.randint(1, max(room // 3, 1))
-        again = self.random.choice((1, 1, 1, 1, 2, 5))
+        again = self.random.choice((1, 1, 1, 1, 1, 2, 5, 9))
         if names is PLANES:
             wide = self.random.randint(1, min(room, 40))
             high = self.random.randint(1, min(room // wide, 40))
@@ -378,6 +387,17 @@ class Commands:
             if self.random.random() < (0.8 if self._beside else 0.2)
             else 0
         )
+
+
+def _in_round(command: tuple[Any, ...], less: int) -> tuple[Any, ...]:
+    """The command in a later round of a loop: launches of one dimension with `less` items, and a value of their own."""
+    if command[0] != "launch" or len(command[4]) > 1 or not less:
+        return command
+    kind, name, bound, numbers, *rest = command
+    values = tuple(
+        [(*[seed + less & 0xFFFFFFFF for seed in seeds], max(n - less, 1)) for *seeds, n in numbers]
+    )
+    return (kind, name, bound, values, *rest)
 
 
 def _extent(shape: tuple[int, int, int], pitches: tuple[int, int]) -> int:
