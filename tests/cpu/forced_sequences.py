@@ -49,8 +49,9 @@ from vdev.planner.directory import check, kept_on
 from vdev.planner.habits import Habits
 from vdev.process.switches import parse_workers
 from vdev.session import filling
-from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
+from vdev.session.commands import BufferArg, Command, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from vdev.session.filling import Forms
+from vdev.session.ordering import UserCompletion
 from vdev.session.session import Session, VirtualBuffer
 from vdev.start.workers import open_workers
 
@@ -69,6 +70,8 @@ _LOW_LIMITS = (
 )  # fmt: skip
 #: the part of all sequences whose launches are cut as usual: only then are plans filled in with other numbers, or made in views
 _USUAL = 0.3
+#: the part of them in which commands wait for events of the host's
+_HOLDING = 0.15
 #: seconds after which a process that says nothing is ended
 _SILENCE = 90.0
 #: seeds that a process takes at a time, and sequences after which it is replaced: compilers and caches keep what they made
@@ -148,6 +151,9 @@ class Machine:
         self._forced = forced
         self.ways: Counter[str] = Counter()
         self._cuts = CutsInTurn()
+        #: decides what is held back, if anything; and what has not been let go of it
+        self._holds: random.Random | None = None
+        self._held: list[UserCompletion] = []
 
     def run(self, commands: Commands, seed: int) -> list[bytes]:
         """What is read in a sequence, and its buffers at the end. Raises Different where a command fails."""
@@ -156,8 +162,12 @@ class Machine:
             return self._run(commands, ways)
         self._cuts = CutsInTurn(ways.randrange(1 << 16))
         self._take_way(ways)
-        with traced_at_once(), no_errors():
-            return self._run_tidied(commands, ways)
+        self._holds = random.Random(seed) if ways.random() < _HOLDING else None
+        try:
+            with traced_at_once(), no_errors():
+                return self._run_tidied(commands, ways)
+        finally:
+            self._let_all_begin()
 
     def _run_tidied(self, commands: Commands, ways: random.Random) -> list[bytes]:
         """With low limits of tidying, if its turn has come."""
@@ -179,14 +189,14 @@ class Machine:
 
         def read(number: int, layout: Layout, host: np.ndarray) -> None:
             hosts.append(host)
-            open_.append(session.submit(Read(buffers[number], layout, host), queue=queue))
+            open_.append(self._submit(Read(buffers[number], layout, host), queue=queue))
 
         def read_part(number: int, start: int, stop: int) -> None:
             read(number, Layout.contiguous(start, stop - start), np.zeros(stop - start, np.uint8))
 
         def write(number: int, layout: Layout, content: bytes) -> None:
             data = np.frombuffer(content, np.uint8)
-            open_.append(session.submit(Write(buffers[number], layout, data), queue=queue))
+            open_.append(self._submit(Write(buffers[number], layout, data), queue=queue))
 
         for number, content in enumerate(commands.contents):
             write(number, Layout.contiguous(0, len(content)), content)
@@ -211,16 +221,17 @@ class Machine:
                 case "map":
                     hosts.append(self._map(buffers[number], queue, *what))
                 case "fill":
-                    open_.append(session.submit(Fill(buffers[number], *what), queue=queue))
+                    open_.append(self._submit(Fill(buffers[number], *what), queue=queue))
                 case "copy":
                     target, *boxes = what
                     copy = CopyBuffer(buffers[number], buffers[target], *boxes)
-                    open_.append(session.submit(copy, queue=queue))
+                    open_.append(self._submit(copy, queue=queue))
                 case _:
                     raise ValueError(kind)
             _check_states(buffers)
         for number, words in enumerate(commands.words):
             read_part(number, 0, 4 * words)
+        self._let_all_begin()
         for completion in open_:
             if status := completion.wait():
                 raise Different(f"a command failed: {completion.reason} ({status})")
@@ -233,6 +244,7 @@ class Machine:
         self, buffer: VirtualBuffer, queue: Any, start: int, stop: int, written: bytes | None
     ) -> np.ndarray:
         """What the host sees in a mapping, in which it then writes, if at all."""
+        self._let_all_begin()
         mapping = Map(buffer, start, stop - start, read=True, write=written is not None)
         self._wait(self.session.submit(mapping, queue=queue))
         memory = buffer.home()[start:stop]
@@ -241,6 +253,22 @@ class Machine:
             memory[:] = np.frombuffer(written, np.uint8)
         self._wait(self.session.submit(Unmap(mapping), queue=queue))
         return seen
+
+    def _submit(self, command: Command, *, queue: Any) -> Completion:
+        """Hand a command over. In some sequences it may have to wait for an event of the host's, and all behind it with it."""
+        after = []
+        if self._holds is not None and self._holds.random() < 0.15:
+            after = [self.session.user_completion()]
+            self._held += after
+            self.ways["held"] += 1
+        found = self.session.submit(command, after, queue=queue)
+        if self._held and self._holds is not None and self._holds.random() < 0.4:
+            self._held.pop(0).set_status(0)
+        return found
+
+    def _let_all_begin(self) -> None:
+        while self._held:
+            self._held.pop(0).set_status(0)
 
     def _wait(self, completion: Completion) -> None:
         if status := completion.wait():
@@ -271,7 +299,7 @@ class Machine:
             if done is None:
                 if command is None or args != command.args:
                     command = Launch(self.kernels[name], args, ndrange)
-                done = self.session.submit(command, queue=queue)
+                done = self._submit(command, queue=queue)
             found.append(done)
         return found
 

@@ -48,6 +48,8 @@ def test_every_way_gives_the_bytes_of_one_worker(machines: tuple[Machine, Machin
         "brought together",
         "joined",
         "memory of their own",
+        "usual cuts",
+        "held",
     )
     assert all(taken[way] >= 3 for way in ways), taken
     assert not machines[0].ways["cycle"]
