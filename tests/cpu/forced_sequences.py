@@ -34,6 +34,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -43,8 +44,9 @@ from vdev.translators.ranges.rectangles import Layout
 
 from tests.cpu.random_commands import SOURCE, Commands
 from tests.pure.forced_cuts import CutsInTurn
-from vdev.executor import Completion
-from vdev.planner import builder, tidying, views
+from vdev.backends.cuda import backend, compiling, host_copies
+from vdev.executor import Completion, merge_steps
+from vdev.planner import builder, merges, placement, tidying, views
 from vdev.planner.directory import check, kept_on
 from vdev.planner.habits import Habits
 from vdev.process.switches import parse_workers
@@ -68,6 +70,16 @@ _LOW_LIMITS = (
     (views, {"MOST_BOXES": 1, "FEW_BOXES": 0, "WORTH": 0}),
     (builder, {"FEW_ENTRIES": 0}),
 )  # fmt: skip
+#: the part of all sequences in which small buffers are merged, folded, divided and copied in pieces, as large ones are, and these limits
+_IN_PIECES = 0.3
+_SMALL_PIECES = (
+    (merges, {"SHARED_NBYTES": 0}),
+    (placement, {"GRANULE": 64}),
+    (merge_steps, {"FOLD_NBYTES": 96}),
+    (backend, {"FETCHED_NBYTES": 400, "_LONG_ROW": 9}),
+    (compiling, {"FETCHED_NBYTES": 400}),
+    (host_copies, {"AT_ONCE_NBYTES": 50, "DIRECT_NBYTES": 100, "_PACKED_NBYTES": 200, "_LEAST_PACKED_NBYTES": 50}),
+)  # fmt: skip
 #: the part of all sequences whose launches are cut as usual: only then are plans filled in with other numbers, or made in views
 _USUAL = 0.3
 #: the part of them in which commands wait for events of the host's
@@ -83,13 +95,21 @@ class Different(AssertionError):
 
 
 @contextmanager
+def with_limits(found: Sequence[tuple[ModuleType, dict[str, Any]]]) -> Iterator[None]:
+    """Other limits, by module."""
+    with ExitStack() as stack:
+        for module, limits in found:
+            stack.enter_context(mock.patch.multiple(module, **limits))
+        yield
+
+
+@contextmanager
 def low_limits() -> Iterator[tuple[mock.Mock, mock.Mock]]:
     """Plans that are made meanwhile widen, bring together and join whatever they can: what this gives is called for the latter
     two.
     """
     with ExitStack() as stack:
-        for module, limits in _LOW_LIMITS:
-            stack.enter_context(mock.patch.multiple(module, **limits))
+        stack.enter_context(with_limits(_LOW_LIMITS))
         together = mock.patch.object(tidying, "bring_together", wraps=tidying.bring_together)
         joined = mock.patch.object(tidying, "join_copies", wraps=tidying.join_copies)
         yield stack.enter_context(together), stack.enter_context(joined)
@@ -164,7 +184,9 @@ class Machine:
         self._take_way(ways)
         self._holds = random.Random(seed) if ways.random() < _HOLDING else None
         try:
-            with traced_at_once(), no_errors():
+            in_pieces = ways.random() < _IN_PIECES
+            self.ways["in pieces"] += in_pieces
+            with traced_at_once(), no_errors(), with_limits(_SMALL_PIECES if in_pieces else ()):
                 return self._run_tidied(commands, ways)
         finally:
             self._let_all_begin()
@@ -297,8 +319,7 @@ class Machine:
                 done = again.again(queue, ndrange, args)
             self.ways["repeated"] += done is not None
             if done is None:
-                if command is None or args != command.args:
-                    command = Launch(self.kernels[name], args, ndrange)
+                command = Launch(self.kernels[name], args, ndrange)
                 done = self._submit(command, queue=queue)
             found.append(done)
         return found

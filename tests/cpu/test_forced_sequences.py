@@ -50,6 +50,7 @@ def test_every_way_gives_the_bytes_of_one_worker(machines: tuple[Machine, Machin
         "memory of their own",
         "usual cuts",
         "held",
+        "in pieces",
     )
     assert all(taken[way] >= 3 for way in ways), taken
     assert not machines[0].ways["cycle"]

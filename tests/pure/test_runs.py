@@ -675,6 +675,25 @@ def test_nothing_is_prepared_once_a_command_is_held_back_in_the_queue() -> None:
         assert ended(held) == 0
 
 
+def test_no_repetition_overtakes_a_command_that_is_held_back_in_the_queue(joined: list[bool]) -> None:
+    """It came behind a launch that was held back itself, and starts first: whatever repeats that comes behind the command."""
+    with Program(3) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        first, second = program.session.user_completion(), program.session.user_completion()
+        args = (BufferArg(buffer, 0, NBYTES), BufferArg(buffer, 0, NBYTES))
+        command = Launch(program.kernel, args, launch.space)
+        program.submit(command, [first])
+        program.submit(Fill(buffer, 0, NBYTES, b"\1\0\0\0"), [second])
+        program.session.executor.quiesce()
+        first.set_status(0)
+        repetition = command.repetition
+        if repetition is None or repetition.again(program.queue, launch.space, args) is None:
+            program.submit(Launch(program.kernel, args, launch.space))
+        second.set_status(0)
+        assert program.content(buffer).tolist() == triple(np.ones(WORDS, np.uint32)).tolist()
+
+
 def test_launches_in_a_row_are_of_one_queue_and_index_space() -> None:
     with Program(1) as program:
         _, launch, _ = in_a_row(program)

@@ -108,7 +108,8 @@ class Launches:
         marked = () if cached.direct else marks(command.args, values=bool(command.kernel.scalars))
         if checker is not None:
             checker.end(command, buffers, case, completion)
-        elif not weighed and self._may_come_again(cache, cached, marked):
+        elif not weighed and not session.deferrals.held and self._may_come_again(cache, cached, marked):
+            # what is held back may come before the next one in its queue
             self._be_ready(cache, cached, command, buffers, completion, queue)
         self._latest, self._latest_marks = cached, marked
 
