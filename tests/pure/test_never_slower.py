@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.one_thread import OneThreadExecutor
@@ -79,6 +80,11 @@ class Bench:
         given = [np.int32(arg) if isinstance(arg, int) else arg for arg in args]
         given = [arg.made if isinstance(arg, _Later) else arg for arg in given]
         self.program.launch(name, whole, group, *given)
+
+
+def rows_of_a_triangle(n: int, seconds: float) -> Callable[[Chunk], float]:
+    """What a chunk of rows takes, of a launch that takes so many seconds."""
+    return lambda chunk: seconds * (chunk.stop[0] ** 2 - chunk.start[0] ** 2) / n**2
 
 
 class _Later:
@@ -466,6 +472,28 @@ def test_a_few_sums_over_much_data_are_added_up_where_it_lies(clocks: list[Bench
     assert ways[0].measured == pytest.approx(5e-3, rel=0.05)
     timing = session.choosing.times.known(session.ledger.kernels[1, "sums"])
     assert timing.times.whole(rows) == pytest.approx(5e-3, rel=0.05), "and all of them no longer"
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_uneven_cuts_are_where_the_data_lies(clocks: list[Bench], workers: int) -> None:
+    """Equal shares of a packed triangle's elements are equal shares of its work, but not of its rows. Each run has new buffers."""
+    n, each = 24576, 4.32e-4
+    bench = Bench({"multiply": rows_of_a_triangle(n, each)}, n, 0, workers, PEER_BYTES_PER_SECOND)
+    clocks.append(bench)
+    bench.build(source_of("triangular"), GROUP=64)
+    session, took = bench.program.session, []
+    for _ in range(4):
+        buffers = [session.create_buffer(nbytes) for nbytes in (4 * n * (n + 1) // 2, 4 * n, 4 * n)]
+        for buffer in buffers[:2]:
+            layout, host = Layout.contiguous(0, buffer.nbytes), np.empty(buffer.nbytes, np.uint8)
+            session.submit(Write(buffer, layout, host), queue=bench.program.queue)
+        began = bench.program.wait()
+        for _ in range(100):
+            bench.run("multiply", (64 * n,), (64,), *buffers)
+        took.append(bench.program.wait() - began)
+    assert max(took) <= 1.05 * 100 * each / workers + 2e-3
+    crossed = sum(gpu.counters.from_peer for gpu in bench.program.machine.backends)
+    assert crossed < 4 * buffers[0].nbytes / 100
 
 
 #: a tile of a matrix at a time, 350 us on one GPU
