@@ -80,11 +80,11 @@ def test_places_are_left_out_and_filled_in(noting: ctypes.CDLL) -> None:
     calls: list[DriverCall] = [partial(noting["narrow"], at, 0, 0) for at in range(3)]
     made = CallList(call_lists.walker(), calls, {0, 2})
     assert (made.make_all(), _seen(noting)) == (3, [1, 0, 0])
-    made.put_with(0, 2, 77)
-    made.put(2)
+    first, last, words = made.place(0, 2), made.place(2), made.words
+    words[first.parameter], words[first.at] = 77, first.function
+    words[last.at] = last.function
     assert (made.make_all(), _seen(noting)) == (3, [0, 0, 77, 1, 0, 0, 2, 0, 0])
-    made.leave_out(0)
-    made.leave_out(1)
+    words[first.at] = words[made.place(1).at] = 0
     assert (made.make_all(), _seen(noting)) == (3, [2, 0, 0])
 
 

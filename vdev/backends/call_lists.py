@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vdev.packaging import library as compiling
 from vdev.process import switches
@@ -32,10 +32,18 @@ class NoWalker(RuntimeError):
     """The library cannot be had; the text says why."""
 
 
+class Place(NamedTuple):
+    """What is written to fill in a place of a list (`CallList.place`)."""
+
+    at: int
+    function: int
+    parameter: int
+
+
 class CallList:
     """Calls by place, each made in turn or left out. Not for two threads at a time."""
 
-    __slots__ = ("_all", "_count", "_functions", "_kept", "_make", "_result", "_words")
+    __slots__ = ("_all", "_functions", "_kept", "_make", "_result", "words")
 
     def __init__(
         self,
@@ -45,36 +53,29 @@ class CallList:
         keeps: object = None,
     ) -> None:
         """`left_out`: places whose calls are not made unless they are put. `keeps`: kept as long as this, since calls may point there."""
-        self._count = len(calls)
-        self._words = (ctypes.c_uint64 * (_WORDS * len(calls)))()
+        #: of all calls. Who fills in places for each launch writes here what `place` says.
+        self.words = (ctypes.c_uint64 * (_WORDS * len(calls)))()
         self._functions: list[int] = []
         for place, call in enumerate(calls):
             at = place * _WORDS
             for number, word in enumerate(_words_of(call)):
-                self._words[at + number] = word
-            self._functions.append(self._words[at])
+                self.words[at + number] = word
+            self._functions.append(self.words[at])
             if place in left_out:
-                self._words[at] = 0
+                self.words[at] = 0
         self._result = ctypes.c_int32()
         self._kept = (tuple(calls), keeps)
         # ctypes objects: with them the call takes less time
-        self._make = partial(walker, ctypes.c_void_p(ctypes.addressof(self._words)))
+        self._make = partial(walker, ctypes.c_void_p(ctypes.addressof(self.words)))
         result = ctypes.c_void_p(ctypes.addressof(self._result))
-        self._all = partial(self._make, ctypes.c_int64(0), ctypes.c_int64(self._count), result)
+        self._all = partial(self._make, ctypes.c_int64(0), ctypes.c_int64(len(calls)), result)
 
-    def put(self, place: int) -> None:
-        """From now on the call at a place is made."""
-        self._words[place * _WORDS] = self._functions[place]
-
-    def put_with(self, place: int, parameter: int, value: int) -> None:
-        """From now on the call at a place is made, with another value of that parameter."""
-        at = place * _WORDS
-        self._words[at + 2 + parameter] = value
-        self._words[at] = self._functions[place]
-
-    def leave_out(self, place: int) -> None:
-        """From now on it is not."""
-        self._words[place * _WORDS] = 0
+    def place(self, number: int, parameter: int = 0) -> Place:
+        """How a place is filled in: the index of the word that is `function` where the call is made and 0 where it is left out, that
+        function, and the index of a parameter.
+        """
+        at = number * _WORDS
+        return Place(at, self._functions[number], at + 2 + parameter)
 
     def make_all(self) -> int:
         """Make all calls, up to the first that fails: its place; the number of places if none does."""

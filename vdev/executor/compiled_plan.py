@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.backends.base import LocalBytes
 from vdev.errors import BackendError
 from vdev.executor.completion import Completion
+from vdev.executor.hazards import HazardsOfPlan
 from vdev.executor.job import Job
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
@@ -66,16 +67,18 @@ class _Part:
         ]
         #: the replicas that it reads: whose, and the last steps that have changed it, by worker
         self.read = [
-            (workers[h.holder], job.holdings[h.slot].written) for h in prepared.hazards if h.worker == number
+            (workers[h.holder], h.holder, job.holdings[h.slot].written)
+            for h in prepared.hazards
+            if h.worker == number
         ]
 
     def needs(self, workers: Sequence[Worker]) -> dict[Worker, int]:
         """Steps of other workers that are not known to be complete and that it has to wait for; the last of each."""
         found: dict[Worker, int] = {}
-        for other, written in self.read:
-            step = written[other.number]
-            if other.completed < step:
-                found[other] = max(step, found[other]) if other in found else step
+        for other, number, written in self.read:
+            step = written[number]
+            if other.completed < step and found.get(other, 0) < step:
+                found[other] = step
         own = self.worker.number
         for readers in self.changed:
             there = readers[own]
@@ -92,7 +95,7 @@ class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
     __slots__ = (
-        "_all", "_inside", "_legs", "_list", "_parts", "_peers", "_prepared", "_values", "_workers", "others", "replicas",
+        "_all", "_hazards", "_inside", "_legs", "_list", "_parts", "_peers", "_prepared", "_values", "_workers", "others", "replicas",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +113,7 @@ class CompiledPlan:
         )
         #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
         self.replicas = [list(holdings.replicas) for holdings in job.holdings]
+        self._hazards = HazardsOfPlan(prepared, job.holdings, workers)
         self._parts = [_Part(prepared, job, workers, worker.number) for worker in self._workers]
         #: by argument that is a value: the one packed last; and what else is no buffer
         self._values: dict[int, bytes | None] = {
@@ -201,8 +205,11 @@ class CompiledPlan:
         needs: list[Need] = []
         workers = self._all
         for part in self._parts:
+            found = part.needs(workers)
+            if not found:
+                continue
             worker = part.worker
-            for other, step in part.needs(workers).items():
+            for other, step in found.items():
                 if other not in held and (other.number == HOST or not _take_turns((other,), held, timeout=0)):
                     return None
                 if other.issued < step:
@@ -228,7 +235,7 @@ class CompiledPlan:
             if clock[other.number] < step:
                 clock[other.number] = step
         executor.standing = object()
-        executor.hazards.enter(job, host_writes=False)
+        self._hazards.enter(job)
         executor.unsettled[number] = job
         executor.failures.admit(job)
         completion.bind(job)

@@ -15,7 +15,6 @@ from vdev.executor.worker_progress import NEVER
 
 if TYPE_CHECKING:
     from vdev.executor.failures import Failures
-    from vdev.executor.hazards import Hazards
     from vdev.executor.mark import Mark
     from vdev.executor.step import Step
     from vdev.executor.worker import Worker
@@ -34,7 +33,6 @@ class CompilingExecutor(JobExecutor, Protocol):
     last_number: int  #: of the last command
     unsettled: dict[int, Job]  #: by number: commands that have not ended
     failures: Failures  #: under the lock
-    hazards: Hazards  #: under the lock
     closed: bool  #: whether nothing is taken any more
 
     def queue_job(self, job: Job, waits: dict[int, Waits] | None, wake: bool) -> None:
@@ -112,8 +110,9 @@ class Leg:
         """The worker has been given its steps; of the coherent ones, these."""
         worker = self.worker
         if moved:
-            end = worker.backend.pending()
-            worker.next_mark.moves += [(job, step, first, end) for step in moved]
+            end, moves = worker.backend.pending(), worker.next_mark.moves
+            for step in moved:
+                moves.append((job, step, first, end))  # one or two, as a rule
             if worker.next_mark is not mark:  # a finaliser of the program's has had one put
                 worker.next_mark.moves += [(job, step, 0, end) for step in moved]
                 mark.moves += [(job, step, first, NEVER) for step in moved]

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import Marker
-from vdev.backends.call_lists import CallList, DriverCall, NoWalker, walker
+from vdev.backends.call_lists import CallList, DriverCall, NoWalker, Place, walker
 from vdev.backends.compiling import BEGUN, WAITED_FOR, CompilingBackend, ListedCall
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 
@@ -37,28 +37,39 @@ class _ListedLeg:
     """One leg in the list: the places of its calls, and what is known of it while they are made."""
 
     __slots__ = (
-        "backend", "before", "begin", "calls", "counted", "event", "leg", "mark", "operations", "orders",
-        "start", "starts", "stop", "waits",
+        "after", "backend", "before", "begin", "begin_place", "calls", "coherent", "counted", "event", "fences", "first", "from_peer",
+        "is_last", "last", "launches", "leg", "mark", "number", "operations", "orders", "start", "starts", "stop", "waits",
+        "worker",
     )  # fmt: skip
 
-    def __init__(self, leg: Leg, calls: Sequence[ListedCall], start: int) -> None:
+    def __init__(self, leg: Leg, calls: Sequence[ListedCall], start: int, *, first: bool) -> None:
+        """`first`: of its worker's."""
         backend = leg.worker.compiling
         assert backend is not None, "plans are compiled for such back ends alone"
-        self.leg, self.backend, self.calls, self.start = leg, backend, calls, start
+        self.leg, self.backend, self.calls, self.start, self.first = leg, backend, calls, start, first
+        self.worker, self.number, self.after, self.coherent = (
+            leg.worker,
+            leg.worker.number,
+            leg.after,
+            leg.coherent,
+        )
+        self.fences, self.last, self.is_last = leg.fences, leg.last, leg.is_last
         self.operations = sum(call.operations * len(call.calls) for call in calls)
         counted: dict[str, int] = {}
         for call in calls:
             for name, more in call.counted:
                 counted[name] = counted.get(name, 0) + more
-        self.counted = tuple((name, more) for name, more in counted.items() if more)
+        self.launches, self.from_peer = counted.pop("launches", 0), counted.pop("from_peer", 0)
+        self.counted = tuple(counted.items())
         #: places: of waits, by worker; of the event behind a marker; of each step's first call; the end
         self.waits: dict[int, int] = {}
         self.begin = self.stop = 0
+        self.begin_place: Place
         self.starts: list[int] = []
         #: of the command that is handed over: what its worker is ordered after, (worker, step); its event, operations and mark before
         self.orders: list[tuple[int, int]] = []
         self.event = self.before = 0
-        self.mark: Mark
+        self.mark: Mark = leg.worker.next_mark
 
     def lay_out(self, others: Sequence[int]) -> list[DriverCall]:
         """The calls, with waits for these workers, and their places."""
@@ -89,16 +100,8 @@ class PlanList:
     """The calls of a compiled plan."""
 
     __slots__ = (
-        "_backends",
-        "_calls",
-        "_every",
-        "_first_legs",
-        "_head",
-        "_legs",
-        "_markers",
-        "_put",
-        "_workers",
-    )
+        "_backends", "_calls", "_end", "_every", "_first_legs", "_head", "_legs", "_markers", "_put", "_waits", "_workers",
+    )  # fmt: skip
 
     def __init__(
         self, legs: Sequence[Leg], calls: Sequence[Sequence[ListedCall]], workers: Sequence[Worker]
@@ -107,29 +110,37 @@ class PlanList:
         walking = walker()
         self._workers = workers
         self._backends = [worker.compiling for worker in workers if worker.compiling is not None]
-        listed: list[DriverCall] = []
+        found: list[DriverCall] = []
         for backend in self._backends:
-            listed += [backend.entry(), backend.fencing()]
-        self._head = len(listed)
+            found += [backend.entry(), backend.fencing()]
+        self._head = len(found)
         self._legs: list[_ListedLeg] = []
         self._first_legs: dict[int, _ListedLeg] = {}  #: by worker
         for leg, of_leg in zip(legs, calls, strict=True):
-            made, number = _ListedLeg(leg, of_leg, len(listed)), leg.worker.number
-            others = (
-                []
-                if number in self._first_legs
-                else [other.number for other in workers if other is not leg.worker]
+            number = leg.worker.number
+            made = _ListedLeg(leg, of_leg, len(found), first=number not in self._first_legs)
+            found += made.lay_out(
+                [other.number for other in workers if made.first and other is not leg.worker]
             )
-            listed += made.lay_out(others)
             self._legs.append(made)
             self._first_legs.setdefault(number, made)
+        self._end = len(found)
         optional = {*range(self._head)}
         for made in self._legs:
             optional |= {made.begin, *made.waits.values()}
-        self._calls = CallList(walking, listed, optional, keeps=calls)
+        self._calls = listed = CallList(walking, found, optional, keeps=calls)
+        #: by worker and another one: places that are filled in
+        self._waits = {
+            made.number: {other: listed.place(at, WAITED_FOR) for other, at in made.waits.items()}
+            for made in self._first_legs.values()
+        }
+        for made in self._legs:
+            made.begin_place = listed.place(made.begin, BEGUN)
         self._every = [call for of_leg in calls for call in of_leg]
-        self._put: list[int] = []  #: places that are not left out for the command that is handed over
-        self._markers: dict[int, Marker] = {}  #: by place: what is waited for, if it is no fence
+        self._put: list[
+            int
+        ] = []  #: words of places that are not left out for the command that is handed over
+        self._markers: dict[int, Marker] = {}  #: by such a word: what is waited for, if it is no fence
 
     def is_usable(self) -> bool:
         """Whether the calls can be made from the list just now. With the turns of the plan's workers."""
@@ -151,28 +162,28 @@ class PlanList:
 
         `left`: by worker, what is not handed over yet.
         """
-        for place in self._put:
-            self._calls.leave_out(place)
+        words = self._calls.words
+        for at in self._put:
+            words[at] = 0
         self._put, self._markers = [], {}
         fences = self._order(needs)
         if changed:
             for call in self._every:
                 call.set_values(changed)
         self._begin(job)
-        end = self._legs[-1].stop
-        at = self._calls.make_all()
-        while at < end and self._is_let_pass(at):
-            at = self._calls.make(at + 1, end)
-        if at < self._head:
+        end, place = self._end, self._calls.make_all()
+        while place < end and self._is_let_pass(place):
+            place = self._calls.make(place + 1, end)
+        if place < self._head:
             for made in self._legs:
                 self._was_not_begun(made)
             return False
         for worker in fences:
             worker.fenced = worker.issued
         for number, made in enumerate(self._legs):
-            if made.stop > at:
+            if made.stop > place:
                 try:
-                    self._fail(executor, job, number, at, left)
+                    self._fail(executor, job, number, place, left)
                 finally:
                     self._legs[-1].backend.enter()  # where the thread is when all has gone well
                 break
@@ -181,7 +192,7 @@ class PlanList:
 
     def _order(self, needs: Sequence[Need]) -> list[Worker]:
         """Put what is waited for into the list; the workers whose fences are put first, in the list as well."""
-        calls, put = self._calls, self._put
+        words, put = self._calls.words, self._put
         fences: list[Worker] = []
         for made in self._first_legs.values():
             made.orders = []
@@ -189,44 +200,49 @@ class PlanList:
             number = other.number
             if worker.ordered.get(number, 0) >= step:
                 continue  # everything handed over since then waits for that step or a later one
-            made = self._first_legs[worker.number]
-            place, backend = made.waits[number], made.backend
+            made, place = self._first_legs[worker.number], self._waits[worker.number][number]
             if other.fenced < step and other not in fences:
                 marker = other.mark_near(step)
                 if marker is not None:  # nearer than a new fence, which would be behind all that came since
                     made.orders.append((number, step))
-                    event = backend.event_of(marker)
+                    event = made.backend.event_of(marker)
                     if event is None:
-                        backend.enter()
-                        backend.order_after(marker)
+                        made.backend.enter()
+                        made.backend.order_after(marker)
                     elif event:
-                        calls.put_with(place, WAITED_FOR, event)
-                        put.append(place)
-                        self._markers[place] = marker
+                        words[place.parameter], words[place.at] = event, place.function
+                        put.append(place.at)
+                        self._markers[place.at] = marker
                     continue
                 fences.append(other)
-                at = 2 * self._workers.index(other)
-                calls.put(at)
-                calls.put(at + 1)
-                put += (at, at + 1)
+                self._put_fence(other)
             assert other.compiling is not None, "plans wait for such workers alone"
-            calls.put_with(place, WAITED_FOR, other.compiling.fence_event())
-            put.append(place)
+            words[place.parameter], words[place.at] = other.compiling.fence_event(), place.function
+            put.append(place.at)
             made.orders.append((number, other.issued if other in fences else other.fenced))
         return fences
+
+    def _put_fence(self, worker: Worker) -> None:
+        """Have a worker's fence put before the legs."""
+        first = 2 * self._workers.index(worker)
+        for number in (first, first + 1):
+            place = self._calls.place(number)
+            self._calls.words[place.at] = place.function
+            self._put.append(place.at)
 
     def _begin(self, job: Job) -> None:
         """Note where each worker is before the calls, and have those begin that are behind a marker."""
         for made in self._legs:
-            worker, backend = made.leg.worker, made.backend
+            worker = made.worker
             worker.current = job
-            made.mark, made.before = worker.next_mark, backend.pending()
-            made.event = 0
-        for made in self._first_legs.values():
-            made.event = event = made.backend.begin_list()
-            if event:
-                self._calls.put_with(made.begin, BEGUN, event)
-                self._put.append(made.begin)
+            if made.coherent:
+                made.mark, made.before = worker.next_mark, made.backend.pending()
+            if made.first:
+                made.event = event = made.backend.begin_list()
+                if event:
+                    place = made.begin_place
+                    self._calls.words[place.parameter], self._calls.words[place.at] = event, place.function
+                    self._put.append(place.at)
 
     def _is_let_pass(self, place: int) -> bool:
         """Whether a call that was refused is one that may be: it is done in another way, or what follows is refused as well."""
@@ -238,7 +254,7 @@ class PlanList:
         if place >= made.begin:
             return False
         made.backend.enter()
-        marker = self._markers.get(place)
+        marker = self._markers.get(self._calls.place(place).at)
         if marker is not None:
             made.backend.order_after(marker)
         else:
@@ -265,15 +281,24 @@ class PlanList:
 
     def _was_made(self, job: Job, made: _ListedLeg, left: dict[int, Batch]) -> None:
         """All of a leg was handed over."""
-        leg, backend = made.leg, made.backend
-        worker = leg.worker
-        self._was_ordered(made)
+        worker, backend = made.worker, made.backend
+        if made.orders or made.after:
+            self._was_ordered(made)
         backend.made(made.event, made.operations)
-        _count(backend, made.counted)
-        leg.enter(job, leg.coherent, made.before, made.mark)
-        if leg.fences:
+        counters = backend.counters
+        counters.launches += made.launches
+        counters.from_peer += made.from_peer
+        if made.counted:
+            _count(backend, made.counted)
+        if made.coherent:
+            made.leg.enter(job, made.coherent, made.before, made.mark)
+        else:
+            worker.issued = job.bases[made.number] + made.last
+        if made.fences:
             worker.fenced = worker.issued
-        _finish(job, leg, left)
+        if made.is_last:
+            worker.finish(job)
+            del left[made.number]
 
     def _was_not_begun(self, made: _ListedLeg) -> None:
         """Nothing of a leg was handed over, and what was to come first was not either."""
@@ -295,6 +320,7 @@ class PlanList:
         self._was_ordered(made)
         if leg.fences and at == made.stop - 1:
             backend.made(made.event, made.operations)
+            _count(backend, [pair for each in made.calls for pair in each.counted])
             leg.enter(job, leg.coherent, made.before, made.mark)
             raise backend.refused(result, "a fence")
         call = made.call_at(at)
