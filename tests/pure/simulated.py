@@ -21,16 +21,22 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from vdev.translators.ranges.ndrange import Chunk
 
 from tests.pure import test_never_slower
 from tests.pure.test_choosing import source_of
-from tests.pure.test_never_slower import FLOOR, PCIE, Bench, planning_programs, simulated_host
+from tests.pure.test_never_slower import (
+    FLOOR,
+    PCIE,
+    Bench,
+    planning_programs,
+    rows_of_a_triangle,
+    simulated_host,
+)
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.planner.instructions import Plan
 from vdev.session.commands import Command
@@ -68,11 +74,6 @@ def triangular(bench: Bench) -> Iterator[int]:
     for number in range(bench.steps):
         bench.run("multiply", (64 * n,), (64,), *buffers)
         yield number
-
-
-def rows_of_a_triangle(n: int, seconds: float) -> Callable[[Chunk], float]:
-    """What a chunk of rows takes, of a launch that takes so many seconds."""
-    return lambda chunk: seconds * (chunk.stop[0] ** 2 - chunk.start[0] ** 2) / n**2
 
 
 #: samples: program, size, steps, and seconds of each kernel for a work-item or a chunk

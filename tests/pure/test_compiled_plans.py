@@ -14,7 +14,7 @@ from .cuda_host import COMPILER, MISSING
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
 #: rows summed from one buffer into another and back; `step` gives the event
-SETUP = """
+PROGRAM = """
 import numpy as np, pyopencl as cl
 from vdev.errors import BackendError
 from vdev.backends.cuda.compiling import CudaCompiling
@@ -46,6 +46,9 @@ class Pair:
         return found
     def is_right(self, number):
         return (self.read(number) == self.arrays[number % 2]).all()
+"""
+#: whose steps are handed over one by one, since they are not the driver's alone
+TRAPS = """
 traps = {}  # by method: which call from now on raises, and what
 def sprung(method):
     trap = traps.get(method, (0, None))
@@ -65,6 +68,22 @@ for method in ("own_launch", "copies"):
     setattr(CudaCompiling, method, making(method, getattr(CudaCompiling, method)))
 fence = CudaCompiling.fence
 CudaCompiling.fence = lambda self: (sprung("fence"), fence(self))
+"""
+#: as where the library that walks lists is missing
+SINGLY = """
+from vdev.backends.call_lists import NoWalker
+from vdev.executor import plan_list
+def no_walker():
+    raise NoWalker("none")
+plan_list.walker = no_walker
+"""
+WARM = """
+from vdev.executor.plan_list import PlanList
+lists, hand_over = [0], PlanList.hand_over
+def counted_list(self, *given):
+    lists[0] += 1
+    return hand_over(self, *given)
+PlanList.hand_over = counted_list
 made, submit = [0], compiled_plan.CompiledPlan.submit
 def counted(self, *given):
     job = submit(self, *given)
@@ -78,13 +97,17 @@ for number in range(20):
         queue.finish()  # until there are plans, the workers' threads are behind, and have the commands
 assert pair.is_right(20) and other.is_right(20)
 assert made[0] > 20, f"{made[0]} launches were compiled"
+assert lists[0] == (made[0] if "traps" not in globals() and "no_walker" not in globals() else 0), lists
 """
 
 
-def _run(folder: Path, script: str, **orders: int) -> None:
+def _run(folder: Path, script: str, how: str = "", **orders: int) -> str:
+    """What a script prints behind the program, handed over in that way."""
     always = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "3"}
     env = fake_cuda.environment(folder, "cuda:0-2", **orders) | always
-    assert "right" in fake_cuda.run(SETUP + script, env)
+    found = fake_cuda.run(PROGRAM + how + WARM + script, env)
+    assert "right" in found
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +158,7 @@ assert fresh.is_right(9)
 print("right")
 """
     )
-    _run(folder, script, late=late)
+    _run(folder, script, TRAPS, late=late)
 
 
 @pytest.mark.parametrize("late", [0, 1])
@@ -150,7 +173,7 @@ assert pair.is_right(28) and other.is_right(28)
 print("right")
 """
     )
-    _run(folder, script, late=late)
+    _run(folder, script, TRAPS, late=late)
 
 
 @pytest.mark.parametrize("method", ["own_launch", "copies"])
@@ -167,7 +190,7 @@ assert fresh.is_right(9)
 print("right")
 """
     )
-    _run(folder, script, late=1)
+    _run(folder, script, TRAPS, late=1)
 
 
 def test_memory_that_changes_before_the_turns_are_taken_is_seen(folder: Path) -> None:
@@ -205,8 +228,13 @@ print("right")
     _run(folder, script)
 
 
-@pytest.mark.parametrize("orders", [{"late": 0}, {"late": 2}, {"seed": 5}])
-def test_values_buffers_and_events_change_between_the_steps(folder: Path, orders: dict[str, int]) -> None:
+@pytest.mark.parametrize("how", ["", SINGLY], ids=["listed", "singly"])
+@pytest.mark.parametrize(
+    "orders", [{"late": 0}, {"late": 2}, {"seed": 5}], ids=["late-0", "late-2", "seed-5"]
+)
+def test_values_buffers_and_events_change_between_the_steps(
+    folder: Path, orders: dict[str, int], how: str
+) -> None:
     """Values that change, buffers that go and come, a wait for a user event, an out-of-order queue, and other kernels in between."""
     script = """
 gate = cl.UserEvent(context)
@@ -239,7 +267,7 @@ assert pair.is_right(12)
 assert all(event.profile.end >= event.profile.start > 0 for event in events)
 print("right")
 """
-    _run(folder, script, **orders)
+    _run(folder, script, how, **orders)
 
 
 def test_values_of_a_kind_that_threads_change_are_each_launchs_own(folder: Path) -> None:
@@ -305,20 +333,21 @@ def test_a_step_waits_for_the_nearest_marker(folder: Path) -> None:
     script = """
 import time
 from vdev.executor.worker import Worker
-near, order = [0], Worker.order_after_mark
-def counted_order(self, marker, other, step):
-    near[0] += 1
-    order(self, marker, other, step)
+near, mark_near = [0], Worker.mark_near
+def counted_near(self, step):
+    found = mark_near(self, step)
+    near[0] += found is not None
+    return found
 one = cl.Kernel(cl.Program(context, "kernel void one(global uint *x, uint k) { x[get_local_id(0)] += k; }").build(), "one")
 one.set_arg_types([None, np.uint32])
 small = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(16, np.uint32))
 alone = cl.CommandQueue(context)
 handed = 0
 for number in range(20, 40):
-    Worker.order_after_mark = counted_order
+    Worker.mark_near = counted_near
     before = made[0]
     pair.step(number)
-    Worker.order_after_mark = order
+    Worker.mark_near = mark_near
     if made[0] > before:
         handed += near[0]
     near[0] = 0
@@ -330,3 +359,56 @@ assert handed > 0, "no wait was for a marker"
 print("right")
 """
     _run(folder, script, late=1)
+
+
+#: the driver refuses a call of one of its functions; what became of that
+REFUSED_BY_DRIVER = """
+import ctypes, json
+from vdev.start.current import get_session
+queue.finish()
+refuse = ctypes.PyDLL("libcuda.so.1").fake_refuse
+refuse(b"{function}", ctypes.c_long({number}))
+handed, events = made[0], []
+for number in range(20, 26):
+    events.append(pair.step(number))
+    other.step(number)
+refuse(b"", ctypes.c_long(0))
+statuses = []
+for event in events:
+    try:
+        event.wait()
+    except cl.Error:
+        pass
+    statuses.append(event.command_execution_status)
+handed = made[0] - handed
+failed = next((at for at, status in enumerate(statuses) if status < 0), len(statuses))
+assert all(status == 0 for status in statuses[:failed]) and all(status < 0 for status in statuses[failed:]), statuses
+if failed == len(statuses):
+    assert pair.is_right(26)
+assert other.is_right(26)
+counters = [(each.launches, each.from_peer, each.merged, each.filled) for each in get_session().executor.counters()]
+undone = sorted(get_session().executor.undone_nbytes.items())
+fresh = Pair(5)
+for number in range(9):
+    fresh.step(number)
+assert fresh.is_right(9)
+print("right", json.dumps([handed, statuses, counters, undone]))
+"""
+
+
+@pytest.mark.parametrize(("number", "late"), [(1, 1), (2, 0), (3, 1), (4, 1), (5, 0), (6, 1)])
+def test_a_refused_call_in_a_list_means_what_it_means_alone(folder: Path, number: int, late: int) -> None:
+    """Launches and copies on each of three workers: commands, counters and what was not moved are the same as without a list."""
+    script = REFUSED_BY_DRIVER.format(function="cuLaunchKernel", number=number)
+    listed, singly = (_run(folder, script, how, late=late) for how in ("", SINGLY))
+    assert listed == singly
+    assert "-" in listed, "nothing has failed"
+
+
+@pytest.mark.parametrize("function", ["cuStreamWaitEvent", "cuEventRecord"])
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_refused_wait_or_event_in_a_list_costs_no_order(folder: Path, function: str, number: int) -> None:
+    """A wait that is refused takes place on the host; an event that is refused fails its command at most."""
+    found = _run(folder, REFUSED_BY_DRIVER.format(function=function, number=number), late=1)
+    if function == "cuStreamWaitEvent":
+        assert "-" not in found, found

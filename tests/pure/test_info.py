@@ -147,3 +147,22 @@ def test_a_kernel_that_gives_wrong_results_is_noticed(monkeypatch):
 
 def test_the_hooks_name_is_the_packaged_ones():
     assert (Path(info.__file__).parents[1] / "packaging" / info.HOOK_NAME).is_file()
+
+
+def test_it_says_why_calls_of_gpus_are_made_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vdev.backends import call_lists
+    from vdev.backends.cuda import driver
+
+    def missing() -> call_lists.Walker:
+        raise call_lists.NoWalker("there is no C compiler")
+
+    monkeypatch.setattr(driver, "device_names", lambda: ["a GPU"])
+    monkeypatch.setattr(call_lists, "walker", missing)
+    report = info.Report()
+    info._look_at_cuda(report)
+    assert report.gpus == [{"spec": "cuda:0", "name": "a GPU"}]
+    assert "GPUs' calls are made one by one (there is no C compiler)" in info._text_of_engines(report)
+    monkeypatch.setattr(call_lists, "walker", lambda: lambda *given: 0)
+    report = info.Report()
+    info._look_at_cuda(report)
+    assert not any("one by one" in line for line in info._text_of_engines(report))

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.one_thread import OneThreadExecutor
@@ -79,6 +80,11 @@ class Bench:
         given = [np.int32(arg) if isinstance(arg, int) else arg for arg in args]
         given = [arg.made if isinstance(arg, _Later) else arg for arg in given]
         self.program.launch(name, whole, group, *given)
+
+
+def rows_of_a_triangle(n: int, seconds: float) -> Callable[[Chunk], float]:
+    """What a chunk of rows takes, of a launch that takes so many seconds."""
+    return lambda chunk: seconds * (chunk.stop[0] ** 2 - chunk.start[0] ** 2) / n**2
 
 
 class _Later:
@@ -266,6 +272,55 @@ def test_the_first_allocation_of_buffers_is_no_reason_to_stay_on_one_worker(
     assert max(took[1:]) <= 0.75 * bench.steps * 9e-4
 
 
+@pytest.mark.parametrize("busy", [1, 2])
+@pytest.mark.parametrize("plan", [2e-3, 6e-3, 12e-3])
+def test_what_is_done_once_is_not_charged_as_if_it_recurred(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, busy: int
+) -> None:
+    """On four H100s: plans of a stencil took up to 20 ms, to hand each over for the first time 3 to 12 ms (its copies opened memory for
+    peers, and loaded what copies rectangles), and 2 ms for the second time. After that a launch takes 0.26 ms, and 0.91 on one GPU.
+    """
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", plan)
+    hand_over_slowly_at_first(clocks, monkeypatch, (12e-3, 2e-3))
+    n, each = 256, 9.06e-4
+    numbers = *[np.uint32(n)] * 3, np.float32(0.4), np.float32(0.1)
+    bench = Bench({"advance": each / n**2}, n, 60, 4, PEER_BYTES_PER_SECOND)
+    clocks.append(bench)
+    bench.build(source_of("stencil_3d"), GROUP_X=32, GROUP_Y=4)
+    machine = bench.program.machine
+    machine.allocation, machine.first_launch, machine.latency = 2e-3, 1e-2, 1e-5
+    machine.noise = None if busy == 1 else busy_host(0, busy)
+    volumes, took, spans = [], [], []
+    for run in range(8):
+        if run < 3:
+            volumes = [bench.program.buffer(4 * n**3) for _ in range(2)]
+        began = bench.program.wait()
+        for _ in range(bench.steps):
+            bench.run("advance", (n, n), (32, 4), *volumes, *numbers)
+            volumes.reverse()
+        took.append(bench.program.wait() - began)
+        spans.append(of_session(bench.program.session).kernel("advance").split)
+    assert spans == [bench.steps * (run + 1) for run in range(8)], "all are split"
+    assert max(took[3:]) <= 1.15 * bench.steps * each / 4
+
+
+def test_hosts_that_are_far_ahead_say_nothing_against_splitting(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All launches of a run are handed over before the first has ended, since data comes from the host before it."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 6e-3)
+    bench = Bench({"light": 0.0, "heavy": 2e-4 / (1 << 20)}, 1 << 20, 0, 4, PEER_BYTES_PER_SECOND)
+    clocks.append(bench)
+    bench.build(PHASES)
+    program, buffers = bench.program, [bench.zeros(1 << 20) for _ in range(2)]
+    for gpu in program.machine.backends:
+        gpu.now = 0.1  # with what comes before
+    for _ in range(300):
+        bench.run("heavy", (1 << 20,), (64,), *buffers)
+    program.wait()
+    assert of_session(program.session).kernel("heavy").split == 300
+
+
 def test_programs_that_are_built_again_are_split_again(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,6 +428,24 @@ def test_on_a_busy_host_what_gains_is_split_in_the_end(
     assert sum(chosen) <= 1.05 * sum(one), "whatever their plans took"
 
 
+def hand_over_slowly_at_first(
+    benches: list[Bench], monkeypatch: pytest.MonkeyPatch, times: tuple[float, ...]
+) -> None:
+    """Have the host take so many seconds longer for each plan when it is handed over for the first time, the second, and so on."""
+    submit = OneThreadExecutor.submit
+    counts: dict[int, tuple[Any, int]] = {}
+
+    def slowly(self: OneThreadExecutor, prepared: Any, *args: Any, **rest: Any) -> int:
+        plan = prepared.hazards  # which the same plan has when a sample is taken
+        _, count = counts.get(id(plan), (None, 0))
+        counts[id(plan)] = plan, count + 1
+        if benches and count < len(times) and len(prepared.batches) > 1:
+            benches[-1].program.machine.work(times[count])
+        return submit(self, prepared, *args, **rest)
+
+    monkeypatch.setattr(OneThreadExecutor, "submit", slowly)
+
+
 def test_waiting_for_a_device_is_not_handing_over(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,6 +539,28 @@ def test_a_few_sums_over_much_data_are_added_up_where_it_lies(clocks: list[Bench
     assert ways[0].measured == pytest.approx(5e-3, rel=0.05)
     timing = session.choosing.times.known(session.ledger.kernels[1, "sums"])
     assert timing.times.whole(rows) == pytest.approx(5e-3, rel=0.05), "and all of them no longer"
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_uneven_cuts_are_where_the_data_lies(clocks: list[Bench], workers: int) -> None:
+    """Equal shares of a packed triangle's elements are equal shares of its work, but not of its rows. Each run has new buffers."""
+    n, each = 24576, 4.32e-4
+    bench = Bench({"multiply": rows_of_a_triangle(n, each)}, n, 0, workers, PEER_BYTES_PER_SECOND)
+    clocks.append(bench)
+    bench.build(source_of("triangular"), GROUP=64)
+    session, took = bench.program.session, []
+    for _ in range(4):
+        buffers = [session.create_buffer(nbytes) for nbytes in (4 * n * (n + 1) // 2, 4 * n, 4 * n)]
+        for buffer in buffers[:2]:
+            layout, host = Layout.contiguous(0, buffer.nbytes), np.empty(buffer.nbytes, np.uint8)
+            session.submit(Write(buffer, layout, host), queue=bench.program.queue)
+        began = bench.program.wait()
+        for _ in range(100):
+            bench.run("multiply", (64 * n,), (64,), *buffers)
+        took.append(bench.program.wait() - began)
+    assert max(took) <= 1.05 * 100 * each / workers + 2e-3
+    crossed = sum(gpu.counters.from_peer for gpu in bench.program.machine.backends)
+    assert crossed < 4 * buffers[0].nbytes / 100
 
 
 #: a tile of a matrix at a time, 350 us on one GPU

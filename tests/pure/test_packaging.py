@@ -14,6 +14,7 @@ import pytest
 from vdev.packaging import library
 
 ROOT = Path(__file__).parents[2]
+COMPILED = ("vdev/icd/libvdev_opencl.so", "vdev/backends/libvdev_calls.so")
 BUILD = "import sys, backend; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
 
 
@@ -54,12 +55,12 @@ def test_the_whole_tree_is_in_the_wheel(tree, tmp_path):
         for path in folder.rglob("*")
         if path.suffix in (".py", ".h", ".cl", ".pth", ".typed", ".c")
     }
-    compiled = {f"vdev/icd/{library.NAME}"} if any(True for _ in library.compilers()) else set()
+    compiled = set(COMPILED) if any(True for _ in library.compilers()) else set()
     assert names == sources | {"vdev.pth"} | compiled
 
 
 @pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
-def test_a_wheel_with_the_compiled_driver_says_its_platform(tree, tmp_path):
+def test_a_wheel_with_compiled_libraries_says_its_platform(tree, tmp_path):
     wheel = _built(tree, "build_wheel", tmp_path)
     assert "-none-any" not in wheel.name
     with zipfile.ZipFile(wheel) as content:
@@ -67,7 +68,8 @@ def test_a_wheel_with_the_compiled_driver_says_its_platform(tree, tmp_path):
         text = content.read(about).decode()
         assert f"-none-{wheel.stem.rpartition('-')[2]}" in text
         assert "Root-Is-Purelib: false" in text
-        assert content.read(f"vdev/icd/{library.NAME}")[:4] == b"\x7fELF"
+        for name in COMPILED:
+            assert content.read(name)[:4] == b"\x7fELF"
 
 
 def test_a_wheel_without_a_compiler_is_for_all_platforms(tree, tmp_path, monkeypatch):
@@ -75,7 +77,7 @@ def test_a_wheel_without_a_compiler_is_for_all_platforms(tree, tmp_path, monkeyp
     wheel = _built(tree, "build_wheel", tmp_path)
     assert wheel.name.endswith("-none-any.whl")
     with zipfile.ZipFile(wheel) as content:
-        assert f"vdev/icd/{library.NAME}" not in content.namelist()
+        assert not set(COMPILED) & set(content.namelist())
 
 
 def test_installed_and_uninstalled(wheel, tmp_path):

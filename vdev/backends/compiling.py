@@ -1,20 +1,47 @@
 """Back ends for which whole plans are compiled into calls of their driver (`vdev.executor.compiled_plan`).
 
 Every such call is made with the parameters that it was made ready with, on any thread that has the worker's turn and has called
-`Backend.enter`. Decides nothing about order: who uses this puts fences and has others wait for them.
+`Backend.enter`. All calls of a plan, on several workers, can also be made from one list (`call_lists.CallList`): then the back
+ends are told afterwards what was made. Decides nothing about order: who uses this puts fences and has others wait for them.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from vdev.backends.base import Allocation, Backend, Box, KernelArgument, LaunchShape
+from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
+from vdev.backends.call_lists import DriverCall
+from vdev.errors import BackendError
 
 #: copies from a peer's memory to one's own: the peer, its memory, one's own, and which bytes
 PeerCopy = tuple[Backend, Allocation, Allocation, Sequence[Box]]
+#: parameters of `CompilingBackend.waiting` and `beginning`
+WAITED_FOR, BEGUN = 1, 0
 #: what a step is compiled to. It is given (argument, value) for the launch's values that are others than in the call before.
 Call = Callable[[Sequence[tuple[int, bytes]]], object]
+
+
+class ListedCall(ABC):
+    """A call of that kind that can also be made from a list."""
+
+    __slots__ = ("calls", "counted", "operations", "what")
+
+    def __init__(
+        self, what: str, calls: Sequence[DriverCall], operations: int, counted: Sequence[tuple[str, int]]
+    ) -> None:
+        self.what = what  #: for messages
+        self.calls = calls  #: the driver's, in order; what they point to is kept here
+        self.operations = operations  #: how many each of them counts for (`Backend.pending`)
+        self.counted = counted  #: how much it adds to which counters of the worker's
+
+    @abstractmethod
+    def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        """Make it alone."""
+
+    @abstractmethod
+    def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        """From now on these values are the launch's."""
 
 
 class CompilingBackend(Backend):
@@ -45,3 +72,57 @@ class CompilingBackend(Backend):
     @abstractmethod
     def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
         """One call like those of `copy_from_peer` for each of the boxes; None if there is none."""
+
+    @abstractmethod
+    def folds(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Call | None:
+        """The same as `folding`."""
+
+    # lists, on any thread that has the worker's turn ----------------------------------------------
+
+    @abstractmethod
+    def takes_lists(self) -> bool:
+        """Whether calls can be made from lists just now: otherwise they are made one by one, which tells what is wrong."""
+
+    @abstractmethod
+    def entry(self) -> DriverCall:
+        """What `enter` does; if it is refused, what follows is as well."""
+
+    @abstractmethod
+    def fencing(self) -> DriverCall:
+        """What `fence` does."""
+
+    @abstractmethod
+    def fence_event(self) -> int:
+        """What is waited for where the fence is, with all that was requested before handed over. It may `enter`."""
+
+    @abstractmethod
+    def waiting(self, event: int) -> DriverCall:
+        """Have what follows wait for an event, its parameter number `WAITED_FOR`; if it is refused, `order_after` and
+        `order_after_fence` know what to do.
+        """
+
+    @abstractmethod
+    def event_of(self, marker: Marker) -> int | None:
+        """What is waited for to come after a marker: 0 for nothing, None if the device cannot do that."""
+
+    @abstractmethod
+    def beginning(self) -> DriverCall:
+        """What comes first behind a marker: an event, its parameter number `BEGUN`, is put."""
+
+    @abstractmethod
+    def begin_list(self) -> int:
+        """The event for `beginning` if that comes first now, else 0."""
+
+    @abstractmethod
+    def made(self, event: int, operations: int) -> None:
+        """A list has come so far: the event of `begin_list` if it was put, else 0, and so many operations."""
+
+    @abstractmethod
+    def not_made(self, event: int) -> None:
+        """That event of `begin_list` was not put."""
+
+    @abstractmethod
+    def refused(self, result: int, what: str) -> BackendError:
+        """The error of a call from a list."""

@@ -72,6 +72,7 @@ class Report:
     native_devices: list[dict[str, str]] = field(default_factory=list)
     gpus: list[dict[str, str]] = field(default_factory=list)
     cuda_missing: str | None = None  #: why CUDA offers no GPU
+    lists_missing: str | None = None  #: why calls of GPUs' drivers are not made in lists
     device: dict[str, Any] | None = None
     workers: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -179,6 +180,7 @@ def _look_at_engines(report: Report) -> None:
 
 
 def _look_at_cuda(report: Report) -> None:
+    from vdev.backends import call_lists
     from vdev.backends.cuda import driver as cuda_driver
 
     try:
@@ -187,6 +189,11 @@ def _look_at_cuda(report: Report) -> None:
         ]
     except CudaMissing as missing:
         report.cuda_missing = str(missing)
+        return
+    try:
+        call_lists.walker()
+    except call_lists.NoWalker as missing:
+        report.lists_missing = str(missing)
 
 
 def _look_at_workers(report: Report) -> None:
@@ -332,6 +339,7 @@ def _text_of_engines(report: Report) -> list[str]:
         + (["native OpenCL devices:", *devices] if devices else [])
         + (["GPUs through CUDA:", *gpus] if gpus else [])
         + ([f"GPUs through CUDA: none ({report.cuda_missing})"] if report.cuda_missing else [])
+        + ([f"GPUs' calls are made one by one ({report.lists_missing})"] if report.lists_missing else [])
     )
 
 

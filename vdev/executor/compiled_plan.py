@@ -1,7 +1,8 @@
 """Compiled plans: a plan that is submitted again, as the calls of the back ends that its steps come to.
 
 A plan whose steps are launches, copies between workers and folds is compiled for the replicas that it was submitted with:
-a flat list of calls, each with its parameters packed, to be made by the thread that submits. What changes from command to
+a flat list of calls, each with its parameters packed, to be made by the thread that submits, all with one call where that is
+possible (`vdev.executor.plan_list`). What changes from command to
 command is filled in: the launch's values, and which workers wait for which, as the buffers' records say at that moment. Workers
 wait for each other's *fences*: of each there is one, put anew only where it is not behind what is waited for.
 Decides when a command can be handed over in this way: while its workers are idle, as a rule. If it cannot, nothing has happened,
@@ -12,24 +13,26 @@ buffers' records and behind the next marks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import LocalBytes
 from vdev.errors import BackendError
 from vdev.executor.completion import Completion
-from vdev.executor.job import Job, JobExecutor
+from vdev.executor.hazards import HazardsOfPlan
+from vdev.executor.job import Job
+from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
+from vdev.executor.plan_list import Need, listed
 from vdev.executor.prepare import CompiledPlans
 from vdev.executor.steps import CopyStep
-from vdev.executor.worker_progress import NEVER, TURN_TIMEOUT
+from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
-    from vdev.executor.failures import Failures
-    from vdev.executor.hazards import Hazards
+    from vdev.backends.compiling import Call
     from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import Batch, PreparedPlan
     from vdev.executor.step import Step
@@ -41,10 +44,6 @@ if TYPE_CHECKING:
 #: several fields, each in two buffers, in turn.
 _MOST_COMPILED, _MOST_SEEN = 16, 16
 
-#: (argument, value) of the values that are others than those packed last
-Changed = Sequence[tuple[int, bytes]]
-#: (worker, another one, its step): what the first has to wait for
-_Need = tuple["Worker", "Worker", int]
 #: a command's arguments, NDRange, places, what it waits for, and what it follows: as in `Executor.submit`
 _Given = tuple[
     "Sequence[Any]",
@@ -53,53 +52,6 @@ _Given = tuple[
     "Sequence[Completion]",
     "Completion | None",
 ]
-
-
-class CompilingExecutor(JobExecutor, Protocol):
-    """The executor as it is seen here (`vdev.executor.executor.Executor`)."""
-
-    all_workers: tuple[Worker, ...]
-    lock: Any
-    standing: object  #: another object whenever a command handed over as before would not come in its place
-    last_number: int  #: of the last command
-    unsettled: dict[int, Job]  #: by number: commands that have not ended
-    failures: Failures  #: under the lock
-    hazards: Hazards  #: under the lock
-    closed: bool  #: whether nothing is taken any more
-
-    def queue_job(self, job: Job, waits: dict[int, Waits] | None, wake: bool) -> None:
-        """Leave a job to its workers' threads."""
-
-    def undone(self, number: int, step: Step) -> None:
-        """That worker did not perform a step, or not wholly, because its command failed."""
-
-    def step_failed(self, job: Job, step: Step, error: Exception) -> None:
-        """A step could not be handed over."""
-
-
-class Leg:
-    """Calls for steps of one worker's that follow one another."""
-
-    __slots__ = ("after", "calls", "coherent", "fences", "is_last", "last", "steps", "worker")
-
-    def __init__(
-        self,
-        worker: Worker,
-        calls: Sequence[tuple[Callable[[Changed], object], Sequence[Step]]],
-        last: int,
-        after: Sequence[Worker],
-        *,
-        fences: bool,
-        is_last: bool,
-    ) -> None:
-        self.worker = worker
-        self.calls = [call for call, _ in calls]
-        self.steps = [steps for _, steps in calls]  #: by call
-        self.coherent = [step for _, steps in calls for step in steps if step.coherent]
-        self.last = last  #: how many steps of the worker's there are up to here
-        self.after = after  #: workers whose fences in this plan come first
-        self.fences = fences  #: whether other workers' steps in this plan wait for it
-        self.is_last = is_last  #: of its worker's
 
 
 class _Part:
@@ -115,16 +67,18 @@ class _Part:
         ]
         #: the replicas that it reads: whose, and the last steps that have changed it, by worker
         self.read = [
-            (workers[h.holder], job.holdings[h.slot].written) for h in prepared.hazards if h.worker == number
+            (workers[h.holder], h.holder, job.holdings[h.slot].written)
+            for h in prepared.hazards
+            if h.worker == number
         ]
 
     def needs(self, workers: Sequence[Worker]) -> dict[Worker, int]:
         """Steps of other workers that are not known to be complete and that it has to wait for; the last of each."""
         found: dict[Worker, int] = {}
-        for other, written in self.read:
-            step = written[other.number]
-            if other.completed < step:
-                found[other] = max(step, found[other]) if other in found else step
+        for other, number, written in self.read:
+            step = written[number]
+            if other.completed < step and found.get(other, 0) < step:
+                found[other] = step
         own = self.worker.number
         for readers in self.changed:
             there = readers[own]
@@ -141,7 +95,7 @@ class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
     __slots__ = (
-        "_all", "_inside", "_legs", "_parts", "_peers", "_prepared", "_values", "_workers", "others", "replicas",
+        "_all", "_hazards", "_inside", "_legs", "_list", "_parts", "_peers", "_prepared", "_values", "_workers", "others", "replicas",
     )  # fmt: skip
 
     def __init__(
@@ -150,6 +104,7 @@ class CompiledPlan:
         """`job`: a command of the plan's, with the replicas. `workers`: all of the executor's, by number."""
         self._prepared = prepared
         self._legs = legs
+        self._list = listed(legs, workers[:-1])  #: all calls as one list, where there is such a thing
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self._workers = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.hazards}
@@ -158,6 +113,7 @@ class CompiledPlan:
         )
         #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
         self.replicas = [list(holdings.replicas) for holdings in job.holdings]
+        self._hazards = HazardsOfPlan(prepared, job.holdings, workers)
         self._parts = [_Part(prepared, job, workers, worker.number) for worker in self._workers]
         #: by argument that is a value: the one packed last; and what else is no buffer
         self._values: dict[int, bytes | None] = {
@@ -242,15 +198,18 @@ class CompiledPlan:
             if not worker.next_mark.jobs:
                 worker.mark_from_ns = now + MARK_AFTER_NS
 
-    def _find(self, held: list[Worker]) -> list[_Need] | None:
+    def _find(self, held: list[Worker]) -> list[Need] | None:
         """What has to be waited for, as `Hazards.find` finds it; None where that takes the workers' threads. Takes the turns of
         those that are waited for. Under the executor's lock.
         """
-        needs: list[_Need] = []
+        needs: list[Need] = []
         workers = self._all
         for part in self._parts:
+            found = part.needs(workers)
+            if not found:
+                continue
             worker = part.worker
-            for other, step in part.needs(workers).items():
+            for other, step in found.items():
                 if other not in held and (other.number == HOST or not _take_turns((other,), held, timeout=0)):
                     return None
                 if other.issued < step:
@@ -264,7 +223,7 @@ class CompiledPlan:
         holdings: Sequence[Holdings],
         completion: Completion,
         given: _Given,
-        needs: Sequence[_Need],
+        needs: Sequence[Need],
     ) -> Job:
         """The job, with its steps numbered and in its buffers' records. Under the lock."""
         number = executor.last_number = executor.last_number + 1
@@ -276,95 +235,69 @@ class CompiledPlan:
             if clock[other.number] < step:
                 clock[other.number] = step
         executor.standing = object()
-        executor.hazards.enter(job, host_writes=False)
+        self._hazards.enter(job)
         executor.unsettled[number] = job
         executor.failures.admit(job)
         completion.bind(job)
         return job
 
-    def _hand_over(self, executor: CompilingExecutor, job: Job, needs: Sequence[_Need]) -> None:
+    def _hand_over(self, executor: CompilingExecutor, job: Job, needs: Sequence[Need]) -> None:
         """Make the calls. Under the lock, with the turns."""
         left, changed = dict(self._prepared.batches), self._changed(job.args)
+        begun = False
         try:
-            waits = self._put_fences(needs)
-            if waits is None:  # a marker tells what is wrong
+            if self._list is not None and self._list.is_usable():
+                self._inside = self._legs[-1].worker
+                begun = self._list.hand_over(executor, job, needs, changed, left)
+            else:
+                begun = self._hand_over_singly(executor, job, needs, changed, left)
+            if not begun:  # a fence was refused: a marker tells what is wrong
                 executor.queue_job(job, _waits_of(needs), wake=False)
-                changed = ()
-                return
-            for leg in self._legs:
-                worker = leg.worker
-                if worker is not self._inside:
-                    self._go_to(worker)
-                worker.current = job
-                for other in (*waits.pop(worker, ()), *leg.after):
-                    worker.order_after_fence(other)
-                self._go(executor, job, leg, changed)
-                if leg.is_last:
-                    worker.finish(job)
-                    del left[worker.number]
         except Exception:  # a fence was refused: what waits for it must not begin
             self._abandon(job, left)
         except BaseException:  # an interrupt of the program's
             self._abandon(job, left)
             raise
         finally:
-            if job.completion.error is None:
+            if job.completion.error is None and begun:
                 self._values.update(changed)
             else:  # some calls may not have been made
                 self._values = dict.fromkeys(self._values)
+
+    def _hand_over_singly(
+        self,
+        executor: CompilingExecutor,
+        job: Job,
+        needs: Sequence[Need],
+        changed: Changed,
+        left: dict[int, Batch],
+    ) -> bool:
+        """Make the calls one by one; False if there is a worker that cannot be waited for: then nothing of it was handed over.
+
+        `left`: by worker, what is not handed over yet.
+        """
+        waits = self._put_fences(needs)
+        if waits is None:
+            return False
+        for leg in self._legs:
+            worker = leg.worker
+            if worker is not self._inside:
+                self._go_to(worker)
+            worker.current = job
+            for other in (*waits.pop(worker, ()), *leg.after):
+                worker.order_after_fence(other)
+            leg.go(executor, job, changed)
+            if leg.is_last:
+                worker.finish(job)
+                del left[worker.number]
+        return True
 
     def _abandon(self, job: Job, left: dict[int, Batch]) -> None:
         """Fail what has not been done of these workers' parts."""
         for number, batch in left.items():
             self._all[number].abandon((job, batch, job.bases[number], None))
 
-    def _go(self, executor: CompilingExecutor, job: Job, leg: Leg, changed: Changed) -> None:
-        """Make the calls of a leg, and put the fence for which others wait."""
-        worker, mark = leg.worker, leg.worker.next_mark
-        first = worker.backend.pending() if leg.coherent else 0
-        done = -1
-        try:
-            if job.completion.error is None:
-                for call in leg.calls:
-                    call(changed)
-                    done += 1
-                moved: Sequence[Step] = leg.coherent
-            else:
-                moved = self._go_on(executor, job, leg, 0)
-        except Exception as error:  # it is the command's failure
-            for step in leg.steps[done + 1]:
-                executor.undone(worker.number, step)
-                executor.step_failed(job, step, error)
-            moved = [step for steps in leg.steps[: done + 1] for step in steps if step.coherent]
-            moved += self._go_on(executor, job, leg, done + 2)
-        if moved:
-            end = worker.backend.pending()
-            worker.next_mark.moves += [(job, step, first, end) for step in moved]
-            if worker.next_mark is not mark:  # a finaliser of the program's has had one put
-                worker.next_mark.moves += [(job, step, 0, end) for step in moved]
-                mark.moves += [(job, step, first, NEVER) for step in moved]
-        worker.issued = job.bases[worker.number] + leg.last
-        if leg.fences:
-            worker.put_fence()
-
-    def _go_on(self, executor: CompilingExecutor, job: Job, leg: Leg, at: int) -> list[Step]:
-        """Of a command that has failed: make the calls of coherent steps, from call number `at` on; which of these have been made."""
-        worker = leg.worker
-        moved: list[Step] = []
-        for call, steps in zip(leg.calls[at:], leg.steps[at:], strict=True):
-            if steps[0].coherent:
-                try:
-                    call(())
-                    moved += steps
-                    continue
-                except Exception as error:
-                    for step in steps:
-                        executor.step_failed(job, step, error)
-            for step in steps:
-                executor.undone(worker.number, step)
-        return moved
-
-    def _put_fences(self, needs: Sequence[_Need]) -> dict[Worker, list[Worker]] | None:
+    def _put_fences(self, needs: Sequence[Need]) -> dict[Worker, list[Worker]] | None:
         """Put a fence where one is missing; by worker, those whose fences it has to wait for. None where one is refused."""
         found: dict[Worker, list[Worker]] = {}
         for worker, other, step in needs:
@@ -426,7 +359,7 @@ def _take_turns(workers: Sequence[Worker], held: list[Worker], *, timeout: float
     return True
 
 
-def _waits_of(needs: Sequence[_Need]) -> dict[int, Waits]:
+def _waits_of(needs: Sequence[Need]) -> dict[int, Waits]:
     """The same as `Hazards.find` gives it."""
     found: dict[int, Waits] = {}
     for worker, other, step in needs:
@@ -520,13 +453,11 @@ def _legs_of(prepared: PreparedPlan, job: Job, workers: Sequence[Worker]) -> lis
     return legs or None
 
 
-def _calls(
-    steps: Sequence[Step], worker: Worker, job: Job
-) -> list[tuple[Callable[[Changed], object], Sequence[Step]]] | None:
+def _calls(steps: Sequence[Step], worker: Worker, job: Job) -> list[tuple[Call, Sequence[Step]]] | None:
     """The calls for steps that follow one another, with those that each is for; None where one cannot be compiled."""
     backend = worker.compiling
     assert backend is not None, "plans are compiled for such back ends alone"
-    found: list[tuple[Callable[[Changed], object], Sequence[Step]]] = []
+    found: list[tuple[Call, Sequence[Step]]] = []
     for is_copy, group in groupby(steps, lambda step: isinstance(step, CopyStep)):
         some = tuple(group)
         if is_copy:

@@ -12,6 +12,7 @@ from typing import Any
 
 from vdev.executor.holdings import Holdings, Steps
 from vdev.executor.job import Job, JobWorker
+from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 
@@ -157,6 +158,48 @@ class Hazards:
             for first, last, _, number, step in self.host_uses
             if first < stop and start < last and (number, step) in waiting
         ]
+
+
+class HazardsOfPlan:
+    """The hazards between a compiled plan's commands and others, which have the same replicas each time: what `Hazards` looks up in the
+    records of their buffers is found once. Such a plan changes no home and no other worker's replica.
+    """
+
+    __slots__ = ("_batches", "_changes", "_reads", "_workers")
+
+    def __init__(
+        self, prepared: PreparedPlan, holdings: Sequence[Holdings], workers: Sequence[JobWorker]
+    ) -> None:
+        """`workers`: all of the executor's."""
+        self._workers = workers
+        self._batches = [(workers[number], number, len(batch.steps)) for number, batch in prepared.batches]
+        #: changes of a worker's own replica: the records of its buffer, the worker, and how many steps there are up to the last
+        self._changes = [
+            (holdings[slot].written, holdings[slot].readers, number, last + 1)
+            for slot, number, _, last in prepared.own_writes
+        ]
+        #: reads of another worker's replica: the record, whose, the reader, and how many of its steps there are up to the last
+        self._reads = [
+            (holdings[h.slot].readers, h.holder, h.worker, h.last_read + 1)
+            for h in prepared.hazards
+            if h.last_read >= 0
+        ]
+
+    def enter(self, job: Job) -> None:
+        """The same as `Hazards.enter`."""
+        bases, clock = [worker.submitted for worker in self._workers], job.clock
+        job.bases = bases
+        for worker, number, count in self._batches:
+            clock[number] = worker.submitted = bases[number] + count
+        for written, readers, number, last in self._changes:
+            written[number] = bases[number] + last
+            readers[number] = None
+        for readers, holder, reader, last in self._reads:
+            of_holder = readers[holder]
+            if of_holder is None:
+                readers[holder] = {reader: bases[reader] + last}
+            else:
+                of_holder[reader] = bases[reader] + last
 
 
 def _include_home(clock: list[int], record: Holdings) -> None:

@@ -203,17 +203,22 @@ class FoldStep(Step):
         item = self.item
         replicas = [holding(job, item.slot, worker.number, item.region)]
         replicas += [holding(job, item.slot, source, part) for source, part in item.parts]
-        fold = self._prepared(worker, replicas)
-        return None if fold is None else lambda _: fold()
+        own = replicas[0]
+        parts = self._parts(worker, replicas)
+        return backend.folds(own.allocation, own.start, parts, item.op, item.dtype)
 
     def _prepared(self, worker: StepWorker, replicas: Sequence[Replica]) -> Callable[[], object] | None:
         """The back end's call for these replicas; None if the worker cannot read its peers' memory in place."""
         item, own = self.item, replicas[0]
-        parts = [
-            FoldPart(worker.peer(source), replica.allocation, replica.start, part)
-            for (source, part), replica in zip(item.parts, replicas[1:], strict=True)
-        ]
+        parts = self._parts(worker, replicas)
         return worker.backend.folding(own.allocation, own.start, parts, item.op, item.dtype)
+
+    def _parts(self, worker: StepWorker, replicas: Sequence[Replica]) -> list[FoldPart]:
+        """What is folded into the first of these replicas."""
+        return [
+            FoldPart(worker.peer(source), replica.allocation, replica.start, part)
+            for (source, part), replica in zip(self.item.parts, replicas[1:], strict=True)
+        ]
 
     def _fold_copy(
         self, worker: StepWorker, source: int, piece: Region, replica: Replica, own: Replica

@@ -240,22 +240,32 @@ class WorkerProgress:
         """A marker behind step number `step`, if there is one and nobody is busy with them just now. Also under the executor's lock,
         which those take who retire marks.
         """
-        if not self.lock.acquire(blocking=False):
+        try:
+            last = self.marks[-1]
+            if last.step == step:
+                return last.marker
+        except IndexError:  # there is none, or another thread has just retired it
+            return None
+        if not self.lock.acquire(False):
             return None
         try:
-            return self._find_mark(step)
+            return self._mark_behind(step)
         finally:
             self.lock.release()
 
     def _find_mark(self, step: int) -> Marker | None:
         with self.lock:
-            if self.completed >= step:
-                return None
-            found = None
-            for mark in reversed(self.marks):  # what is asked for is nearly always one of the last
-                if mark.step < step:
-                    break
-                found = mark.marker
+            return self._mark_behind(step)
+
+    def _mark_behind(self, step: int) -> Marker | None:
+        """The first marker behind step number `step`, if there is one and the step is not known to be complete. Under `lock`."""
+        if self.completed >= step:
+            return None
+        found = None
+        for mark in reversed(self.marks):  # what is asked for is nearly always one of the last
+            if mark.step < step:
+                break
+            found = mark.marker
         return found
 
     def serve(self) -> None:

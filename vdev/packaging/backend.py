@@ -1,12 +1,13 @@
 """Build back end (PEP 517, PEP 660): setuptools, plus the start-up hook `vdev.pth` at the top of every
-wheel, and the compiled driver for programs in other languages in an ordinary one.
+wheel, and the compiled libraries in an ordinary one.
 
 Decides two things: that a wheel, ordinary or editable, carries the hook, so that `pip install .`, `pip
 install -e .` and `pip uninstall` treat it as they treat any other file of the distribution (setuptools
 itself can put a file beside the packages neither in an editable wheel nor without a setup.py); and that a
-wheel that was built where there is a C compiler carries `libvdev_opencl.so`, and is named for its platform.
+wheel that was built where there is a C compiler carries `libvdev_opencl.so` and `libvdev_calls.so`, and is
+named for its platform.
 It never changes anything else in the wheel. Without a compiler the wheel is one for all platforms, and the
-driver is compiled where it is first used, as in an editable installation.
+libraries are compiled where they are first used, as in an editable installation.
 """
 
 from __future__ import annotations
@@ -54,33 +55,49 @@ HOOK = Path(__file__).with_name("vdev.pth")
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build the wheel in `directory` and return its file name, as PEP 517 says."""
     shutil.rmtree("build", ignore_errors=True)  # setuptools would pack what an earlier version left there
-    # from an editable installation
-    Path(__file__).parents[1].joinpath("icd", library.NAME).unlink(missing_ok=True)
+    for compiled in _in_tree():  # from an editable installation
+        compiled.unlink(missing_ok=True)
     name = build_meta.build_wheel(directory, config_settings, metadata_directory)
+    files = {HOOK.name: HOOK.read_bytes()}
     with tempfile.TemporaryDirectory() as scratch:
-        compiled = Path(scratch, library.NAME)
         try:
-            command = library.compile_library(compiled, library.version_of_tree())
+            platform = library.platform_tag(_compile_both(Path(scratch)))
         except library.NoCompiler as reason:
-            print(f"built without the driver for C programs: {reason}", file=sys.stderr)
-            return _with_files(directory, name, {HOOK.name: HOOK.read_bytes()})
-        files = {HOOK.name: HOOK.read_bytes(), f"vdev/icd/{library.NAME}": compiled.read_bytes()}
-    return _with_files(directory, name, files, library.platform_tag(command))
+            print(f"built without the compiled libraries: {reason}", file=sys.stderr)
+            return _with_files(directory, name, files)
+        for made, place in library.PLACES.items():
+            files[f"vdev/{place}/{made}"] = Path(scratch, made).read_bytes()
+    return _with_files(directory, name, files, platform)
 
 
 def build_editable(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build the editable wheel in `directory` and return its file name, as PEP 660 says.
 
-    The driver is compiled into the tree, where the package is; once the sources change, into the cache where it is used.
+    The libraries are compiled into the tree, where the package is; once the sources change, into the cache where they are used.
     """
-    compiled = Path(__file__).parents[1] / "icd" / library.NAME
-    compiled.unlink(missing_ok=True)
-    try:
-        library.compile_library(compiled, library.version_of_tree())
-    except library.NoCompiler as reason:
-        print(f"built without the driver for C programs: {reason}", file=sys.stderr)
+    for compiled in _in_tree():
+        compiled.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            _compile_both(Path(scratch))
+        except library.NoCompiler as reason:
+            print(f"built without the compiled libraries: {reason}", file=sys.stderr)
+        else:
+            for compiled in _in_tree():
+                shutil.copyfile(Path(scratch, compiled.name), compiled)
     name = build_meta.build_editable(directory, config_settings, metadata_directory)
     return _with_files(directory, name, {HOOK.name: HOOK.read_bytes()})
+
+
+def _in_tree() -> list[Path]:
+    """Where the packages of this tree have the compiled libraries."""
+    return [Path(__file__).parents[1] / place / name for name, place in library.PLACES.items()]
+
+
+def _compile_both(folder: Path) -> list[str]:
+    """Compile the libraries into a folder; the compiler's command. Raises NoCompiler."""
+    library.compile_calls(folder / library.CALLS_NAME)
+    return list(library.compile_library(folder / library.NAME, library.version_of_tree()))
 
 
 def _with_files(directory: str, name: str, files: dict[str, bytes], platform: str = "") -> str:

@@ -1,4 +1,5 @@
-"""Compiling `libvdev_opencl.so`, the driver that OpenCL's loaders find, with any C compiler.
+"""Compiling with any C compiler: `libvdev_opencl.so`, the driver that OpenCL's loaders find, and `libvdev_calls.so`, which makes
+drivers' calls in a row.
 
 Decides how calls cross from C to Python, by generating the C for each row of `vdev/icd/functions.py`, and which
 compiler is used. It imports nothing of vdev, because it runs where a wheel is built and vdev's requirements are not
@@ -17,9 +18,13 @@ from pathlib import Path
 from typing import Any
 
 NAME = "libvdev_opencl.so"
+CALLS_NAME = "libvdev_calls.so"
+#: where the packages have them
+PLACES = {NAME: "icd", CALLS_NAME: "backends"}
 _FOLDER = Path(__file__).parents[1] / "icd"
 _SOURCE = _FOLDER / "native" / "library.c"
 _TABLE = _FOLDER / "functions.py"
+_CALLS_SOURCE = _FOLDER.parent / "backends" / "native" / "calls.c"
 #: the oldest system that ziglang is told to compile for (PEP 600: manylinux_2_17)
 _OLD = "linux-gnu.2.17"
 #: entries after those that are known, for loaders that know more
@@ -70,6 +75,11 @@ def source_key() -> str:
     for path in (*sorted(_SOURCE.parent.glob("*.c")), _TABLE, Path(__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def calls_key() -> str:
+    """The same for the library that makes calls in a row."""
+    return hashlib.sha256(_CALLS_SOURCE.read_bytes()).hexdigest()[:16]
 
 
 def stubs() -> str:
@@ -234,10 +244,27 @@ def compilers() -> Iterator[list[str]]:
 
 
 def compile_library(target: Path, version: str) -> list[str]:
-    """Compile the library as `target`; the compiler's command. Raises NoCompiler."""
+    """Compile the driver as `target`; the compiler's command. Raises NoCompiler."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
+        Path(folder, "heads.inc").write_text(heads())
+        Path(folder, "stubs.inc").write_text(stubs())
+        words = [f'-DVDEV_VERSION="{version}"', f'-DVDEV_SOURCES="{source_key()}"']
+        words += ["-include", str(Path(folder, "heads.inc")), f"-I{folder}"]
+        return _compiled(_SOURCE, target, words, ["-pthread", "-ldl"])
+
+
+def compile_calls(target: Path) -> list[str]:
+    """Compile the library that makes calls in a row as `target`; the compiler's command. Raises NoCompiler."""
+    return _compiled(_CALLS_SOURCE, target, [f'-DVDEV_SOURCES="{calls_key()}"'], [])
+
+
+def _compiled(source: Path, target: Path, words: Sequence[str], linking: Sequence[str]) -> list[str]:
+    """The command of the compiler that has made a library of a source."""
     reasons = []
     for command in compilers():
-        reason = _compile(command, target, version)
+        reason = _compile(command, source, target, words, linking)
         if reason is None:
             return command
         reasons.append(f"{' '.join(command)}: {reason}")
@@ -246,23 +273,19 @@ def compile_library(target: Path, version: str) -> list[str]:
     raise NoCompiler("no C compiler could compile the library: " + "; ".join(reasons))
 
 
-def _compile(command: Sequence[str], target: Path, version: str) -> str | None:
+def _compile(
+    command: Sequence[str], source: Path, target: Path, words: Sequence[str], linking: Sequence[str]
+) -> str | None:
     """What went wrong; None if nothing did."""
     import subprocess
-    import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
-        Path(folder, "heads.inc").write_text(heads())
-        Path(folder, "stubs.inc").write_text(stubs())
-        flags = ["-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
-        linking = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-pthread", "-ldl"]
-        words = [f'-DVDEV_VERSION="{version}"', f'-DVDEV_SOURCES="{source_key()}"']
-        words += ["-include", str(Path(folder, "heads.inc")), f"-I{folder}"]
-        full = [*command, *flags, *words, str(_SOURCE), "-o", str(target), *linking]
-        try:
-            done = subprocess.run(full, capture_output=True, text=True)
-        except OSError as error:
-            return str(error)
+    flags = ["-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
+    linked = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", *linking]
+    full = [*command, *flags, *words, str(source), "-o", str(target), *linked]
+    try:
+        done = subprocess.run(full, capture_output=True, text=True)
+    except OSError as error:
+        return str(error)
     return None if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"
 
 

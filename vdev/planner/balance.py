@@ -50,6 +50,8 @@ _PATIENCE, _MORE = 4, 64
 #: a sample is given up after this many launches
 _LOST = 64
 _MOST_CASES = 64
+#: how it is known where cuts are better
+MEASURED, FORESEEN = "measured times", "the bounds of its loops"
 
 
 class WorkProfile:
@@ -115,7 +117,7 @@ class Recut:
     gain: float  #: seconds that it takes less with each launch
     #: seconds that may be spent once on moving bytes to where the new cuts need them
     budget: float
-    by: str = "measured times"  #: how it is known
+    by: str = MEASURED  #: how it is known
 
     @property
     def again(self) -> float:
@@ -145,6 +147,7 @@ class _Case:
     best: tuple[float, tuple[int, ...]] | None = None  #: the shortest launch that was seen, and its cut
     changes: int = 0
     since: int = 0  #: the number of launches when the cuts were last changed
+    earned: int = 0  #: and when what they had gained was last added to what may be spent on them
     asked: int = -1  #: when the last sample was taken that has not arrived: launches by then
     under_way: int = 0  #: samples that have not arrived
     next: int = 0  #: launches before it is looked at again
@@ -177,7 +180,7 @@ class _Case:
             if self._waits(most, launches, thought):
                 return False
         elif self.edges != self.recut.edges:  # what it would have moved is more than it gains: not yet
-            return self._give_up(launches)
+            return self._put_off(longest, launches)
         if self.recut is None:
             self.evenly, self.moving_evenly, self.best = longest, self.moving, None
         elif self.evenly == 0.0:  # foreseen
@@ -196,6 +199,28 @@ class _Case:
             return False
         self.changes += 1
         return self._cut_at(edges, self.evenly - longest + gain, launches)
+
+    def _put_off(self, longest: float, launches: int) -> bool:
+        """Cuts that are foreseen may have been too dear for as many launches as there were: once there are several times as many,
+        they may not be. Others were measured, and have lost.
+        """
+        if self.recut is None or self.foreseen is None or longest <= 0:
+            return self._give_up(launches)
+        self.profile.measured(self.edges, self.took)
+        gain = longest - self.profile.foretell(self.recut.edges)
+        if gain < max(LEAST_GAIN, LEAST_SHARE * longest):
+            return self._give_up(launches)
+        self.evenly, self.moving_evenly = longest, self.moving
+        self.patience = min(self.patience * _PATIENCE, 1 << 20)
+        self._settle(launches)
+        return self._cut_at(self.recut.edges, gain, launches, self.recut.by)
+
+    def earn(self, launches: int) -> None:
+        """So many launches have taken place: what those that were cut elsewhere have gained may be spent on moving bytes for others."""
+        if self.recut is not None and self.best is not None:
+            gained = (self.evenly - self.best[0]) * (launches - self.earned)
+            self.recut = replace(self.recut, budget=self.recut.budget + max(gained, 0.0))
+        self.earned = launches
 
     def _moves_too_much(self, longest: float) -> bool:
         """Whether moving bytes for these cuts takes what they gain; what is moved each time, others move back. Otherwise the
@@ -233,9 +258,9 @@ class _Case:
         self.next = int(thought / gain) + 1
         return True
 
-    def _cut_at(self, edges: tuple[int, ...], gain: float, launches: int) -> bool:
+    def _cut_at(self, edges: tuple[int, ...], gain: float, launches: int, by: str = MEASURED) -> bool:
         """Cut launches there, which take so many seconds less than cut evenly."""
-        self.recut = Recut(edges, gain, gain * launches)
+        self.recut, self.earned = Recut(edges, gain, gain * launches, by), launches
         return True
 
     def _give_up(self, launches: int) -> bool:
@@ -250,9 +275,10 @@ class _Case:
 class Balance:
     """Where launches of one kernel are cut, by index space, workers and cut dimension."""
 
-    __slots__ = ("_cases", "_elsewhere", "_kept")
+    __slots__ = ("_cases", "_elsewhere", "_kept", "launches")
 
     def __init__(self) -> None:
+        self.launches = 0  #: of the kernel, when the launch in hand is planned
         self._cases: dict[tuple[tuple[int, ...], int, tuple[int, ...]], _Case] = {}
         self._elsewhere: set[tuple[int, ...]] = set()  #: index spaces, in work-groups
         self._kept: list[Any] = []  #: what was plain when it was looked at last
@@ -280,7 +306,10 @@ class Balance:
             # Launches whose work is spread in another way each time are planned faster if they are all cut evenly.
             case.profile, case.recut, case.foreseen = WorkProfile(num_groups[dimension]), None, None
             self._elsewhere.discard(tuple(num_groups))
-        return None if case is None else case.recut
+        if case is None:
+            return None
+        case.earn(self.launches)
+        return case.recut
 
     def _foresee(
         self,
@@ -295,19 +324,24 @@ class Balance:
         gain = longest - profile.foretell(edges)
         if gain >= max(_LEAST_FORESEEN, LEAST_SHARE * longest):
             case.profile, case.foreseen = profile, depends
-            case.recut = Recut(edges, gain, gain * _MORE, "the bounds of its loops")
+            case.recut = Recut(edges, gain, gain * _MORE, FORESEEN)
             self._elsewhere.add(tuple(num_groups))
 
     def spend(
-        self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int], seconds: float
+        self,
+        num_groups: Sequence[int],
+        chunks: Sequence[Chunk],
+        workers: Sequence[int],
+        seconds: float,
+        thought: float = 0.0,
     ) -> bool:
-        """So much goes into moving bytes for a launch that is cut so. Whether it may with each launch that finds its buffers in
-        the same states, or only this once.
+        """So much goes into moving bytes for a launch that is cut so, and `thought` into its plan. Whether it may with each launch
+        that finds its buffers in the same states, or only this once.
         """
         case = self._case(num_groups, chunks, workers)
         if case is None or case.recut is None or seconds <= case.recut.again:
             return True
-        case.recut = replace(case.recut, budget=max(case.recut.budget - seconds, 0.0))
+        case.recut = replace(case.recut, budget=max(case.recut.budget - seconds - thought, 0.0))
         return False
 
     def elsewhere(self, num_groups: Sequence[int]) -> bool:

@@ -31,7 +31,7 @@ from itertools import chain, pairwise, product
 from math import inf, prod
 
 from vdev.planner.assignment import Share, assign_chunks, order_of_data
-from vdev.planner.balance import cut_at
+from vdev.planner.balance import Recut, cut_at
 from vdev.planner.candidates import Candidate, Candidates
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Unmergeable
@@ -146,25 +146,35 @@ class Search:
         gains nothing.
         """
         balance, unit = self.request.balance, self.options.seconds_per_cost
+        if balance is None or not unit > 0 or len(chosen.workers) < 2 or chosen.unfolded:
+            return chosen
+        groups, of_work = self.request.ndrange.num_groups, (self.request.work, self.request.work_depends)
+        best: Candidate | None = None
+        by = ""
+        # The order that is best for even chunks may bring others far from where their data lies.
+        for workers in dict.fromkeys((chosen.workers, self.options.workers[: len(chosen.workers)])):
+            recut = balance.find(groups, chosen.partition, workers, *of_work)
+            found = None if recut is None else self._moved(chosen, recut, workers)
+            if found is None or recut is None or (found.cost - chosen.cost) * unit > recut.worth:
+                continue
+            if best is None or found.cost < best.cost:
+                best, by = found, recut.by
+        if best is None:
+            return chosen
+        self.recut = max(best.cost - chosen.cost, 0.0) * unit
+        parts = ", ".join(f"{chunk.ngroups / prod(groups):.0%}" for chunk in best.partition.chunks)
+        self.reasons.append(f"cut by {by}, into {parts} of its work-groups")
+        return best
+
+    def _moved(self, chosen: Candidate, recut: Recut, workers: tuple[int, ...]) -> Candidate | None:
+        """The candidate with its cuts there, and its chunks on these workers. None where these have nothing to merge it with."""
         groups = self.request.ndrange.num_groups
-        recut = None
-        if balance is not None and unit > 0 and len(chosen.workers) > 1 and not chosen.unfolded:
-            of_work = self.request.work, self.request.work_depends
-            recut = balance.find(groups, chosen.partition, chosen.workers, *of_work)
-        if recut is None:
-            return chosen
         try:
-            found = self._candidates.of(cut_at(groups, chosen.partition, recut.edges), chosen.workers)
+            found = self._candidates.of(cut_at(groups, chosen.partition, recut.edges), workers)
         except Unmergeable:
-            return chosen
+            return None
         self._candidates.rate(found, inf)
-        more = max(found.cost - chosen.cost, 0.0) * unit
-        if found.unfolded or more > recut.worth:
-            return chosen
-        self.recut = more
-        parts = ", ".join(f"{chunk.ngroups / prod(groups):.0%}" for chunk in found.partition.chunks)
-        self.reasons.append(f"cut by {recut.by}, into {parts} of its work-groups")
-        return found
+        return None if found.unfolded else found
 
     def _usual(self) -> Candidate | None:
         """The cut that launches of the kernel had before, with its chunks where they were; None if all cuts have to

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
-from vdev.session.launch_plans import LaunchCache
+from vdev.session.launch_plans import CachedPlan, LaunchCache
 
 #: which launches of a kernel are sampled: the first, one in so many, and at first more of those that exchange much
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
@@ -42,6 +42,9 @@ SETTLING = 6
 _IN_A_ROW = 2 * SETTLING
 #: launches of which it is known that they were planned
 _MOST_PLANNED = 4096
+#: times that a plan is handed over before it is known what that takes: the first comes with what is done once (its steps are met by their
+#: back ends, memory is opened for peers), and at the second it is compiled; and for how many launches of a kernel this is so
+_MET, _MOST_MET = 2, 2 * SETTLING
 
 
 class KernelTiming:
@@ -51,6 +54,7 @@ class KernelTiming:
         "_bits",
         "_planned",
         "_settled",
+        "_times_planned",
         "cache",
         "comes_again",
         "counts_for",
@@ -62,6 +66,7 @@ class KernelTiming:
         "is_met_again",
         "launches",
         "link",
+        "met",
         "passed",
         "pause",
         "plan",
@@ -82,6 +87,7 @@ class KernelTiming:
 
     def __init__(self, least: Least) -> None:
         self.launches = 0  #: launches that were weighed
+        self.met = 0  #: of those, how many had a plan that had hardly been handed over before
         self.direct = 0  #: launches without plans that were looked at
         #: seconds that a unit of what a worker receives takes in its transfers: columns are slower than blocks, and so is what comes from
         #: a worker that sends to many
@@ -101,6 +107,7 @@ class KernelTiming:
         self._settled: Counter[int] = Counter()  #: one-time plans, by those bits
         #: how often what has this hash was planned, and whether that which was planned last comes again
         self._planned: dict[int, int] = {}
+        self._times_planned = 0  #: that which was planned last
         self.comes_again = False
         self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes beside what is assumed, by number of workers and whether these exchanged anything
@@ -166,6 +173,12 @@ class KernelTiming:
             found.append((self.stake, count - known))
         return found
 
+    def is_new(self, cached: CachedPlan) -> bool:
+        """Whether to hand over this plan takes longer than it will, because of what is done once. Those that are filled in, and those of
+        a kernel that keeps having new ones, take no less the next time.
+        """
+        return not cached.filled and cached.handed[0] < _MET and self.met < _MOST_MET
+
     def wants_sample(self, stake: Stake) -> bool:
         many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY
         every = _SAMPLE_EXCHANGE_EVERY if many else SAMPLE_EVERY
@@ -229,7 +242,7 @@ class KernelTiming:
         if len(self._planned) >= _MOST_PLANNED:
             self._planned.clear()
         before = self._planned.get(what, 0)
-        self._planned[what] = before + 1
+        self._planned[what] = self._times_planned = before + 1
         return 0 < before < SETTLING
 
     @property
@@ -238,6 +251,14 @@ class KernelTiming:
         again.
         """
         return self.comes_again or self._settled[self._bits] < SETTLING
+
+    @property
+    def plans_to_come(self) -> int:
+        """How many like the last one, which settles, are still to be made at most: until as many were made for about as many
+        work-items, or for what comes again.
+        """
+        made = self._settled[self._bits]
+        return max(SETTLING - (made if made <= SETTLING else self._times_planned), 0)
 
     @property
     def never_recurs(self) -> bool:

@@ -281,6 +281,7 @@ class Launches:
         options = self._session.launch_options
         if self._session.choosing is not None and command.kernel.plans is not None and not room:
             options = self._session.choosing.over(command.kernel.plans.span_of(buffers), options)
+            command.kernel.plans.balance.launches = command.kernel.plans.tally.launches
         cached = make_plan(command, buffers, options, self._session.executor, room)
         more: dict[str, Any] = {}  # replaced at once: each time takes some microseconds
         # Fine-grain buffers are at home after each launch, however many workers it runs on.
@@ -293,8 +294,8 @@ class Launches:
         kernel, recut = command.kernel, cached.plan.recut
         if kernel.plans is not None and recut is not None:
             workers, chunks = zip(*cached.plan.partition, strict=True)
-            again = kernel.plans.balance.spend(command.ndrange.num_groups, chunks, workers, recut)
-            if not again:
+            where, took = (command.ndrange.num_groups, chunks, workers), time.thread_time_ns() - busy
+            if not kernel.plans.balance.spend(*where, recut, took * 1e-9):
                 more["once"] = True
         if kernel.plans is not None:
             tally = kernel.plans.tally

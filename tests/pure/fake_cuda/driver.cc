@@ -13,6 +13,7 @@
 //
 // FAKE_CUDA_DEVICES: how many there are. FAKE_CUDA_MEMORY: bytes that each gives. FAKE_CUDA_PEERS=0: none can address another.
 // FAKE_CUDA_REFUSED: a function that refuses to do what it is asked, always or, with FAKE_CUDA_SEED, every second time.
+// `fake_refuse`: the same of a single call.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
 #include <csignal>
 #include <cstdint>
@@ -61,7 +62,10 @@ static thread_local const char *calling = "";
   _exit(99);
 }
 static void require(bool truth, const char *text) { if (!truth) fault(text); }
+static std::string refused_soon;
+static long refused_after;
 static bool refuses(const char *function) {
+  if (refused_after && refused_soon == function && !--refused_after) return true;
   static const char *name = getenv("FAKE_CUDA_REFUSED");
   return name && !strcmp(name, function) && !(by_chance && chance() % 2);
 }
@@ -311,7 +315,7 @@ CUresult cuEventCreate(void **event, unsigned flags) {
   return SUCCESS;
 }
 CUresult cuEventRecord(void *which, void *where) {
-  CALLED;
+  ASKED;
   auto *event = (Event *)which;
   auto *stream = (Stream *)where;
   require_event(event), require_stream(stream);
@@ -394,7 +398,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t nbytes, void
 }
 #define FILL(NAME, T) \
 CUresult NAME(uint64_t target, T value, size_t count, void *where) { \
-  CALLED; \
+  ASKED; \
   auto *stream = (Stream *)where; \
   require_stream(stream); \
   require(target % sizeof(T) == 0, "not aligned"); \
@@ -453,6 +457,9 @@ CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, uns
   function->module->used.join(stream->clock);
   return SUCCESS;
 }
+
+// From now on the call of that number of a function is refused, and no other; 0: none.
+void fake_refuse(const char *function, long number) { CALLED; refused_soon = function, refused_after = number; }
 
 // What CUDA's runtime does otherwise.
 void *fake_stream() {

@@ -23,7 +23,6 @@ from vdev.backends.base import (
     Box,
     Bytes,
     Counters,
-    FoldPart,
     Marker,
     WorkerInfo,
 )
@@ -412,27 +411,6 @@ class CudaBackend(CudaCompiling):
         )
         self._own.merge(addresses, region, op, dtype, grain)
         self.counters.merged += region.nbytes
-
-    def folding(
-        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
-    ) -> Callable[[], object] | None:
-        peers = [part.peer for part in parts]
-        if not all(isinstance(peer, CudaBackend) and self.reaches(peer) for peer in peers):
-            return None
-        places = [(address_of(part.source) - part.start, part.region) for part in parts]
-        calls = self._own.folds(address_of(target) - target_start, places, op, dtype)
-        nbytes, counters = sum(part.region.nbytes for part in parts), self.counters
-
-        def fold() -> None:
-            for peer in peers:
-                peer._gpu.check_live()  # type: ignore[attr-defined]  # its memory goes with it
-            for call in calls:
-                self._begin()
-                call()
-            counters.merged += nbytes
-            counters.from_peer += nbytes
-
-        return fold
 
     def _malloc(self, nbytes: int, what: str) -> Block:
         try:

@@ -8,17 +8,65 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from vdev.backends.base import Allocation, Backend, KernelArgument, LaunchShape
-from vdev.backends.compiling import Call, CompilingBackend, PeerCopy
+from vdev.backends.base import Allocation, Backend, FoldPart, KernelArgument, LaunchShape, Marker
+from vdev.backends.call_lists import DriverCall
+from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
+from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import Kernel, address_of
 from vdev.backends.cuda.launching import CudaLaunches
-from vdev.backends.cuda.own_kernels import OwnKernels
+from vdev.backends.cuda.marker import CudaMarker
+from vdev.backends.cuda.own_kernels import OwnKernels, Prepared
+from vdev.errors import BackendError
 
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
 #: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
 FETCHED_NBYTES = 32 << 20
+
+
+class CudaCall(ListedCall):
+    """Calls of the driver, each behind what was requested before."""
+
+    __slots__ = ("_backend", "_kept", "_kernel", "_peers")
+
+    def __init__(
+        self,
+        backend: CudaCompiling,
+        what: str,
+        calls: Sequence[DriverCall | Prepared],
+        *,
+        counted: Sequence[tuple[str, int]],
+        operations: int = 1,
+        peers: Sequence[Gpu] = (),
+        kernel: Kernel | None = None,
+    ) -> None:
+        """`peers`: whose memory is read. `kernel`: whose parameters change."""
+        driver_calls = [each.call if isinstance(each, Prepared) else each for each in calls]
+        super().__init__(what, driver_calls, operations, counted)
+        self._backend, self._peers, self._kernel = backend, peers, kernel
+        self._kept = calls
+
+    def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        if self._kernel is not None:
+            for index, value in changed:
+                self._kernel.set_argument(index, value)  # the driver copies the parameters when it is called
+
+    def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        backend = self._backend
+        if changed:
+            self.set_values(changed)
+        for gpu in self._peers:
+            if gpu.lost is not None:
+                gpu.check_live()  # its memory goes with it
+        for call in self.calls:
+            backend.begin_operations(self.operations)
+            result = call()
+            if result:
+                raise backend.refused(result, self.what)
+        counters = backend.counters
+        for name, more in self.counted:
+            setattr(counters, name, getattr(counters, name) + more)
 
 
 class CudaCompiling(CudaLaunches, CompilingBackend):
@@ -35,6 +83,14 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def _fetch(self) -> None:
         """Start the copies from peers that have been requested."""
         raise NotImplementedError
+
+    def begin_operations(self, count: int) -> None:
+        """So many operations are about to be handed over."""
+        if self._fetches or not self._first or self._gpu.lost is not None:
+            self._begin()
+            self._count += count - 1
+        else:
+            self._count += count
 
     def fence(self) -> None:
         if self._fetches:
@@ -63,40 +119,18 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         own.set_hidden(known.grids[0][6])
         start = own.assembled(known.grids[0], self.stream, self.driver)
-        counters, set_value = self.counters, own.set_argument
-
-        def launch(changed: Sequence[tuple[int, bytes]]) -> None:
-            for index, value in changed:
-                set_value(index, value)  # the driver copies the parameters when it is called
-            if self._fetches or not self._first or self._gpu.lost is not None:
-                self._begin()
-            else:
-                self._count += 1
-            result = start()
-            if result:
-                raise self._gpu.error(result, f"launch of kernel {own.info.name}")
-            counters.launches += 1
-
-        return launch
+        return CudaCall(
+            self, f"launch of kernel {own.info.name}", [start], counted=[("launches", 1)], kernel=own
+        )
 
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:
         calls = [
             self._filling(address_of(target) + start, nbytes, pattern) for start, nbytes in runs if nbytes
         ]
-        counters, check = self.counters, self._gpu.check
         total = sum(nbytes for _, nbytes in runs)
+        return CudaCall(self, "fill", calls, counted=[("filled", total)])
 
-        def fill(_: object) -> None:
-            for call in calls:
-                self._begin()
-                result = call()
-                if result:
-                    check(result, "fill")
-            counters.filled += total
-
-        return fill
-
-    def _filling(self, address: int, nbytes: int, pattern: bytes) -> Callable[[], int | None]:
+    def _filling(self, address: int, nbytes: int, pattern: bytes) -> DriverCall | Prepared:
         """What fills bytes with a pattern whose length divides their number, at an address that it divides where a GPU's fills ask
         for that. A CUresult, or it raises what is wrong.
         """
@@ -123,18 +157,77 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         if any(one.may_overlap(other) for at, one in enumerate(boxes) for other in boxes[:at]):
             return None  # the later one must be the last
-        start, counters, more = self._own.copying(boxes), self.counters, len(boxes) - 1
+        call = self._own.copying(boxes)
+        counted = [("from_peer", nbytes)]
+        return CudaCall(self, "copy", [call], counted=counted, operations=len(boxes), peers=gpus)
 
-        def copy(_: object) -> None:
-            for gpu in gpus:
-                if gpu.lost is not None:
-                    gpu.check_live()  # its memory goes with it
-            if self._fetches or not self._first or self._gpu.lost is not None:
-                self._begin()
+    def folds(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Call | None:
+        gpus = []
+        for part in parts:
+            if not isinstance(part.peer, CudaCompiling) or not self.reaches(part.peer):
+                return None
+            gpus.append(part.peer._gpu)
+        places = [(address_of(part.source) - part.start, part.region) for part in parts]
+        calls = self._own.folds(address_of(target) - target_start, places, op, dtype)
+        nbytes = sum(part.region.nbytes for part in parts)
+        return CudaCall(self, "fold", calls, counted=[("merged", nbytes), ("from_peer", nbytes)], peers=gpus)
+
+    def folding(
+        self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
+    ) -> Callable[[], object] | None:
+        call = self.folds(target, target_start, parts, op, dtype)
+        return None if call is None else partial(call, ())
+
+    # lists --------------------------------------------------------------------------------------
+
+    def takes_lists(self) -> bool:
+        return not self._fetches and self._gpu.lost is None
+
+    def entry(self) -> DriverCall:
+        return partial(self.driver.set_context, self.context)
+
+    def fencing(self) -> DriverCall:
+        return partial(self.driver.event_record, self.fence_event(), self.stream)
+
+    def fence_event(self) -> int:
+        if self._fetches:
+            self.enter()
+            self._fetch()
+        if not self._fence:
+            self.enter()
+            self._fence = self.driver.new_event()
+        return self._fence
+
+    def waiting(self, event: int) -> DriverCall:
+        return partial(self.driver.stream_wait, self.stream, event, 0)
+
+    def event_of(self, marker: Marker) -> int | None:
+        if isinstance(marker, CudaMarker):
+            return 0 if marker.is_known_to_be_done else marker.event
+        return 0 if marker.done() else None
+
+    def beginning(self) -> DriverCall:
+        return partial(self.driver.event_record, 0, self.stream)
+
+    def begin_list(self) -> int:
+        if self._first:
+            return 0
+        if not self._gpu.free_events:
+            self.enter()  # a new one is of the context that the thread has
+        return self._gpu.unused_event()
+
+    def made(self, event: int, operations: int) -> None:
+        self._count += operations
+        if event:
+            if self._first:  # one that came meanwhile
+                self._gpu.free_events.append(event)
             else:
-                self._count += 1
-            self._count += more
-            start()
-            counters.from_peer += nbytes
+                self._first = event
 
-        return copy
+    def not_made(self, event: int) -> None:
+        self._gpu.free_events.append(event)
+
+    def refused(self, result: int, what: str) -> BackendError:
+        return self._gpu.error(result, what)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from vdev.backends.base import Allocation, KernelArgument, LaunchShape, LocalBytes
+from vdev.backends.call_lists import DriverCall
 from vdev.backends.cuda.driver import (
     MAX_DYNAMIC_SHARED,
     MAX_THREADS_PER_BLOCK,
@@ -170,7 +171,7 @@ class Kernel:
             _POINTER.pack_into(self.buffer, at, 0)
         self.last[index] = arg
 
-    def assembled(self, grid: Grid, stream: int, driver: Driver) -> Callable[[], int]:
+    def assembled(self, grid: Grid, stream: int, driver: Driver) -> DriverCall:
         """The driver's call that starts a grid, with the parameters at the time of the call."""
         number, handle = ctypes.c_uint, ctypes.c_void_p
         sizes = [number(size) for size in (*grid[:6], self.shared)]

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from vdev.backends.call_lists import DriverCall
 from vdev.backends.cuda import kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
@@ -28,6 +29,22 @@ from vdev.translators.ranges.region import Region
 _MOST_COPIES = 256
 #: groups of a kernel for each of the GPU's multiprocessors, at most
 _GROUPS = 16
+
+
+class Prepared:
+    """A launch of one of the kernels, made any number of times."""
+
+    __slots__ = ("_check", "_held", "_name", "call")
+
+    def __init__(self, call: DriverCall, name: str, check: Callable[[int, str], None], held: object) -> None:
+        self.call = call  #: the driver's
+        self._name, self._check = name, check
+        self._held = held  #: what the call's parameters point to
+
+    def __call__(self) -> None:
+        result = self.call()
+        if result:
+            self._check(result, self._name)
 
 
 class OwnKernels:
@@ -51,13 +68,13 @@ class OwnKernels:
         self._check = check
         self._functions: Mapping[str, int] = {}
         #: by boxes: the call that copies them. Programs that exchange the same edges again and again copy the same boxes.
-        self._copies: dict[tuple[PlacedBox, ...], Callable[[], None]] = {}
+        self._copies: dict[tuple[PlacedBox, ...], Prepared] = {}
 
     def start(self, name: str, parameters: bytes, work: int) -> None:
         """Start one of the kernels over `work` items."""
         self.prepared(name, parameters, work)()
 
-    def prepared(self, name: str, parameters: bytes, work: int) -> Callable[[], None]:
+    def prepared(self, name: str, parameters: bytes, work: int) -> Prepared:
         """A call that starts one of the kernels over `work` items, any number of times."""
         if not self._functions:
             self._functions = self._load()
@@ -66,7 +83,7 @@ class OwnKernels:
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-        handle, number, check = ctypes.c_void_p, ctypes.c_uint, self._check
+        handle, number = ctypes.c_void_p, ctypes.c_uint
         sizes = [number(size) for size in (groups, 1, 1, kernels.BLOCK, 1, 1, 0)]
         # ctypes objects: with them the call takes less than half the time
         call = partial(
@@ -77,13 +94,7 @@ class OwnKernels:
             handle(0),
             handle(ctypes.addressof(extra)),
         )
-
-        def start(held: object = (packed, size, extra)) -> None:
-            result = call()
-            if result:
-                check(result, name)
-
-        return start
+        return Prepared(call, name, self._check, (packed, size, extra))
 
     def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:
         """Copy boxes between addresses that this GPU reaches, with one launch."""
@@ -95,7 +106,7 @@ class OwnKernels:
             copy = self._copies[key] = self.copying(key)
         copy()
 
-    def copying(self, boxes: Sequence[PlacedBox]) -> Callable[[], None]:
+    def copying(self, boxes: Sequence[PlacedBox]) -> Prepared:
         """A call that copies boxes between addresses that this GPU reaches, with one launch, any number of times."""
         together = 0
         for box in boxes:
@@ -111,7 +122,7 @@ class OwnKernels:
             f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total
         )
 
-    def filling(self, address: int, nbytes: int, pattern: bytes) -> Callable[[], None]:
+    def filling(self, address: int, nbytes: int, pattern: bytes) -> Prepared:
         """A call that repeats a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
         padded = pattern.ljust(kernels.PATTERN_NBYTES, b"\0")
         return self.prepared(
@@ -132,9 +143,7 @@ class OwnKernels:
         for block in blocks_of_units(region, grain.unit):
             self._merge_changes(addresses, block, grain)
 
-    def folds(
-        self, target: int, parts: Sequence[tuple[int, Region]], op: str, dtype: str
-    ) -> list[Callable[[], None]]:
+    def folds(self, target: int, parts: Sequence[tuple[int, Region]], op: str, dtype: str) -> list[Prepared]:
         """Calls that fold what lies at other addresses into a target, one after the other (`Backend.folding`): one for each
         block of bytes that the same parts have.
 

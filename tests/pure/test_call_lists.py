@@ -1,0 +1,137 @@
+"""Lists of calls: each call gets its parameters, and a list ends where one fails."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from vdev.backends import call_lists
+from vdev.backends.call_lists import CallList, DriverCall
+from vdev.packaging import library
+
+pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
+
+#: functions that note what they are given: narrow parameters, and more of them than there are registers
+SOURCE = r"""
+#include <stdint.h>
+#pragma GCC visibility push(default)
+uint64_t seen[64]; int count;
+#define NOTE(value) seen[count++ % 64] = (uint64_t)(value)
+int none(void) { NOTE(100); return 0; }
+int narrow(unsigned char a, int b, uint64_t c) { NOTE(a); NOTE((int64_t)b); NOTE(c); return 0; }
+int launch(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned h, void *s, void **p, void **x)
+{ NOTE(f); NOTE(a); NOTE(b); NOTE(c); NOTE(d); NOTE(e); NOTE(g); NOTE(h); NOTE(s); NOTE(p); NOTE(x); return 0; }
+int twelve(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l)
+{ NOTE(a + b + c + d + e + f + g + h + i + j + k + 2 * l); return 0; }
+int five(int a, int b, int c, int d, int e) { NOTE(a + 2 * b + 3 * c + 4 * d + 5 * e); return 0; }
+int fail(int status) { NOTE(status); return status; }
+"""
+
+
+@pytest.fixture(scope="module")
+def noting(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("noting")
+    source, target = folder / "noting.c", folder / "noting.so"
+    source.write_text(SOURCE)
+    library._compiled(source, target, [], [])
+    return ctypes.PyDLL(str(target))
+
+
+def _seen(noting: ctypes.CDLL) -> list[int]:
+    count = ctypes.c_int.in_dll(noting, "count")
+    found = list((ctypes.c_uint64 * 64).in_dll(noting, "seen"))[: count.value]
+    count.value = 0
+    return found
+
+
+def test_each_function_gets_its_parameters(noting: ctypes.CDLL) -> None:
+    wide = 0xFEDC_BA98_7654_3210
+    calls: list[DriverCall] = [
+        partial(noting["none"]),
+        partial(noting["narrow"], 200, ctypes.c_int(-5), ctypes.c_uint64(wide)),
+        partial(
+            noting["launch"], ctypes.c_void_p(wide), *range(1, 8), wide - 1, None or 0, ctypes.c_void_p(7)
+        ),
+        partial(noting["twelve"], *range(12)),
+        partial(noting["five"], 1, 2, 3, 4, 5),
+    ]
+    made = CallList(call_lists.walker(), calls)
+    expected = [100, 200, -5 & (1 << 64) - 1, wide, wide, *range(1, 8), wide - 1, 0, 7, 77, 55]
+    for _ in range(2):
+        assert made.make_all() == 5
+        assert _seen(noting) == expected
+
+
+def test_a_list_ends_where_a_call_fails_and_goes_on_from_any_place(noting: ctypes.CDLL) -> None:
+    calls: list[DriverCall] = [partial(noting["fail"], status) for status in (0, 0, 719, 0, -3, 0)]
+    made = CallList(call_lists.walker(), calls)
+    assert (made.make_all(), made.result, _seen(noting)) == (2, 719, [0, 0, 719])
+    assert (made.make(3, 6), made.result, _seen(noting)) == (4, -3, [0, -3 & (1 << 64) - 1])
+    assert (made.make(5, 6), _seen(noting)) == (6, [0])
+    assert (made.make(0, 2), _seen(noting)) == (2, [0, 0])
+    assert (made.make(4, 4), _seen(noting)) == (4, [])
+
+
+def test_places_are_left_out_and_filled_in(noting: ctypes.CDLL) -> None:
+    calls: list[DriverCall] = [partial(noting["narrow"], at, 0, 0) for at in range(3)]
+    made = CallList(call_lists.walker(), calls, {0, 2})
+    assert (made.make_all(), _seen(noting)) == (3, [1, 0, 0])
+    first, last, words = made.place(0, 2), made.place(2), made.words
+    words[first.parameter], words[first.at] = 77, first.function
+    words[last.at] = last.function
+    assert (made.make_all(), _seen(noting)) == (3, [0, 0, 77, 1, 0, 0, 2, 0, 0])
+    words[first.at] = words[made.place(1).at] = 0
+    assert (made.make_all(), _seen(noting)) == (3, [2, 0, 0])
+
+
+def test_threads_walk_lists_of_their_own(noting: ctypes.CDLL) -> None:
+    wrong: list[tuple[int, int]] = []
+
+    def walk(status: int) -> None:
+        made = CallList(call_lists.walker(), [partial(noting["fail"], each) for each in (0, 0, status)])
+        for _ in range(2000):
+            if (made.make_all(), made.result) != (2, status):
+                wrong.append((status, made.result))
+
+    threads = [threading.Thread(target=walk, args=(number + 1,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _seen(noting)
+    assert not wrong
+
+
+def test_without_a_compiler_and_a_library_it_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setattr(library, "calls_key", lambda: "of other sources")
+    call_lists._walker.cache_clear()
+    try:
+        for _ in range(2):
+            with pytest.raises(call_lists.NoWalker, match="no-such-compiler"):
+                call_lists.walker()
+    finally:
+        call_lists._walker.cache_clear()
+
+
+def test_the_library_is_compiled_once_into_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
+    key = library.calls_key()
+    monkeypatch.setattr(library, "calls_key", lambda: key[:-1] + "x")
+    call_lists._walker.cache_clear()
+    try:
+        call_lists.walker()
+        (made,) = (tmp_path / "cache").rglob(library.CALLS_NAME)
+        monkeypatch.setenv("CC", "no-such-compiler")
+        call_lists._walker.cache_clear()
+        assert call_lists._path() == made
+        call_lists.walker()
+    finally:
+        call_lists._walker.cache_clear()

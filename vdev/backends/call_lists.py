@@ -1,0 +1,147 @@
+"""Lists of calls of a driver's functions that are made in a row, without the interpreter in between.
+
+A library in C (`native/calls.c`) walks the list. It comes with the installation; where it does not, it is compiled once into the
+cache. Without it there are no such lists, and whoever wants one makes its calls one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vdev.packaging import library as compiling
+from vdev.process import switches
+from vdev.process.private_files import private_folder, read_private, write_private
+
+#: a call of a driver's function, which returns 0 if all went well: of ctypes, with integers or ctypes' objects for parameters
+DriverCall = partial[int]
+#: what makes calls of a list: of its address, the first, where to stop, and where the result goes; as `native/calls.c` says
+Walker = Callable[..., int]
+
+_MOST_PARAMETERS = 12
+#: words of a call: the function's address, how many parameters, and these
+_WORDS = 2 + _MOST_PARAMETERS
+
+
+class NoWalker(RuntimeError):
+    """The library cannot be had; the text says why."""
+
+
+class Place(NamedTuple):
+    """What is written to fill in a place of a list (`CallList.place`)."""
+
+    at: int
+    function: int
+    parameter: int
+
+
+class CallList:
+    """Calls by place, each made in turn or left out. Not for two threads at a time."""
+
+    __slots__ = ("_all", "_functions", "_kept", "_make", "_result", "words")
+
+    def __init__(
+        self,
+        walker: Walker,
+        calls: Sequence[DriverCall],
+        left_out: Collection[int] = (),
+        keeps: object = None,
+    ) -> None:
+        """`left_out`: places whose calls are not made unless they are put. `keeps`: kept as long as this, since calls may point there."""
+        #: of all calls. Who fills in places for each launch writes here what `place` says.
+        self.words = (ctypes.c_uint64 * (_WORDS * len(calls)))()
+        self._functions: list[int] = []
+        for place, call in enumerate(calls):
+            at = place * _WORDS
+            for number, word in enumerate(_words_of(call)):
+                self.words[at + number] = word
+            self._functions.append(self.words[at])
+            if place in left_out:
+                self.words[at] = 0
+        self._result = ctypes.c_int32()
+        self._kept = (tuple(calls), keeps)
+        # ctypes objects: with them the call takes less time
+        self._make = partial(walker, ctypes.c_void_p(ctypes.addressof(self.words)))
+        result = ctypes.c_void_p(ctypes.addressof(self._result))
+        self._all = partial(self._make, ctypes.c_int64(0), ctypes.c_int64(len(calls)), result)
+
+    def place(self, number: int, parameter: int = 0) -> Place:
+        """How a place is filled in: the index of the word that is `function` where the call is made and 0 where it is left out, that
+        function, and the index of a parameter.
+        """
+        at = number * _WORDS
+        return Place(at, self._functions[number], at + 2 + parameter)
+
+    def make_all(self) -> int:
+        """Make all calls, up to the first that fails: its place; the number of places if none does."""
+        return self._all()
+
+    def make(self, first: int, stop: int) -> int:
+        """The same from place `first` on, before `stop`."""
+        result = ctypes.c_void_p(ctypes.addressof(self._result))
+        return self._make(ctypes.c_int64(first), ctypes.c_int64(stop), result)
+
+    @property
+    def result(self) -> int:
+        """What the call that has failed last returned."""
+        return self._result.value
+
+
+def _words_of(call: DriverCall) -> list[int]:
+    """A function's address, the number of its parameters, and these."""
+    function: Any = call.func
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address, "a function of a library"
+    assert len(call.args) <= _MOST_PARAMETERS
+    return [address, len(call.args), *[_word(each) for each in call.args]]
+
+
+def _word(parameter: Any) -> int:
+    value = parameter if isinstance(parameter, int) else parameter.value
+    return int(value or 0) & (1 << 64) - 1
+
+
+_loading = threading.Lock()
+
+
+def walker() -> Walker:
+    """What walks lists. Raises NoWalker, each time with the same text."""
+    with _loading:
+        found = _walker()
+    if isinstance(found, NoWalker):
+        raise NoWalker(str(found))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _walker() -> Walker | NoWalker:
+    try:
+        # The interpreter lock is kept, as for each call alone: none of the calls waits, and whoever lets the lock go may get it back
+        # milliseconds later.
+        function = ctypes.PyDLL(str(_path()))["vdev_make_calls"]
+    except AttributeError:
+        return NoWalker("how this system passes parameters is not known")
+    except (OSError, compiling.NoCompiler) as error:
+        return NoWalker(str(error))
+    function.restype = ctypes.c_int64
+    return function
+
+
+def _path() -> Path:
+    """The library: the one that came with the installation, if it was made from these sources, else the one in the cache."""
+    key = compiling.calls_key()
+    packed = Path(__file__).with_name(compiling.CALLS_NAME)
+    if packed.is_file() and key.encode() in packed.read_bytes():
+        return packed
+    folder = private_folder(private_folder(switches.cache_dir()) / f"calls-{key}")
+    if read_private(folder, compiling.CALLS_NAME) is None:
+        with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
+            target = Path(scratch, compiling.CALLS_NAME)
+            compiling.compile_calls(target)
+            write_private(folder, compiling.CALLS_NAME, target.read_bytes())
+    return folder / compiling.CALLS_NAME

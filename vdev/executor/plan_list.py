@@ -1,0 +1,380 @@
+"""All calls of a compiled plan as one list, on all its workers, with no Python in between (`vdev.backends.call_lists`).
+
+Decides what of the list is made for a command: which fences are put, who waits for whom, what comes first behind a marker; and
+what it means where a call is refused: the same as where calls are made one by one (`vdev.executor.legs`).
+
+The list, all places whose calls depend on the command being left out at first:
+    for each worker     go to it, put its fence          others wait for what it was given before this command
+    for each leg        go to its worker
+                        wait for another worker          one place for each; only in its worker's first leg
+                        wait for fences of this plan
+                        the event behind a marker
+                        the calls of its steps
+                        put the fence                    if others wait for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vdev.backends.base import Marker
+from vdev.backends.call_lists import CallList, DriverCall, NoWalker, Place, walker
+from vdev.backends.compiling import BEGUN, WAITED_FOR, CompilingBackend, ListedCall
+from vdev.executor.legs import Changed, CompilingExecutor, Leg
+
+if TYPE_CHECKING:
+    from vdev.executor.job import Job
+    from vdev.executor.mark import Mark
+    from vdev.executor.prepare import Batch
+    from vdev.executor.worker import Worker
+
+#: (worker, another one, its step): what the first has to wait for
+Need = tuple["Worker", "Worker", int]
+
+
+class _ListedLeg:
+    """One leg in the list: the places of its calls, and what is known of it while they are made."""
+
+    __slots__ = (
+        "after", "backend", "before", "begin", "begin_place", "calls", "coherent", "counted", "event", "fences", "first", "from_peer",
+        "is_last", "last", "launches", "leg", "mark", "number", "operations", "orders", "start", "starts", "stop", "waits",
+        "worker",
+    )  # fmt: skip
+
+    def __init__(self, leg: Leg, calls: Sequence[ListedCall], start: int, *, first: bool) -> None:
+        """`first`: of its worker's."""
+        backend = leg.worker.compiling
+        assert backend is not None, "plans are compiled for such back ends alone"
+        self.leg, self.backend, self.calls, self.start, self.first = leg, backend, calls, start, first
+        self.worker, self.number, self.after, self.coherent = (
+            leg.worker,
+            leg.worker.number,
+            leg.after,
+            leg.coherent,
+        )
+        self.fences, self.last, self.is_last = leg.fences, leg.last, leg.is_last
+        self.operations = sum(call.operations * len(call.calls) for call in calls)
+        counted: dict[str, int] = {}
+        for call in calls:
+            for name, more in call.counted:
+                counted[name] = counted.get(name, 0) + more
+        self.launches, self.from_peer = counted.pop("launches", 0), counted.pop("from_peer", 0)
+        self.counted = tuple(counted.items())
+        #: places: of waits, by worker; of the event behind a marker; of each step's first call; the end
+        self.waits: dict[int, int] = {}
+        self.begin = self.stop = 0
+        self.begin_place: Place
+        self.starts: list[int] = []
+        #: of the command that is handed over: what its worker is ordered after, (worker, step); its event, operations and mark before
+        self.orders: list[tuple[int, int]] = []
+        self.event = self.before = 0
+        self.mark: Mark = leg.worker.next_mark
+
+    def lay_out(self, others: Sequence[int]) -> list[DriverCall]:
+        """The calls, with waits for these workers, and their places."""
+        backend, leg = self.backend, self.leg
+        found = [backend.entry()]
+        for other in others:
+            self.waits[other] = self.start + len(found)
+            found.append(backend.waiting(0))
+        for worker in leg.after:
+            assert worker.compiling is not None, "all workers of a plan are compiled for"
+            found.append(backend.waiting(worker.compiling.fence_event()))
+        self.begin = self.start + len(found)
+        found.append(backend.beginning())
+        for call in self.calls:
+            self.starts.append(self.start + len(found))
+            found += call.calls
+        if leg.fences:
+            found.append(backend.fencing())
+        self.stop = self.start + len(found)
+        return found
+
+    def call_at(self, place: int) -> int:
+        """The number of the step's call that a place belongs to."""
+        return max((number for number, start in enumerate(self.starts) if start <= place), default=0)
+
+
+class PlanList:
+    """The calls of a compiled plan."""
+
+    __slots__ = (
+        "_backends", "_calls", "_end", "_every", "_first_legs", "_head", "_legs", "_markers", "_put", "_waits", "_workers",
+    )  # fmt: skip
+
+    def __init__(
+        self, legs: Sequence[Leg], calls: Sequence[Sequence[ListedCall]], workers: Sequence[Worker]
+    ) -> None:
+        """`calls`: of each leg. `workers`: all that the executor compiles plans for. Raises NoWalker."""
+        walking = walker()
+        self._workers = workers
+        self._backends = [worker.compiling for worker in workers if worker.compiling is not None]
+        found: list[DriverCall] = []
+        for backend in self._backends:
+            found += [backend.entry(), backend.fencing()]
+        self._head = len(found)
+        self._legs: list[_ListedLeg] = []
+        self._first_legs: dict[int, _ListedLeg] = {}  #: by worker
+        for leg, of_leg in zip(legs, calls, strict=True):
+            number = leg.worker.number
+            made = _ListedLeg(leg, of_leg, len(found), first=number not in self._first_legs)
+            found += made.lay_out(
+                [other.number for other in workers if made.first and other is not leg.worker]
+            )
+            self._legs.append(made)
+            self._first_legs.setdefault(number, made)
+        self._end = len(found)
+        optional = {*range(self._head)}
+        for made in self._legs:
+            optional |= {made.begin, *made.waits.values()}
+        self._calls = listed = CallList(walking, found, optional, keeps=calls)
+        #: by worker and another one: places that are filled in
+        self._waits = {
+            made.number: {other: listed.place(at, WAITED_FOR) for other, at in made.waits.items()}
+            for made in self._first_legs.values()
+        }
+        for made in self._legs:
+            made.begin_place = listed.place(made.begin, BEGUN)
+        self._every = [call for of_leg in calls for call in of_leg]
+        self._put: list[
+            int
+        ] = []  #: words of places that are not left out for the command that is handed over
+        self._markers: dict[int, Marker] = {}  #: by such a word: what is waited for, if it is no fence
+
+    def is_usable(self) -> bool:
+        """Whether the calls can be made from the list just now. With the turns of the plan's workers."""
+        for backend in self._backends:  # noqa: SIM110  # each launch asks: without a generator
+            if not backend.takes_lists():
+                return False
+        return True
+
+    def hand_over(
+        self,
+        executor: CompilingExecutor,
+        job: Job,
+        needs: Sequence[Need],
+        changed: Changed,
+        left: dict[int, Batch],
+    ) -> bool:
+        """Make the calls for a command; False if a fence that others wait for was refused: then nothing of it was handed over. Under the
+        lock, with the turns. Raises BackendError where a fence of the plan's own was refused.
+
+        `left`: by worker, what is not handed over yet.
+        """
+        words = self._calls.words
+        for at in self._put:
+            words[at] = 0
+        self._put, self._markers = [], {}
+        fences = self._order(needs)
+        if changed:
+            for call in self._every:
+                call.set_values(changed)
+        self._begin(job)
+        end, place = self._end, self._calls.make_all()
+        while place < end and self._is_let_pass(place):
+            place = self._calls.make(place + 1, end)
+        if place < self._head:
+            for made in self._legs:
+                self._was_not_begun(made)
+            return False
+        for worker in fences:
+            worker.fenced = worker.issued
+        for number, made in enumerate(self._legs):
+            if made.stop > place:
+                try:
+                    self._fail(executor, job, number, place, left)
+                finally:
+                    self._legs[-1].backend.enter()  # where the thread is when all has gone well
+                break
+            self._was_made(job, made, left)
+        return True
+
+    def _order(self, needs: Sequence[Need]) -> list[Worker]:
+        """Put what is waited for into the list; the workers whose fences are put first, in the list as well."""
+        words, put = self._calls.words, self._put
+        fences: list[Worker] = []
+        for made in self._first_legs.values():
+            made.orders = []
+        for worker, other, step in needs:
+            number = other.number
+            if worker.ordered.get(number, 0) >= step:
+                continue  # everything handed over since then waits for that step or a later one
+            made, place = self._first_legs[worker.number], self._waits[worker.number][number]
+            if other.fenced < step and other not in fences:
+                marker = other.mark_near(step)
+                if marker is not None:  # nearer than a new fence, which would be behind all that came since
+                    made.orders.append((number, step))
+                    event = made.backend.event_of(marker)
+                    if event is None:
+                        made.backend.enter()
+                        made.backend.order_after(marker)
+                    elif event:
+                        words[place.parameter], words[place.at] = event, place.function
+                        put.append(place.at)
+                        self._markers[place.at] = marker
+                    continue
+                fences.append(other)
+                self._put_fence(other)
+            assert other.compiling is not None, "plans wait for such workers alone"
+            words[place.parameter], words[place.at] = other.compiling.fence_event(), place.function
+            put.append(place.at)
+            made.orders.append((number, other.issued if other in fences else other.fenced))
+        return fences
+
+    def _put_fence(self, worker: Worker) -> None:
+        """Have a worker's fence put before the legs."""
+        first = 2 * self._workers.index(worker)
+        for number in (first, first + 1):
+            place = self._calls.place(number)
+            self._calls.words[place.at] = place.function
+            self._put.append(place.at)
+
+    def _begin(self, job: Job) -> None:
+        """Note where each worker is before the calls, and have those begin that are behind a marker."""
+        for made in self._legs:
+            worker = made.worker
+            worker.current = job
+            if made.coherent:
+                made.mark, made.before = worker.next_mark, made.backend.pending()
+            if made.first:
+                made.event = event = made.backend.begin_list()
+                if event:
+                    place = made.begin_place
+                    self._calls.words[place.parameter], self._calls.words[place.at] = event, place.function
+                    self._put.append(place.at)
+
+    def _is_let_pass(self, place: int) -> bool:
+        """Whether a call that was refused is one that may be: it is done in another way, or what follows is refused as well."""
+        if place < self._head:
+            return place % 2 == 0  # going to a worker
+        made = self._leg_at(place)
+        if place == made.start:
+            return True
+        if place >= made.begin:
+            return False
+        made.backend.enter()
+        marker = self._markers.get(self._calls.place(place).at)
+        if marker is not None:
+            made.backend.order_after(marker)
+        else:
+            made.backend.order_after_fence(self._waited_for(made, place).backend)
+        return True
+
+    def _leg_at(self, place: int) -> _ListedLeg:
+        return next(made for made in self._legs if place < made.stop)
+
+    def _waited_for(self, made: _ListedLeg, place: int) -> Worker:
+        """The worker whose fence the wait at a place is for."""
+        for number, at in made.waits.items():
+            if at == place:
+                return next(worker for worker in self._workers if worker.number == number)
+        return made.leg.after[place - made.begin + len(made.leg.after)]
+
+    def _was_ordered(self, made: _ListedLeg) -> None:
+        """A leg's waits were handed over."""
+        ordered = made.leg.worker.ordered
+        for number, step in made.orders:
+            ordered[number] = step
+        for other in made.leg.after:
+            ordered[other.number] = other.fenced
+
+    def _was_made(self, job: Job, made: _ListedLeg, left: dict[int, Batch]) -> None:
+        """All of a leg was handed over."""
+        worker, backend = made.worker, made.backend
+        if made.orders or made.after:
+            self._was_ordered(made)
+        backend.made(made.event, made.operations)
+        counters = backend.counters
+        counters.launches += made.launches
+        counters.from_peer += made.from_peer
+        if made.counted:
+            _count(backend, made.counted)
+        if made.coherent:
+            made.leg.enter(job, made.coherent, made.before, made.mark)
+        else:
+            worker.issued = job.bases[made.number] + made.last
+        if made.fences:
+            worker.fenced = worker.issued
+        if made.is_last:
+            worker.finish(job)
+            del left[made.number]
+
+    def _was_not_begun(self, made: _ListedLeg) -> None:
+        """Nothing of a leg was handed over, and what was to come first was not either."""
+        if made.event:
+            made.backend.not_made(made.event)
+            made.event = 0
+        made.leg.worker.current = None
+
+    def _fail(
+        self, executor: CompilingExecutor, job: Job, number: int, at: int, left: dict[int, Batch]
+    ) -> None:
+        """The call at a place in a leg was refused, and all before it were made: go on as where they are made one by one."""
+        made, rest = self._legs[number], self._legs[number + 1 :]
+        leg, backend, result = made.leg, made.backend, self._calls.result
+        for later in rest:
+            if later.event:
+                later.backend.not_made(later.event)
+                later.event = 0
+        self._was_ordered(made)
+        if leg.fences and at == made.stop - 1:
+            backend.made(made.event, made.operations)
+            _count(backend, [pair for each in made.calls for pair in each.counted])
+            leg.enter(job, leg.coherent, made.before, made.mark)
+            raise backend.refused(result, "a fence")
+        call = made.call_at(at)
+        self._was_made_in_part(made, call, begun=at > made.begin)
+        backend.enter()
+        leg.fail(executor, job, call, backend.refused(result, made.calls[call].what), made.before, made.mark)
+        _finish(job, leg, left)
+        for later in rest:
+            self._go_alone(executor, job, later)
+            _finish(job, later.leg, left)
+
+    def _was_made_in_part(self, made: _ListedLeg, call: int, *, begun: bool) -> None:
+        """Of a leg, the calls before that one were made; that one was asked for unless what comes first was refused (not `begun`)."""
+        backend = made.backend
+        asked = [each.operations * len(each.calls) for each in made.calls[: call + begun]]
+        if not begun:
+            backend.not_made(made.event)
+        backend.made(made.event if begun else 0, sum(asked))
+        for each in made.calls[:call]:
+            _count(backend, each.counted)
+
+    def _go_alone(self, executor: CompilingExecutor, job: Job, made: _ListedLeg) -> None:
+        """A command has failed: hand over what has to be handed over of a leg all the same."""
+        made.leg.worker.current = job
+        place = self._calls.make(made.start, made.begin)
+        while place < made.begin and self._is_let_pass(place):
+            place = self._calls.make(place + 1, made.begin)
+        made.backend.enter()
+        self._was_ordered(made)
+        made.leg.go(executor, job, ())
+
+
+def _finish(job: Job, leg: Leg, left: dict[int, Batch]) -> None:
+    """A leg was handed over."""
+    if leg.is_last:
+        leg.worker.finish(job)
+        del left[leg.worker.number]
+
+
+def _count(backend: CompilingBackend, counted: Sequence[tuple[str, int]]) -> None:
+    counters = backend.counters
+    for name, more in counted:
+        setattr(counters, name, getattr(counters, name) + more)
+
+
+def listed(legs: Sequence[Leg], workers: Sequence[Worker]) -> PlanList | None:
+    """The calls of these legs as one list; None where there can be none. With the turns. It may `Backend.enter`."""
+    calls = [leg.listed for leg in legs]
+    if not all(isinstance(worker.compiling, CompilingBackend) for worker in workers):
+        return None
+    found = [of_leg for of_leg in calls if of_leg]
+    if len(found) != len(legs):
+        return None
+    try:
+        return PlanList(legs, found, workers)
+    except NoWalker:
+        return None
