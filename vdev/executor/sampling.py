@@ -37,6 +37,12 @@ class Sample:
         """The markers of a chunk. On the worker's thread."""
         self._parts.append((worker, before, kernel))
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether devices were given the launch, and one of them is not through with it. Asks the devices, and returns at once."""
+        parts = list(self._parts)
+        return any(kernel is not None and not kernel.done() for _, _, kernel in parts)
+
     def take(self) -> Measured | None:
         """What was measured; None if the launch is not complete or its times are not known. Asks the devices, and
         returns at once.

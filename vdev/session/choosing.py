@@ -108,7 +108,7 @@ class Choosing:
         self._counts = WorkerCounts(
             options, self._spans, self.times, self._samples, self._accounts, occupancy
         )
-        self._split = SplitLaunches(self.times, self._counts, shared=shared)
+        self._split = SplitLaunches(self.times, self._samples, self._counts, shared=shared)
         self._changes = WayChanges(options, self.times, self._accounts, self._counts, occupancy)
         self._one = OneWorker(
             options,
@@ -223,8 +223,9 @@ class Choosing:
         elif account.barred:
             change = False
         else:
-            # Kernels are met and loaded once, and memory is taken once.
-            account.host.met(thought, once=is_first or bool(cached.plan.growth))
+            # Kernels are met and loaded once, and so are plans; memory is taken once.
+            once = is_first or bool(cached.plan.growth) or timing.is_new(cached)
+            account.host.met(thought, once=once)
             timing.exchanged.add(stake.moved)
             if self.thrifty and self._split.lose(account, launch, tally, stake, thought, clocks):
                 # Where launches come to an end, fewer workers would lose soon as well.

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
-from vdev.session.launch_plans import LaunchCache
+from vdev.session.launch_plans import CachedPlan, LaunchCache
 
 #: which launches of a kernel are sampled: the first, one in so many, and at first more of those that exchange much
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
@@ -42,6 +42,9 @@ SETTLING = 6
 _IN_A_ROW = 2 * SETTLING
 #: launches of which it is known that they were planned
 _MOST_PLANNED = 4096
+#: times that a plan is handed over before it is known what that takes: the first comes with what is done once (its steps are met by their
+#: back ends, memory is opened for peers), and at the second it is compiled; and for how many launches of a kernel this is so
+_MET, _MOST_MET = 2, 2 * SETTLING
 
 
 class KernelTiming:
@@ -62,6 +65,7 @@ class KernelTiming:
         "is_met_again",
         "launches",
         "link",
+        "met",
         "passed",
         "pause",
         "plan",
@@ -82,6 +86,7 @@ class KernelTiming:
 
     def __init__(self, least: Least) -> None:
         self.launches = 0  #: launches that were weighed
+        self.met = 0  #: of those, how many had a plan that had hardly been handed over before
         self.direct = 0  #: launches without plans that were looked at
         #: seconds that a unit of what a worker receives takes in its transfers: columns are slower than blocks, and so is what comes from
         #: a worker that sends to many
@@ -165,6 +170,12 @@ class KernelTiming:
         if known < count and self.stake is not None:
             found.append((self.stake, count - known))
         return found
+
+    def is_new(self, cached: CachedPlan) -> bool:
+        """Whether to hand over this plan takes longer than it will, because of what is done once. Those that are filled in, and those of
+        a kernel that keeps having new ones, take no less the next time.
+        """
+        return not cached.filled and cached.handed[0] < _MET and self.met < _MOST_MET
 
     def wants_sample(self, stake: Stake) -> bool:
         many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY

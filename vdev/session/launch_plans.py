@@ -85,6 +85,8 @@ class CachedPlan:
     readings: tuple[tuple[int, Reading], ...] = ()
     #: slots whose pending bytes have to be folded first: there is no plan yet
     unfolded: tuple[int, ...] = ()
+    #: how often it was handed over for a launch that was weighed
+    handed: list[int] = field(default_factory=lambda: [0])
 
 
 @dataclass(slots=True, eq=False)

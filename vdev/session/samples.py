@@ -89,6 +89,10 @@ class Samples:
         launches = cache.tally.launches
         return cache.balance.wants_sample(ndrange.num_groups, chunks, workers, launches) or wanted
 
+    def are_under_way(self, timing: KernelTiming) -> bool:
+        """Whether devices are still at work on launches of a kernel that were sampled: then nobody waits for the host."""
+        return any(taken.timing is timing and taken.sample.is_under_way for taken in self._taken)
+
     def read(self) -> None:
         """Learn from those samples that are complete."""
         for _ in range(len(self._taken)):

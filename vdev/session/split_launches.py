@@ -18,6 +18,7 @@ from vdev.session.accounts import Account
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.host_times import Clocks
 from vdev.session.kernel_timing import LONG_UNKNOWN, KernelTiming
+from vdev.session.samples import Samples
 from vdev.session.way_times import FLOOR, FLOOR_HANDS, FORGET, WayTimes
 from vdev.session.worker_counts import WorkerCounts
 
@@ -26,7 +27,7 @@ logger = logging.getLogger("vdev.session.choosing")
 #: the same as `FLOOR` where workers share hardware, which nobody asks for but to have launches split
 _FLOOR_SHARED = 0.006
 #: so many times what launches have gained while plans were made that are made once: they make up for those soon
-_SOON = 16
+_SOON = 20
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
 
@@ -34,9 +35,10 @@ _PAUSE_SHARED = 15
 class SplitLaunches:
     """Those of one session. Under its lock."""
 
-    def __init__(self, times: WayTimes, counts: WorkerCounts, *, shared: bool) -> None:
+    def __init__(self, times: WayTimes, samples: Samples, counts: WorkerCounts, *, shared: bool) -> None:
         """`shared`: the workers share hardware."""
         self._times = times
+        self._samples = samples
         self._counts = counts
         self._shared = shared
         self._investment = Investment()  #: in plans that are made once
@@ -75,7 +77,7 @@ class SplitLaunches:
         change = self._times.gathering(account.buffers)
         if self._shared:
             return self._weigh_shared(account, tally, stake, change)
-        if _is_unknown(account):
+        if self._is_unknown(account):
             return False  # later, once it is known what they take
         if not any(each.may_gain for _, each, _ in account.kernels.values()):
             change /= 2  # as they are, launches of one chunk each will not be split again
@@ -144,6 +146,17 @@ class SplitLaunches:
         timing.stake, timing.stakes[self._counts.of(account)] = stake, (stake, launches)
         timing.shrinking.add(launches, stake.nitems)
 
+    def _is_unknown(self, account: Account) -> bool:
+        """Whether it is not known yet what some launches take that may gain. While devices are behind with the first of them, what the host
+        takes is no reason for anything.
+        """
+        return any(
+            not timing.times.known
+            and timing.may_gain
+            and (tally.launches - seen < LONG_UNKNOWN or self._samples.are_under_way(timing))
+            for tally, timing, seen in account.kernels.values()
+        )
+
     def _weigh_shared(self, account: Account, tally: KernelTally, stake: Stake, change: float) -> bool:
         """The same if workers share hardware: kernels take the same time in either way."""
         launches, machine = tally.launches, self._times.machine
@@ -192,14 +205,6 @@ class SplitLaunches:
 def never_recur(account: Account, counts: Mapping[int, int]) -> bool:
     """Whether no plan of these kernels will be used again."""
     return bool(counts) and all(account.kernels[kernel][1].never_recurs for kernel in counts)
-
-
-def _is_unknown(account: Account) -> bool:
-    """Whether it is not known yet what some launches take that may gain."""
-    return any(
-        not timing.times.known and timing.may_gain and tally.launches - seen < LONG_UNKNOWN
-        for tally, timing, seen in account.kernels.values()
-    )
 
 
 def _rests(account: Account) -> dict[int, Rest | None]:

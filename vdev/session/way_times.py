@@ -69,11 +69,15 @@ class WayTimes:
         if cached.direct:
             if cached.steady:
                 self._handed.add(seconds)
-        elif (
-            cached.stake is not None and not cached.plan.growth
-        ):  # memory is taken once, however long the driver takes
+            return
+        timing = self.timing(tally)
+        is_new = timing.is_new(cached)
+        cached.handed[0] += 1
+        timing.met += is_new
+        # memory is taken once, however long the driver takes
+        if cached.stake is not None and not cached.plan.growth and not is_new:
             key = _hands(cached.stake)
-            handed = self.timing(tally).handed
+            handed = timing.handed
             if key not in handed:
                 handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
             stake = cached.stake
