@@ -27,7 +27,7 @@ logger = logging.getLogger("vdev.session.choosing")
 #: the same as `FLOOR` where workers share hardware, which nobody asks for but to have launches split
 _FLOOR_SHARED = 0.006
 #: so many times what launches have gained while plans were made that are made once: they make up for those soon
-_SOON = 20
+_SOON = 16
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
 
