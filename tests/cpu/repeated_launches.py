@@ -165,6 +165,43 @@ def test_many_calls(host: Host, repeated: list[bool]) -> None:
 
 
 @until_repeated
+def test_events_that_are_over_are_not_waited_for(host: Host, repeated: list[bool]) -> None:
+    """Arrays keep the events of what has filled them, and hand them to each kernel."""
+    buffer, step = host.buffer(), np.uint32(3)
+    event = host.call(host.add, buffer, step)
+    host.queue.finish()
+    repeated.clear()
+    for _ in range(100):
+        host.call(host.add, buffer, step, wait_for=[event, event])
+    assert (host.read(buffer) == 303).all()
+
+
+def test_events_that_are_not_over_are_waited_for(host: Host, repeated: list[bool]) -> None:
+    buffer, step, held = host.buffer(), np.uint32(3), cl.UserEvent(host.context)
+    host.warm(repeated, host.add, buffer, step)
+    before = host.read(buffer)[0]
+    host.warm(repeated, host.add, buffer, step)
+    repeated.clear()
+    last = host.call(host.add, buffer, step, wait_for=[held])
+    assert not any(repeated)
+    assert last.command_execution_status > cl.command_execution_status.COMPLETE
+    held.set_status(cl.command_execution_status.COMPLETE)
+    last.wait()
+    assert (host.read(buffer) > before).all()
+
+
+def test_events_that_have_failed_fail_what_waits_for_them(host: Host, repeated: list[bool]) -> None:
+    buffer, step, failed = host.buffer(), np.uint32(3), cl.UserEvent(host.context)
+    failed.set_status(-5)
+    host.warm(repeated, host.add, buffer, step)
+    repeated.clear()
+    last = host.call(host.add, buffer, step, wait_for=[failed])
+    assert not any(repeated)
+    with pytest.raises(cl.Error):
+        last.wait()
+
+
+@until_repeated
 def test_arguments_set_before(host: Host, repeated: list[bool]) -> None:
     buffer, other = host.buffer(), host.buffer()
     host.add.set_args(buffer, np.uint32(3))

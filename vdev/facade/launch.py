@@ -31,6 +31,7 @@ _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
 _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
+_COMPLETE = 0
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
 _MOST_REMEMBERED = 512  #: index spaces per kernel
 _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
@@ -98,7 +99,7 @@ def launch_captured(
     if (
         repetition is None
         or repetition is ONCE
-        or after
+        or (after and not _all_complete(after))
         or state.has_local
         or state.kernel.addresses is not None
         or line.is_finalized
@@ -149,13 +150,20 @@ def _launched(
     # Of others more than an argument's value may change under its name.
     if not (line.is_finalized or (kernel.kernel.addresses is not None and is_in_use())):
         repetition = kernel.repetition
-        if repetition is not None and repetition is not ONCE and not after:
+        if repetition is not None and repetition is not ONCE and not (after and not _all_complete(after)):
             completion = repetition.again(line.order, ndrange, args)
         if completion is None:
             completion = _handed_over(line, kernel, args, ndrange, after)
     if completion is None:
         completion = _submit(line, kernel, Launch(kernel.kernel, args, ndrange, tried=True), after)
     return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
+
+
+def _all_complete(after: Sequence[Completion]) -> bool:
+    """Whether all of a wait list has ended, and well, as is known already: PyOpenCL's arrays keep the events of what has filled them,
+    and each kernel that is given an array waits for these.
+    """
+    return all(each.settled and each.status == _COMPLETE for each in after)
 
 
 def _handed_over(

@@ -49,7 +49,6 @@ class Account:
         "split_states",
         "thought",
         "thought_once",
-        "thought_to_come",
         "thrift",
         "thrifty",
         "wanted",
@@ -69,7 +68,6 @@ class Account:
         self.hands = Stretch(_CREDIT)  #: the same without planning
         #: seconds of planning that have not been weighed yet; those for plans that are made once, whatever follows
         self.thought = self.thought_once = 0.0
-        self.thought_to_come = 0.0  #: what plans like these will still take that are made once
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
         self.outlook = Outlook()  #: of launches that shrink
@@ -92,10 +90,10 @@ class Account:
         """Whether every launch counts; otherwise only those that exchange much."""
         return (self.keeper is not None and not self.thrifty) or self.ways.regret > 0
 
-    def take_thought(self) -> tuple[float, float, float]:
-        """What is to be weighed of planning: that which goes on, that which is done once, and what of that is still to come."""
-        found = self.thought, self.thought_once, self.thought_to_come
-        self.thought = self.thought_once = self.thought_to_come = 0.0
+    def take_thought(self) -> tuple[float, float]:
+        """What is to be weighed of planning: that which goes on, and that which is done once."""
+        found = self.thought, self.thought_once
+        self.thought = self.thought_once = 0.0
         return found
 
     def enter(self, buffer: VirtualBuffer) -> None:
@@ -182,7 +180,6 @@ class Accounts:
         account.ways.join(other.ways)
         account.thought += other.thought
         account.thought_once += other.thought_once
-        account.thought_to_come += other.thought_to_come
         account.thrift.join(other.thrift)
         account.hands.join(other.hands)
         account.kernels.update(other.kernels)

@@ -54,7 +54,6 @@ class KernelTiming:
         "_bits",
         "_planned",
         "_settled",
-        "_times_planned",
         "cache",
         "comes_again",
         "counts_for",
@@ -107,7 +106,6 @@ class KernelTiming:
         self._settled: Counter[int] = Counter()  #: one-time plans, by those bits
         #: how often what has this hash was planned, and whether that which was planned last comes again
         self._planned: dict[int, int] = {}
-        self._times_planned = 0  #: that which was planned last
         self.comes_again = False
         self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes beside what is assumed, by number of workers and whether these exchanged anything
@@ -242,7 +240,7 @@ class KernelTiming:
         if len(self._planned) >= _MOST_PLANNED:
             self._planned.clear()
         before = self._planned.get(what, 0)
-        self._planned[what] = self._times_planned = before + 1
+        self._planned[what] = before + 1
         return 0 < before < SETTLING
 
     @property
@@ -251,14 +249,6 @@ class KernelTiming:
         again.
         """
         return self.comes_again or self._settled[self._bits] < SETTLING
-
-    @property
-    def plans_to_come(self) -> int:
-        """How many like the last one, which settles, are still to be made at most: until as many were made for about as many
-        work-items, or for what comes again.
-        """
-        made = self._settled[self._bits]
-        return max(SETTLING - (made if made <= SETTLING else self._times_planned), 0)
 
     @property
     def never_recurs(self) -> bool:

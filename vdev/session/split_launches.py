@@ -17,7 +17,7 @@ from vdev.planner.timing import Way
 from vdev.session.accounts import Account
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.host_times import Clocks
-from vdev.session.kernel_timing import LONG_UNKNOWN, SETTLING, KernelTiming
+from vdev.session.kernel_timing import LONG_UNKNOWN, KernelTiming
 from vdev.session.samples import Samples
 from vdev.session.way_times import FLOOR, FLOOR_HANDS, FORGET, WayTimes
 from vdev.session.worker_counts import WorkerCounts
@@ -26,8 +26,8 @@ logger = logging.getLogger("vdev.session.choosing")
 
 #: the same as `FLOOR` where workers share hardware, which nobody asks for but to have launches split
 _FLOOR_SHARED = 0.006
-#: so many launches make up for the plans soon that are still to be made once
-_SOON = 16 * SETTLING
+#: so many times what launches have gained while plans were made that are made once: they make up for those soon
+_SOON = 16
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
 
@@ -81,7 +81,7 @@ class SplitLaunches:
             return False  # later, once it is known what they take
         if not any(each.may_gain for _, each, _ in account.kernels.values()):
             change /= 2  # as they are, launches of one chunk each will not be split again
-        thought, once, to_come = account.take_thought()
+        thought, once = account.take_thought()
         split, one, counts = self._since(account, tally, thought, clocks)
         goes_on = never_recur(account, counts)
         if goes_on:
@@ -89,9 +89,8 @@ class SplitLaunches:
         else:  # what goes on over any number of workers is not what another number costs
             account.planned += thought + once
         gain = one.seconds - split.seconds
-        # Plans that were made are spent, and no reason to stop shortly before the last one: what is still to come has to be made up
-        # for soon. Then no more of them counts than has been made up for.
-        thought += min(once, gain) if to_come <= _SOON * gain else once
+        # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
+        thought += min(once, gain) if once <= _SOON * gain else once
         done = self._weigh(account, split, one, thought, change, counts)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         if done:
@@ -144,7 +143,6 @@ class SplitLaunches:
             account.prepaid -= believed
         else:
             account.thought_once += believed
-            account.thought_to_come += believed * timing.plans_to_come
         timing.stake, timing.stakes[self._counts.of(account)] = stake, (stake, launches)
         timing.shrinking.add(launches, stake.nitems)
 
@@ -166,7 +164,7 @@ class SplitLaunches:
         account.kernels[id(tally)] = (tally, timing, launches + 1)
         timing.pause, timing.skipped = _PAUSE_SHARED, 0
         hands = machine.handing_over(stake.workers, stake.messages) - machine.launch
-        split = Way(sum(account.take_thought()[:2]) + hands * (launches + 1 - seen), 0.0)
+        split = Way(sum(account.take_thought()) + hands * (launches + 1 - seen), 0.0)
         return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
 
     def _since(
