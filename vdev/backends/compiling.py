@@ -16,8 +16,8 @@ from vdev.errors import BackendError
 
 #: copies from a peer's memory to one's own: the peer, its memory, one's own, and which bytes
 PeerCopy = tuple[Backend, Allocation, Allocation, Sequence[Box]]
-#: parameters of `CompilingBackend.waiting` and `beginning`
-WAITED_FOR, BEGUN = 1, 0
+#: the parameter of `CompilingBackend.waiting`
+WAITED_FOR = 1
 #: what a step is compiled to. It is given (argument, value) for the launch's values that are others than in the call before.
 Call = Callable[[Sequence[tuple[int, bytes]]], object]
 
@@ -108,20 +108,8 @@ class CompilingBackend(Backend):
         """What is waited for to come after a marker: 0 for nothing, None if the device cannot do that."""
 
     @abstractmethod
-    def beginning(self) -> DriverCall:
-        """What comes first behind a marker: an event, its parameter number `BEGUN`, is put."""
-
-    @abstractmethod
-    def begin_list(self) -> int:
-        """The event for `beginning` if that comes first now, else 0."""
-
-    @abstractmethod
-    def made(self, event: int, operations: int) -> None:
-        """A list has come so far: the event of `begin_list` if it was put, else 0, and so many operations."""
-
-    @abstractmethod
-    def not_made(self, event: int) -> None:
-        """That event of `begin_list` was not put."""
+    def made(self, operations: int) -> None:
+        """So many operations were handed over from a list. When they began is not asked for."""
 
     @abstractmethod
     def refused(self, result: int, what: str) -> BackendError:

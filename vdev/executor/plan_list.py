@@ -1,14 +1,13 @@
 """All calls of a compiled plan as one list, on all its workers, with no Python in between (`vdev.backends.call_lists`).
 
-Decides what of the list is made for a command: which fences are put, who waits for whom, what comes first behind a marker; and
-what it means where a call is refused: the same as where calls are made one by one (`vdev.executor.legs`).
+Decides what of the list is made for a command: which fences are put, and who waits for whom; and what it means where a call is
+refused: the same as where calls are made one by one (`vdev.executor.legs`).
 
 The list, all places whose calls depend on the command being left out at first:
     for each worker     go to it, put its fence          others wait for what it was given before this command
     for each leg        go to its worker
                         wait for another worker          one place for each; only in its worker's first leg
                         wait for fences of this plan
-                        the event behind a marker
                         the calls of its steps
                         put the fence                    if others wait for it
 """
@@ -19,8 +18,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import Marker
-from vdev.backends.call_lists import CallList, DriverCall, NoWalker, Place, walker
-from vdev.backends.compiling import BEGUN, WAITED_FOR, CompilingBackend, ListedCall
+from vdev.backends.call_lists import CallList, DriverCall, NoWalker, walker
+from vdev.backends.compiling import WAITED_FOR, CompilingBackend, ListedCall
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class _ListedLeg:
     """One leg in the list: the places of its calls, and what is known of it while they are made."""
 
     __slots__ = (
-        "after", "backend", "before", "begin", "begin_place", "calls", "coherent", "counted", "event", "fences", "first", "from_peer",
+        "after", "backend", "before", "begin", "calls", "coherent", "counted", "fences", "first", "from_peer",
         "is_last", "last", "launches", "leg", "mark", "number", "operations", "orders", "start", "starts", "stop", "waits",
         "worker",
     )  # fmt: skip
@@ -61,14 +60,13 @@ class _ListedLeg:
                 counted[name] = counted.get(name, 0) + more
         self.launches, self.from_peer = counted.pop("launches", 0), counted.pop("from_peer", 0)
         self.counted = tuple(counted.items())
-        #: places: of waits, by worker; of the event behind a marker; of each step's first call; the end
+        #: places: of waits, by worker; of each step's first call, which is the first's for `begin`; the end
         self.waits: dict[int, int] = {}
         self.begin = self.stop = 0
-        self.begin_place: Place
         self.starts: list[int] = []
-        #: of the command that is handed over: what its worker is ordered after, (worker, step); its event, operations and mark before
+        #: of the command that is handed over: what its worker is ordered after, (worker, step); its operations and mark before
         self.orders: list[tuple[int, int]] = []
-        self.event = self.before = 0
+        self.before = 0
         self.mark: Mark = leg.worker.next_mark
 
     def lay_out(self, others: Sequence[int]) -> list[DriverCall]:
@@ -82,7 +80,6 @@ class _ListedLeg:
             assert worker.compiling is not None, "all workers of a plan are compiled for"
             found.append(backend.waiting(worker.compiling.fence_event()))
         self.begin = self.start + len(found)
-        found.append(backend.beginning())
         for call in self.calls:
             self.starts.append(self.start + len(found))
             found += call.calls
@@ -127,19 +124,16 @@ class PlanList:
         self._end = len(found)
         optional = {*range(self._head)}
         for made in self._legs:
-            optional |= {made.begin, *made.waits.values()}
+            optional |= {*made.waits.values()}
         self._calls = listed = CallList(walking, found, optional, keeps=calls)
         #: by worker and another one: places that are filled in
         self._waits = {
             made.number: {other: listed.place(at, WAITED_FOR) for other, at in made.waits.items()}
             for made in self._first_legs.values()
         }
-        for made in self._legs:
-            made.begin_place = listed.place(made.begin, BEGUN)
         self._every = [call for of_leg in calls for call in of_leg]
-        self._put: list[
-            int
-        ] = []  #: words of places that are not left out for the command that is handed over
+        #: words of places that are not left out for the command that is handed over
+        self._put: list[int] = []
         self._markers: dict[int, Marker] = {}  #: by such a word: what is waited for, if it is no fence
 
     def is_usable(self) -> bool:
@@ -165,7 +159,8 @@ class PlanList:
         words = self._calls.words
         for at in self._put:
             words[at] = 0
-        self._put, self._markers = [], {}
+        self._markers.clear()  # an interrupt may have left some
+        self._put = []
         fences = self._order(needs)
         if changed:
             for call in self._every:
@@ -176,7 +171,7 @@ class PlanList:
             place = self._calls.make(place + 1, end)
         if place < self._head:
             for made in self._legs:
-                self._was_not_begun(made)
+                made.worker.current = None
             return False
         for worker in fences:
             worker.fenced = worker.issued
@@ -188,6 +183,7 @@ class PlanList:
                     self._legs[-1].backend.enter()  # where the thread is when all has gone well
                 break
             self._was_made(job, made, left)
+        self._markers.clear()
         return True
 
     def _order(self, needs: Sequence[Need]) -> list[Worker]:
@@ -195,7 +191,8 @@ class PlanList:
         words, put = self._calls.words, self._put
         fences: list[Worker] = []
         for made in self._first_legs.values():
-            made.orders = []
+            if made.orders:
+                made.orders = []
         for worker, other, step in needs:
             number = other.number
             if worker.ordered.get(number, 0) >= step:
@@ -231,18 +228,12 @@ class PlanList:
             self._put.append(place.at)
 
     def _begin(self, job: Job) -> None:
-        """Note where each worker is before the calls, and have those begin that are behind a marker."""
+        """Note where each worker is before the calls."""
         for made in self._legs:
             worker = made.worker
             worker.current = job
             if made.coherent:
                 made.mark, made.before = worker.next_mark, made.backend.pending()
-            if made.first:
-                made.event = event = made.backend.begin_list()
-                if event:
-                    place = made.begin_place
-                    self._calls.words[place.parameter], self._calls.words[place.at] = event, place.function
-                    self._put.append(place.at)
 
     def _is_let_pass(self, place: int) -> bool:
         """Whether a call that was refused is one that may be: it is done in another way, or what follows is refused as well."""
@@ -284,7 +275,7 @@ class PlanList:
         worker, backend = made.worker, made.backend
         if made.orders or made.after:
             self._was_ordered(made)
-        backend.made(made.event, made.operations)
+        backend.made(made.operations)
         counters = backend.counters
         counters.launches += made.launches
         counters.from_peer += made.from_peer
@@ -300,47 +291,27 @@ class PlanList:
             worker.finish(job)
             del left[made.number]
 
-    def _was_not_begun(self, made: _ListedLeg) -> None:
-        """Nothing of a leg was handed over, and what was to come first was not either."""
-        if made.event:
-            made.backend.not_made(made.event)
-            made.event = 0
-        made.leg.worker.current = None
-
     def _fail(
         self, executor: CompilingExecutor, job: Job, number: int, at: int, left: dict[int, Batch]
     ) -> None:
         """The call at a place in a leg was refused, and all before it were made: go on as where they are made one by one."""
         made, rest = self._legs[number], self._legs[number + 1 :]
         leg, backend, result = made.leg, made.backend, self._calls.result
-        for later in rest:
-            if later.event:
-                later.backend.not_made(later.event)
-                later.event = 0
         self._was_ordered(made)
         if leg.fences and at == made.stop - 1:
-            backend.made(made.event, made.operations)
+            backend.made(made.operations)
             _count(backend, [pair for each in made.calls for pair in each.counted])
             leg.enter(job, leg.coherent, made.before, made.mark)
             raise backend.refused(result, "a fence")
         call = made.call_at(at)
-        self._was_made_in_part(made, call, begun=at > made.begin)
+        backend.made(sum(each.operations * len(each.calls) for each in made.calls[: call + 1]))
+        _count(backend, [pair for each in made.calls[:call] for pair in each.counted])
         backend.enter()
         leg.fail(executor, job, call, backend.refused(result, made.calls[call].what), made.before, made.mark)
         _finish(job, leg, left)
         for later in rest:
             self._go_alone(executor, job, later)
             _finish(job, later.leg, left)
-
-    def _was_made_in_part(self, made: _ListedLeg, call: int, *, begun: bool) -> None:
-        """Of a leg, the calls before that one were made; that one was asked for unless what comes first was refused (not `begun`)."""
-        backend = made.backend
-        asked = [each.operations * len(each.calls) for each in made.calls[: call + begun]]
-        if not begun:
-            backend.not_made(made.event)
-        backend.made(made.event if begun else 0, sum(asked))
-        for each in made.calls[:call]:
-            _count(backend, each.counted)
 
     def _go_alone(self, executor: CompilingExecutor, job: Job, made: _ListedLeg) -> None:
         """A command has failed: hand over what has to be handed over of a leg all the same."""

@@ -208,26 +208,8 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return 0 if marker.is_known_to_be_done else marker.event
         return 0 if marker.done() else None
 
-    def beginning(self) -> DriverCall:
-        return partial(self.driver.event_record, 0, self.stream)
-
-    def begin_list(self) -> int:
-        if self._first:
-            return 0
-        if not self._gpu.free_events:
-            self.enter()  # a new one is of the context that the thread has
-        return self._gpu.unused_event()
-
-    def made(self, event: int, operations: int) -> None:
+    def made(self, operations: int) -> None:
         self._count += operations
-        if event:
-            if self._first:  # one that came meanwhile
-                self._gpu.free_events.append(event)
-            else:
-                self._first = event
-
-    def not_made(self, event: int) -> None:
-        self._gpu.free_events.append(event)
 
     def refused(self, result: int, what: str) -> BackendError:
         return self._gpu.error(result, what)

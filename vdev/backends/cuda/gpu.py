@@ -84,18 +84,14 @@ class Gpu:
 
     def recorded(self, stream: int, text: str = "event") -> int:
         """An unused event, recorded behind everything that is on the stream."""
-        event = self.unused_event()
+        try:
+            event = self.free_events.popleft()
+        except IndexError:
+            event = self.driver.new_event()
         result = self.driver.event_record(event, stream)
         if result:
             raise self.error(result, text)
         return event
-
-    def unused_event(self) -> int:
-        """An event that nobody waits for."""
-        try:
-            return self.free_events.popleft()
-        except IndexError:
-            return self.driver.new_event()
 
     def order(self, later: int, earlier: int) -> None:
         """Make what follows on one stream wait for what is on another."""
