@@ -122,6 +122,7 @@ def test_without_a_compiler_and_a_library_it_says_why(
 
 
 def test_the_library_is_compiled_once_into_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VDEV_CACHE", "1")
     monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
     key = library.calls_key()
     monkeypatch.setattr(library, "calls_key", lambda: key[:-1] + "x")
@@ -131,7 +132,28 @@ def test_the_library_is_compiled_once_into_the_cache(tmp_path: Path, monkeypatch
         (made,) = (tmp_path / "cache").rglob(library.CALLS_NAME)
         monkeypatch.setenv("CC", "no-such-compiler")
         call_lists._walker.cache_clear()
-        assert call_lists._path() == made
         call_lists.walker()
+        short = made.read_bytes()[:100]
+        made.unlink()  # it is in use
+        made.write_bytes(short)
+        call_lists._walker.cache_clear()
+        with pytest.raises(call_lists.NoWalker, match="no-such-compiler"):
+            call_lists.walker()
+        monkeypatch.delenv("CC")
+        call_lists._walker.cache_clear()
+        call_lists.walker()
+        assert len(made.read_bytes()) > 100
+    finally:
+        call_lists._walker.cache_clear()
+
+
+def test_without_a_cache_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("VDEV_CACHE", "0")
+    monkeypatch.setattr(library, "calls_key", lambda: "of other sources")
+    call_lists._walker.cache_clear()
+    try:
+        call_lists.walker()
+        assert not list(tmp_path.rglob("*"))
     finally:
         call_lists._walker.cache_clear()

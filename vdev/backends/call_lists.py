@@ -7,6 +7,8 @@ cache. Without it there are no such lists, and whoever wants one makes its calls
 from __future__ import annotations
 
 import ctypes
+import logging
+import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -22,6 +24,8 @@ from vdev.process.private_files import private_folder, read_private, write_priva
 DriverCall = partial[int]
 #: what makes calls of a list: of its address, the first, where to stop, and where the result goes; as `native/calls.c` says
 Walker = Callable[..., int]
+
+logger = logging.getLogger("vdev.cuda")
 
 _MOST_PARAMETERS = 12
 #: words of a call: the function's address, how many parameters, and these
@@ -123,7 +127,7 @@ def _walker() -> Walker | NoWalker:
     try:
         # The interpreter lock is kept, as for each call alone: none of the calls waits, and whoever lets the lock go may get it back
         # milliseconds later.
-        function = ctypes.PyDLL(str(_path()))["vdev_make_calls"]
+        function = _library()["vdev_make_calls"]
     except AttributeError:
         return NoWalker("how this system passes parameters is not known")
     except (OSError, compiling.NoCompiler) as error:
@@ -132,16 +136,26 @@ def _walker() -> Walker | NoWalker:
     return function
 
 
-def _path() -> Path:
-    """The library: the one that came with the installation, if it was made from these sources, else the one in the cache."""
+def _library() -> ctypes.PyDLL:
+    """The one that came with the installation, if it was made from these sources and for this machine, else the one in the cache."""
     key = compiling.calls_key()
     packed = Path(__file__).with_name(compiling.CALLS_NAME)
     if packed.is_file() and key.encode() in packed.read_bytes():
-        return packed
-    folder = private_folder(private_folder(switches.cache_dir()) / f"calls-{key}")
-    if read_private(folder, compiling.CALLS_NAME) is None:
-        with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
-            target = Path(scratch, compiling.CALLS_NAME)
-            compiling.compile_calls(target)
+        try:
+            return ctypes.PyDLL(str(packed))
+        except OSError as error:  # of another machine that shares the disk
+            logger.info("the library that came with the installation cannot be loaded: %s", error)
+    folder = None
+    if switches.cache():
+        folder = private_folder(switches.cache_dir()) / f"calls-{key}-{sysconfig.get_platform()}"
+        if read_private(private_folder(folder), compiling.CALLS_NAME) is not None:
+            try:
+                return ctypes.PyDLL(str(folder / compiling.CALLS_NAME))
+            except OSError as error:  # cut short
+                logger.info("the library in the cache cannot be loaded, and is compiled again: %s", error)
+    with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
+        target = Path(scratch, compiling.CALLS_NAME)
+        compiling.compile_calls(target)
+        if folder is not None:
             write_private(folder, compiling.CALLS_NAME, target.read_bytes())
-    return folder / compiling.CALLS_NAME
+        return ctypes.PyDLL(str(target))

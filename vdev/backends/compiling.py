@@ -95,7 +95,7 @@ class CompilingBackend(Backend):
 
     @abstractmethod
     def fence_event(self) -> int:
-        """What is waited for where the fence is, with all that was requested before handed over. It may `enter`."""
+        """What is waited for where the fence is: always the same. Any thread may ask, also without the turn."""
 
     @abstractmethod
     def waiting(self, event: int) -> DriverCall:

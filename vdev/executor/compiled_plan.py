@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import groupby
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import LocalBytes
+from vdev.backends.call_lists import NoWalker, walker
 from vdev.errors import BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.hazards import HazardsOfPlan
 from vdev.executor.job import Job
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
-from vdev.executor.plan_list import Need, listed
+from vdev.executor.plan_list import Need, PlanList, listed
 from vdev.executor.prepare import CompiledPlans
 from vdev.executor.steps import CopyStep
 from vdev.executor.worker_progress import TURN_TIMEOUT
@@ -246,9 +248,8 @@ class CompiledPlan:
         left, changed = dict(self._prepared.batches), self._changed(job.args)
         begun = False
         try:
-            if self._list is not None and self._list.is_usable():
-                self._inside = self._legs[-1].worker
-                begun = self._list.hand_over(executor, job, needs, changed, left)
+            if self._list is not None and self._list.is_usable(needs):
+                begun = self._hand_over_at_once(self._list, executor, job, needs, changed, left)
             else:
                 begun = self._hand_over_singly(executor, job, needs, changed, left)
             if not begun:  # a fence was refused: a marker tells what is wrong
@@ -263,6 +264,26 @@ class CompiledPlan:
                 self._values.update(changed)
             else:  # some calls may not have been made
                 self._values = dict.fromkeys(self._values)
+
+    def _hand_over_at_once(
+        self,
+        calls: PlanList,
+        executor: CompilingExecutor,
+        job: Job,
+        needs: Sequence[Need],
+        changed: Changed,
+        left: dict[int, Batch],
+    ) -> bool:
+        """Make the calls from their list; False as where they are made one by one."""
+        begun, last = False, self._legs[-1].worker
+        try:
+            begun = calls.hand_over(executor, job, needs, changed, left)
+        finally:
+            if begun:
+                self._inside = last  # where the calls have left the thread
+            else:
+                self._go_to(last)
+        return begun
 
     def _hand_over_singly(
         self,
@@ -411,6 +432,8 @@ def _compile(executor: CompilingExecutor, prepared: PreparedPlan, job: Job) -> C
     if any(worker.compiling is None or worker.records is not None for worker in mine):
         prepared.is_compilable = False
         return None
+    with suppress(NoWalker):
+        walker()  # it may have to be compiled: not while others wait for the turns
     held: list[Worker] = []
     outside = mine[0].backend.outside()
     try:

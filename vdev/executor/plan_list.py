@@ -97,7 +97,7 @@ class PlanList:
     """The calls of a compiled plan."""
 
     __slots__ = (
-        "_backends", "_calls", "_end", "_every", "_first_legs", "_head", "_legs", "_markers", "_put", "_waits", "_workers",
+        "_calls", "_end", "_every", "_first_legs", "_head", "_legs", "_markers", "_put", "_waits", "_workers",
     )  # fmt: skip
 
     def __init__(
@@ -106,10 +106,10 @@ class PlanList:
         """`calls`: of each leg. `workers`: all that the executor compiles plans for. Raises NoWalker."""
         walking = walker()
         self._workers = workers
-        self._backends = [worker.compiling for worker in workers if worker.compiling is not None]
         found: list[DriverCall] = []
-        for backend in self._backends:
-            found += [backend.entry(), backend.fencing()]
+        for worker in workers:
+            assert worker.compiling is not None, "plans are compiled where all workers can take part"
+            found += [worker.compiling.entry(), worker.compiling.fencing()]
         self._head = len(found)
         self._legs: list[_ListedLeg] = []
         self._first_legs: dict[int, _ListedLeg] = {}  #: by worker
@@ -136,10 +136,13 @@ class PlanList:
         self._put: list[int] = []
         self._markers: dict[int, Marker] = {}  #: by such a word: what is waited for, if it is no fence
 
-    def is_usable(self) -> bool:
-        """Whether the calls can be made from the list just now. With the turns of the plan's workers."""
-        for backend in self._backends:  # noqa: SIM110  # each launch asks: without a generator
-            if not backend.takes_lists():
+    def is_usable(self, needs: Sequence[Need]) -> bool:
+        """Whether the calls can be made from the list just now. With the turns of the plan's workers, and of those that they wait for."""
+        for made in self._first_legs.values():
+            if not made.backend.takes_lists():
+                return False
+        for _, other, _ in needs:  # noqa: SIM110
+            if other.compiling is None or not other.compiling.takes_lists():
                 return False
         return True
 
@@ -338,7 +341,7 @@ def _count(backend: CompilingBackend, counted: Sequence[tuple[str, int]]) -> Non
 
 
 def listed(legs: Sequence[Leg], workers: Sequence[Worker]) -> PlanList | None:
-    """The calls of these legs as one list; None where there can be none. With the turns. It may `Backend.enter`."""
+    """The calls of these legs as one list; None where there can be none. With the turns."""
     calls = [leg.listed for leg in legs]
     if not all(isinstance(worker.compiling, CompilingBackend) for worker in workers):
         return None

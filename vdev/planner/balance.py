@@ -147,7 +147,6 @@ class _Case:
     best: tuple[float, tuple[int, ...]] | None = None  #: the shortest launch that was seen, and its cut
     changes: int = 0
     since: int = 0  #: the number of launches when the cuts were last changed
-    earned: int = 0  #: and when what they had gained was last added to what may be spent on them
     asked: int = -1  #: when the last sample was taken that has not arrived: launches by then
     under_way: int = 0  #: samples that have not arrived
     next: int = 0  #: launches before it is looked at again
@@ -213,14 +212,8 @@ class _Case:
         self.evenly, self.moving_evenly = longest, self.moving
         self.patience = min(self.patience * _PATIENCE, 1 << 20)
         self._settle(launches)
+        self.next = launches  # those that are cut there are looked at: whether they gain what has gone into moving
         return self._cut_at(self.recut.edges, gain, launches, self.recut.by)
-
-    def earn(self, launches: int) -> None:
-        """So many launches have taken place: what those that were cut elsewhere have gained may be spent on moving bytes for others."""
-        if self.recut is not None and self.best is not None:
-            gained = (self.evenly - self.best[0]) * (launches - self.earned)
-            self.recut = replace(self.recut, budget=self.recut.budget + max(gained, 0.0))
-        self.earned = launches
 
     def _moves_too_much(self, longest: float) -> bool:
         """Whether moving bytes for these cuts takes what they gain; what is moved each time, others move back. Otherwise the
@@ -260,7 +253,7 @@ class _Case:
 
     def _cut_at(self, edges: tuple[int, ...], gain: float, launches: int, by: str = MEASURED) -> bool:
         """Cut launches there, which take so many seconds less than cut evenly."""
-        self.recut, self.earned = Recut(edges, gain, gain * launches, by), launches
+        self.recut = Recut(edges, gain, gain * launches, by)
         return True
 
     def _give_up(self, launches: int) -> bool:
@@ -275,10 +268,9 @@ class _Case:
 class Balance:
     """Where launches of one kernel are cut, by index space, workers and cut dimension."""
 
-    __slots__ = ("_cases", "_elsewhere", "_kept", "launches")
+    __slots__ = ("_cases", "_elsewhere", "_kept")
 
     def __init__(self) -> None:
-        self.launches = 0  #: of the kernel, when the launch in hand is planned
         self._cases: dict[tuple[tuple[int, ...], int, tuple[int, ...]], _Case] = {}
         self._elsewhere: set[tuple[int, ...]] = set()  #: index spaces, in work-groups
         self._kept: list[Any] = []  #: what was plain when it was looked at last
@@ -306,10 +298,7 @@ class Balance:
             # Launches whose work is spread in another way each time are planned faster if they are all cut evenly.
             case.profile, case.recut, case.foreseen = WorkProfile(num_groups[dimension]), None, None
             self._elsewhere.discard(tuple(num_groups))
-        if case is None:
-            return None
-        case.earn(self.launches)
-        return case.recut
+        return None if case is None else case.recut
 
     def _foresee(
         self,

@@ -281,7 +281,6 @@ class Launches:
         options = self._session.launch_options
         if self._session.choosing is not None and command.kernel.plans is not None and not room:
             options = self._session.choosing.over(command.kernel.plans.span_of(buffers), options)
-            command.kernel.plans.balance.launches = command.kernel.plans.tally.launches
         cached = make_plan(command, buffers, options, self._session.executor, room)
         more: dict[str, Any] = {}  # replaced at once: each time takes some microseconds
         # Fine-grain buffers are at home after each launch, however many workers it runs on.

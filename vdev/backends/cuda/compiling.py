@@ -74,7 +74,7 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
 
     number: int  #: of the GPU
     _own: OwnKernels
-    _fence = 0  #: the event that is its fence, once there is one
+    _fence: int  #: the event that is its fence
 
     def reaches(self, peer: CudaCompiling) -> bool:
         """Make this GPU address the peer's memory; whether it can."""
@@ -95,8 +95,6 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def fence(self) -> None:
         if self._fetches:
             self._fetch()
-        if not self._fence:
-            self._fence = self.driver.new_event()
         result = self.driver.event_record(self._fence, self.stream)
         if result:
             raise self._gpu.error(result, "a fence")
@@ -192,12 +190,6 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         return partial(self.driver.event_record, self.fence_event(), self.stream)
 
     def fence_event(self) -> int:
-        if self._fetches:
-            self.enter()
-            self._fetch()
-        if not self._fence:
-            self.enter()
-            self._fence = self.driver.new_event()
         return self._fence
 
     def waiting(self, event: int) -> DriverCall:
