@@ -138,11 +138,11 @@ def test_what_is_moved_for_cuts_is_soon_looked_at():
     """As many launches as there were would have gained what may be spent: the first of those that spend it are measured."""
     balance, evenly, _ = foreseen()
     for number in (2, 3):
-        balance.measured((64,), evenly.chunks, (0, 1), (1e-4, 3e-4), 0.0, number, 1000)
+        balance.measured((64,), evenly.chunks, (0, 1), (1e-2, 3e-2), 0.0, number, 1000)
     elsewhere = cut_at((64,), evenly, balance.find((64,), evenly, (0, 1), None, ()).edges).chunks
     for number in (1001, 1002):
         assert balance.wants((64,), elsewhere, (0, 1), number)
-        balance.measured((64,), elsewhere, (0, 1), (2e-4, 2e-4), 2e-3, number, number)
+        balance.measured((64,), elsewhere, (0, 1), (2e-2, 2e-2), 0.2, number, number)
     assert balance.find((64,), evenly, (0, 1), None, ()) is None
 
 

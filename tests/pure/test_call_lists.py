@@ -126,25 +126,28 @@ def test_the_library_is_compiled_once_into_the_cache(tmp_path: Path, monkeypatch
     monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
     key = library.calls_key()
     monkeypatch.setattr(library, "calls_key", lambda: key[:-1] + "x")
-    call_lists._walker.cache_clear()
     try:
-        call_lists.walker()
+        _walk_anew(monkeypatch)
         (made,) = (tmp_path / "cache").rglob(library.CALLS_NAME)
-        monkeypatch.setenv("CC", "no-such-compiler")
-        call_lists._walker.cache_clear()
-        call_lists.walker()
-        short = made.read_bytes()[:100]
-        made.unlink()  # it is in use
-        made.write_bytes(short)
-        call_lists._walker.cache_clear()
+        whole = made.read_bytes()
+        made.write_bytes(whole[:100])
         with pytest.raises(call_lists.NoWalker, match="no-such-compiler"):
-            call_lists.walker()
-        monkeypatch.delenv("CC")
-        call_lists._walker.cache_clear()
-        call_lists.walker()
-        assert len(made.read_bytes()) > 100
+            _walk_anew(monkeypatch, "no-such-compiler")
+        _walk_anew(monkeypatch)
+        assert len(made.read_bytes()) > 100, "cut short, it was compiled again"
+        _walk_anew(monkeypatch, "no-such-compiler")
     finally:
         call_lists._walker.cache_clear()
+
+
+def _walk_anew(monkeypatch: pytest.MonkeyPatch, compiler: str | None = None) -> None:
+    """Find the library as a new process does."""
+    if compiler is None:
+        monkeypatch.delenv("CC", raising=False)
+    else:
+        monkeypatch.setenv("CC", compiler)
+    call_lists._walker.cache_clear()
+    call_lists.walker()
 
 
 def test_without_a_cache_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

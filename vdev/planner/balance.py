@@ -212,7 +212,7 @@ class _Case:
         self.evenly, self.moving_evenly = longest, self.moving
         self.patience = min(self.patience * _PATIENCE, 1 << 20)
         self._settle(launches)
-        self.next = launches  # those that are cut there are looked at: whether they gain what has gone into moving
+        self.next = launches  # those that are cut there are looked at: do they gain what moving took?
         return self._cut_at(self.recut.edges, gain, launches, self.recut.by)
 
     def _moves_too_much(self, longest: float) -> bool:
