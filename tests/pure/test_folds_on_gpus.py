@@ -77,8 +77,13 @@ builder.PlanBuilder._append = hasty
 """
 #: its peers do not wait for the fold
 NOT_BEFORE_ITS_PEERS = """
-from vdev.executor import holdings
+from vdev.executor import hazards, holdings
 holdings.Holdings.did_read = lambda self, holder, reader, step: None
+init = hazards.HazardsOfPlan.__init__
+def forgetful(self, *args):
+    init(self, *args)
+    self._reads = []
+hazards.HazardsOfPlan.__init__ = forgetful
 """
 
 

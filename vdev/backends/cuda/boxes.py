@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vdev.backends.base import Box
 from vdev.translators.ranges.byte_runs import Block, blocks_of_runs
+from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.region import Region
 
 
@@ -37,22 +38,28 @@ def blocks_of_elements(region: Region, nbytes: int) -> list[Block]:
     return found
 
 
-def blocks_of_units(region: Region, unit: int | None) -> list[Block]:
-    """The slices of `region` as blocks that cut no unit of `unit` bytes, aligned to them, except where a run begins or ends; None: of
-    units of several sizes.
+def blocks_of_units(region: Region, grain: Grain) -> list[Block]:
+    """The slices of `region` as blocks that cut no unit of `grain`, except where a run begins or ends.
 
+    >>> from vdev.translators.ranges.grain import of_unit
     >>> fours, thirds = Region.boxes(32, 4, [(16, 5)]), Region.boxes(20, 1, [(3, 60)])
     >>> cut = (fours - thirds) | (fours & thirds)
     >>> [(block.start, block.nbytes, block.count) for block in cut.blocks()][:3]
     [(32, 3, 1), (35, 1, 1), (48, 2, 1)]
-    >>> [(block.start, block.nbytes, block.count) for block in blocks_of_units(cut, 4)]
+    >>> [(block.start, block.nbytes, block.count) for block in blocks_of_units(cut, of_unit(4))]
     [(32, 4, 5)]
     """
     found = list(slices_of(region.blocks()))
     # each run is a row of its own where there are as many rows as runs
-    if sum(block.count for block in found) == region.nruns or (unit is not None and _whole(found, unit)):
+    if sum(block.count for block in found) == region.nruns or all(_is_whole(block, grain) for block in found):
         return found
     return blocks_of_runs(region.runs)
+
+
+def _is_whole(block: Block, grain: Grain) -> bool:
+    """Whether each row begins and ends where a unit does."""
+    ends = {block.start % grain.period, (block.start + block.nbytes) % grain.period}
+    return ends <= {*grain.cuts} and (block.count == 1 or block.stride % grain.period == 0)
 
 
 def _whole(blocks: Iterable[Block], nbytes: int) -> bool:

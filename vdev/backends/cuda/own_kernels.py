@@ -140,7 +140,7 @@ class OwnKernels:
             for call in self.folds(addresses[0], [(addresses[1], region)], op, dtype):
                 call()
             return
-        for block in blocks_of_units(region, grain.unit):
+        for block in blocks_of_units(region, grain):
             self._merge_changes(addresses, block, grain)
 
     def folds(self, target: int, parts: Sequence[tuple[int, Region]], op: str, dtype: str) -> list[Prepared]:
