@@ -15,8 +15,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("vdev")
 
-#: A developer may choose the workers that tests run on; anything else that is set would change results.
-_KEPT = {"VDEV", "VDEV_WORKERS"}
+#: A developer may choose the workers that tests run on; anything else that is set would change results. What the stand-in for NVRTC
+#: makes goes into the folder of the test that uses it, not into the user's.
+_KEPT = {"VDEV", "VDEV_WORKERS", "VDEV_CACHE_DIR"}
 for _name in [name for name in os.environ if name.startswith("VDEV_") and name not in _KEPT]:
     del os.environ[_name]
 #: Tests are about launches that are split, on machines where that gains nothing; those of the budget set it anew.

@@ -19,6 +19,7 @@ import pyopencl as cl
 import pytest
 
 from vdev.backends.base import Backend
+from vdev.backends.compiling import CompilingBackend
 from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.executor import Completion
 from vdev.executor.line import Line
@@ -584,6 +585,15 @@ def test_edges_are_exchanged_between_the_memory_that_is_there(
             return None if call is None else lambda: (once_more.append(1), call())
 
         monkeypatch.setattr(backend, "copy_again", prepared)
+        if issubclass(backend, CompilingBackend):
+            compile_copies = backend.copies
+
+            def compiled(self: Backend, *args: Any, copies: Callable[..., Any] = compile_copies) -> Any:
+                call = copies(self, *args)
+                once_more.extend([1] * (call is not None))
+                return call
+
+            monkeypatch.setattr(backend, "copies", compiled)
     drawn, count = np.random.default_rng(seed), 6
 
     def made(array: np.ndarray) -> Any:

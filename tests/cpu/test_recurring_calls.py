@@ -43,14 +43,20 @@ SCRIPT = (
     "import sys; sys.argv = ['', '{}', '{}']; from tests.cpu.recurring_calls import main; sys.exit(main())"
 )
 PLANTED = {
-    "no wait for a fence": "CudaCompiling.order_after_fence = lambda self, peer: None",
+    "no wait for a fence": """
+CudaCompiling.order_after_fence = lambda self, peer: None
+CudaCompiling.waiting = lambda self, event: self.entry()
+""",
     "a fence that stays where it was": """
-put = Worker.put_fence
+put, put_in_list = Worker.put_fence, PlanList._put_fence
 def once(self):
     if not self.fenced:
         put(self)
     self.fenced = self.issued
-Worker.put_fence = once
+def once_in_list(self, worker):
+    if not worker.fenced:
+        put_in_list(self, worker)
+Worker.put_fence, PlanList._put_fence = once, once_in_list
 """,
     "the values of the first launch": "compiled_plan.CompiledPlan._changed = lambda self, args: []",
     "no wait for who reads what is changed": """
@@ -85,6 +91,7 @@ def test_a_defect_of_compiled_plans_is_found(planted: str, tmp_path: Path) -> No
     script = f"""
 from vdev.backends.cuda.compiling import CudaCompiling
 from vdev.executor import compiled_plan
+from vdev.executor.plan_list import PlanList
 from vdev.executor.worker import Worker
 {PLANTED[planted]}
 {SCRIPT.format(1, 12)}
