@@ -232,7 +232,10 @@ def test_handing_over_more_transfers_takes_longer_than_what_was_measured() -> No
     tally, machine = KernelTally("kernel", 1, 1), MachineTimes()
     times = WayTimes(machine, LinkCosts.uniform(16), exchanges=True)
     few, many = (Stake(1, 1 / 16, None, (), 0.0, (), 0.0, False, 16, messages) for messages in (10, 200))
-    cached: Any = SimpleNamespace(direct=False, stake=few, plan=SimpleNamespace(growth=()))
+    plan = SimpleNamespace(growth=())
+    cached: Any = SimpleNamespace(direct=False, stake=few, plan=plan, filled=False, handed=[0])
+    for _ in range(2):  # which come with what is done once
+        times.handed_over(tally, cached, 100 * machine.handing_over(16, 10))
     for _ in range(3):
         times.handed_over(tally, cached, 2 * machine.handing_over(16, 10))
     timing = times.timing(tally)
