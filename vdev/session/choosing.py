@@ -179,9 +179,11 @@ class Choosing:
         cache.weight = self.counts_for(cache.tally)
         return changes
 
-    def handed_over(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
+    def handed_over(
+        self, tally: KernelTally, cached: CachedPlan, seconds: float, *, sampled: bool = False
+    ) -> None:
         """The host took this long to hand over a launch that was weighed or sampled."""
-        self.times.handed_over(tally, cached, seconds)
+        self.times.handed_over(tally, cached, seconds, sampled=sampled)
 
     def handed_over_at_once(self, seconds: float) -> None:
         """The host took this long to hand over a launch without a plan that was looked at."""

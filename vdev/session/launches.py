@@ -86,9 +86,10 @@ class Launches:
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
+        prepared = cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange)
         waits, began = session.executor.waits, 0 if choosing is None else time.thread_time_ns()
         job = session.executor.submit(
-            cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange),
+            prepared,
             [buffer.holdings for buffer in buffers],
             completion,
             args=command.args,
@@ -100,7 +101,8 @@ class Launches:
         if choosing is not None:
             # Most launches without plans are not submitted. Who waits for a device takes no time of the host's.
             if session.executor.waits == waits and (not cached.direct or session.executor.lines[0] is None):
-                choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
+                took = (time.thread_time_ns() - began) * 1e-9
+                choosing.handed_over(cache.tally, cached, took, sampled=prepared is not cached.prepared)
             if choosing.take_recut():
                 session.executor.standing = object()  # plans are made anew: none is repeated
         if session.recorder is not None and cached.shape is not None:

@@ -64,8 +64,12 @@ class WayTimes:
             found = self._timings[id(tally)] = KernelTiming(self._least)
         return found
 
-    def handed_over(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
-        """The host took this long to hand over a launch that was weighed or sampled."""
+    def handed_over(
+        self, tally: KernelTally, cached: CachedPlan, seconds: float, *, sampled: bool = False
+    ) -> None:
+        """The host took this long to hand over a launch that was weighed or sampled: with a sample a plan is handed over step by step,
+        and not as it is compiled, which says nothing of the others.
+        """
         if cached.direct:
             if cached.steady:
                 self._handed.add(seconds)
@@ -75,7 +79,7 @@ class WayTimes:
         cached.handed[0] += 1
         timing.met += is_new
         # memory is taken once, however long the driver takes
-        if cached.stake is not None and not cached.plan.growth and not is_new:
+        if cached.stake is not None and not cached.plan.growth and not is_new and not sampled:
             key = _hands(cached.stake)
             handed = timing.handed
             if key not in handed:
