@@ -268,6 +268,11 @@ inline float approximate_log2(float x) { return std::log2(x); }
 inline float approximate_sin(float x) { return std::sin(x); }
 inline float approximate_cos(float x) { return std::cos(x); }
 inline float approximate_quotient(float x, float y) { return x / y; }
+// As without fusing: what is computed elsewhere for comparison is not fused either.
+inline float fused_float(float x, float y, float z) { return x * y + z; }
+inline double fused_double(double x, double y, double z) { return x * y + z; }
+inline float fused_onto_float(float z, float x, float y) { return z + x * y; }
+inline double fused_onto_double(double z, double x, double y) { return z + x * y; }
 inline int product24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
 inline unsigned product24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
 }  // namespace vdev_cl

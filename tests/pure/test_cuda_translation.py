@@ -464,6 +464,86 @@ def test_contraction_is_off_where_a_program_says_so() -> None:
     assert "--fmad=true" in translate(source % "\n#pragma OPENCL FP_CONTRACT ON\n").options
 
 
+SHARED = """kernel void k(global float *a, const int n) {
+    float x = a[0], y = a[1], previous;
+    for (int i = 0; i < n && x * x + y * y <= 4.0f; i++) {
+        previous = x * x - y * y + a[2];
+        y = 2.0f * x * y + a[3];
+        x = previous;
+    }
+    a[4] = x + y;
+}"""
+
+
+def test_products_that_sums_have_in_common_are_fused_with_each() -> None:
+    text = user_part(translate(SHARED))
+    assert "::vdev_cl::fused_float(x, x, (y * y)) <= 4.0f" in text
+    assert "previous = ::vdev_cl::fused_float(x, x, -(y * y)) + a[2];" in text
+    assert "y = 2.0f * x * y + a[3];" in text, "the compiler fuses what is used once"
+
+
+@pytest.mark.parametrize(
+    ("expression", "printed"),
+    [
+        (
+            "p * q + r - (q - p * q)",
+            "::vdev_cl::fused_float(p, q, (r)) - (::vdev_cl::fused_onto_float(q, -(p), q))",
+        ),
+        ("(p * q) + n * (p * q)", "fused_float(p, q, (n * (p * q)))"),
+        ("p * i + q * (p * i)", "fused_float(p, i, (q * (p * i)))"),
+        ("d * d - d + d * d", "fused_onto_double(::vdev_cl::fused_double(d, d, -(d)), (d), d)"),
+    ],
+)
+def test_the_parts_of_a_fused_product(expression: str, printed: str) -> None:
+    source = (
+        "kernel void k(global double *a, float p, float q, float r, float n, int i, double d) { a[0] = %s; }"
+    )
+    assert printed in user_part(translate(source % expression))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "p * q + r",  # once
+        "p * q - q * p",  # 0
+        "(p * q - p * q) + r",  # 0
+        "i * i + j + i * i",  # whole numbers
+        "v.x + dot(v * v + v, v * v)",  # vectors
+        "p * q\n + r - (p * q)",  # on two lines, which stay two
+    ],
+)
+def test_what_is_not_to_be_fused_stays_as_it_is(expression: str) -> None:
+    source = (
+        "kernel void k(global float *a, float p, float q, float r, int i, int j, float4 v) { a[0] = %s; }"
+    )
+    assert "fused" not in user_part(translate(source % expression))
+    fused = "a[0] = p * q + r; a[1] = p * q + q;"
+    assert "fused_float" in user_part(translate(source.replace("a[0] = %s;", fused)))
+    pragma = "\n#pragma OPENCL FP_CONTRACT OFF\n"
+    assert "fused" not in user_part(translate(source.replace("a[0] = %s;", pragma + fused)))
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_shared_products_take_no_instructions_of_their_own() -> None:
+    """Of a step of an iteration x² + y² and x² - y² + a, 2xy + b: two products, one sum, three that are fused."""
+
+    def counted(program: CudaProgram) -> tuple[int, int, int]:
+        done, ptx = compile_cuda(program.source, program.options)
+        assert done, ptx
+        loop = ptx[ptx.index("BB0_") :]
+        steps = len(re.findall(r"setp\.\w+\.f32", loop))
+        assert steps > 0
+        return tuple(  # type: ignore[return-value]
+            len(re.findall(rf"\b{name}\S*\.f32", loop)) // steps for name in ("mul", "(?:add|sub)", "fma")
+        )
+
+    assert counted(translate(SHARED))[2] == 3
+    separate = translate(
+        SHARED.replace("x * x - y * y", "x * x\n - y * y").replace("x * x + y", "x * x\n + y")
+    )
+    assert counted(separate)[2] < 3, "NVRTC does it itself by now"
+
+
 def test_single_precision_constants() -> None:
     text = user_part(
         translate("kernel void k(global float *a) { a[0] = 1.5 + M_PI; }", "-cl-single-precision-constant")

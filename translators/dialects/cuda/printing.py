@@ -28,6 +28,7 @@ from ...symbolic.exhaustive import assert_never
 from . import nodes
 from . import records as cuda_records
 from . import tables as cuda_dialect
+from .fusing import FUSED, Fusion, fusion_of, without_blanks
 from .initialisers import Initialisers, characters
 from .nodes import Node, Part, Piece, Text, behind_conversions
 from .reading import Reader
@@ -55,9 +56,19 @@ class Printer(Unaligned):
     """Prints one program (the text of its sub-grid translation)."""
 
     def __init__(
-        self, program: ParsedProgram, functions: Functions, edits: Edits, prefix: str, single: bool
+        self,
+        program: ParsedProgram,
+        functions: Functions,
+        edits: Edits,
+        prefix: str,
+        *,
+        single: bool,
+        fuses: bool,
     ) -> None:
+        """`single`: literals are of single precision. `fuses`: products may be fused with sums."""
         super().__init__(program, functions, edits, prefix)
+        self._fuses = fuses
+        self._within = b""  # the text of the function that is printed, without blanks
         self._reader = Reader(functions, cuda_dialect.constants(), single)
         self._parentheses = self._reader.parentheses
         self.uses_work_dim = False
@@ -98,7 +109,9 @@ class Printer(Unaligned):
         for child in cursor.get_children():
             if child.kind == CursorKind.COMPOUND_STMT:
                 body, self._jumps = self._reader.body(child)
+                self._within = without_blanks(self.text[body.start : body.stop]) if self._fuses else b""
                 self._print(body, [self._part(body)])
+                self._within = b""
             elif child.kind == CursorKind.PARM_DECL:
                 self._parameter(child)
 
@@ -407,6 +420,10 @@ class Printer(Unaligned):
 
     def _calculation(self, node: nodes.Calculation, exact: bool) -> Text:
         left, right, operator = node.left, node.right, node.operator
+        if self._within and not self._initialising:
+            fusion = fusion_of(node, self.text, self._within)
+            if fusion is not None:
+                return self._fused(node, fusion)
         if operator in SHIFTS:
             return _spliced(node, [self._part(left, exact), self._shift_by(right, node.type)])
         truth = operator in _TRUTHS
@@ -416,6 +433,14 @@ class Printer(Unaligned):
         ]
         inside = _spliced(node, parts)
         return ["((int)(", *inside, "))"] if truth and exact and vector_type(node.type) is None else inside
+
+    def _fused(self, node: nodes.Calculation, fusion: Fusion) -> Text:
+        of, sign = FUSED[node.type.get_canonical().kind], "-" if fusion.subtracts else ""
+        left, right, addend = (self.printed(part) for part in (fusion.left, fusion.right, fusion.addend))
+        if fusion.product_first:
+            return [f"::vdev_cl::fused_{of}(", *left, ", ", *right, f", {sign}(", *addend, "))"]
+        # Printed parts stay in the text's order.
+        return [f"::vdev_cl::fused_onto_{of}(", *addend, f", {sign}(", *left, "), ", *right, ")"]
 
     def _assignment(self, node: nodes.Assignment) -> Text:
         left, right = node.left, node.right

@@ -109,7 +109,9 @@ class _Translation:
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
         single = "-cl-single-precision-constant" in program.engine_options
-        self.printer = Printer(again, self.functions, self.edits, self.prefix, single)
+        self.printer = Printer(
+            again, self.functions, self.edits, self.prefix, single=single, fuses="--fmad=true" in options
+        )
         self.kernels = {
             name: CudaKernel(
                 name, f"{self.prefix}kernel{index}", kernel.hidden_index, kernel.pointer_args,

@@ -45,6 +45,12 @@ VDEV_APPROXIMATE(approximate_cos, "cos.approx.ftz.f32")
 #undef VDEV_APPROXIMATE
 inline float approximate_quotient(float x, float y) { float r; asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
 
+// A product and a sum that are rounded together (OpenCL C 6.12.1).
+inline float fused_float(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+inline double fused_double(double x, double y, double z) { return __fma_rn(x, y, z); }
+inline float fused_onto_float(float z, float x, float y) { return __fmaf_rn(x, y, z); }
+inline double fused_onto_double(double z, double x, double y) { return __fma_rn(x, y, z); }
+
 // NVVM takes __mul24 apart, and where a factor is a negative constant it then believes that p[3 + mul24(x, -3)] is never p[0],
 // and keeps what p[0] was.
 inline int product24(int x, int y) { int r; asm("mul24.lo.s32 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y)); return r; }
