@@ -289,7 +289,8 @@ class Search:
         orders = dict.fromkeys((order_of_data(states, workers, self.options.links), workers))
         pairs = list(product(table, orders))
         order: Sequence[int] = range(len(pairs))
-        if len(pairs) > 1 and len(workers) >= MANY_WORKERS and self._candidates.asks_most(*pairs[0]):
+        spread = len(workers) >= MANY_WORKERS and any(len(state.valid) > 2 for state in states)
+        if spread and len(pairs) > 1 and self._candidates.asks_most(*pairs[0]):
             least = [self._candidates.least(*pair) for pair in pairs]
             order = sorted(order, key=least.__getitem__)
         for place in order:
