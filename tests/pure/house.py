@@ -25,6 +25,7 @@ LAYERS = (
 )
 #: The same within the translators; on top what scripts import.
 TRANSLATORS = (
+    {"constructors"},
     {"values"},
     {"ranges"},
     {"symbolic"},

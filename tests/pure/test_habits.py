@@ -108,7 +108,7 @@ def test_a_transposition_there_and_back_looks_at_no_more_than_two_cuts(
         planner.launch(step)
         looked_at.append(chunks)
     assert planner.instructions == 16  # nothing moves
-    assert max(looked_at[3:]) <= 2 * 16 < max(looked_at)
+    assert max(looked_at) <= 2 * 16
 
 
 @pytest.mark.parametrize("program", growth.PROGRAMS, ids=lambda program: program.__name__)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
@@ -15,7 +17,10 @@ from vdev.backends.reference import ReferenceBackend
 from vdev.planner import instructions as plan_of
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state
+from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Copy, Download, Reserve, Upload
+from vdev.planner.launch_request import LaunchOptions, LaunchRequest
+from vdev.planner.launches import plan_launch
 from vdev.planner.links import LARGE_NBYTES, LinkCosts
 from vdev.planner.placement import equal_blocks, place, senders
 from vdev.planner.transfers import plan_fill, plan_read, plan_write
@@ -302,3 +307,23 @@ def test_a_replica_keeps_what_it_had_where_there_is_memory() -> None:
         start, stop = plan.states[0].replica(0) or (0, 0)
         assert (start == 0) is (gaps > 0)
         assert stop >= (40 << 20) + part
+
+
+@pytest.mark.parametrize(("halo", "most_copies"), [(4096, 7), (LARGE_NBYTES, 10), (SIZE, 16)])
+def test_what_several_workers_read_comes_from_home_once(halo: int, most_copies: int) -> None:
+    """If it is much, over all links alike; the edges of neighbours' blocks come with the blocks of one of them."""
+
+    def read(chunk: Chunk) -> list[AccessRange]:
+        block = quarters[chunk.start[0]]
+        return [AccessRange(0, "read", span(max(block.start - halo, 0), min(block.stop + halo, SIZE)), True)]
+
+    request = LaunchRequest((PointerArg(0, 0, 0, SIZE),), NDRange((256,), (64,), (0,)), read)
+    state = buffer_state(SIZE, ((HOST, span(0, SIZE)),))
+    plan = plan_launch([state], request, LaunchOptions((0, 1, 2, 3), FAR))
+    copies = [item for item in plan.instructions if isinstance(item, Copy)]
+    from_home = [0, 0, 0, 0]
+    for item in copies:
+        from_home[item.target] += item.region.nbytes if item.source == HOST else 0
+    assert sum(from_home) == SIZE
+    assert max(from_home) <= SIZE // 4 + (2 * halo if halo < SIZE else 8192)
+    assert len(copies) <= most_copies

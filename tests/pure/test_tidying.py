@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from vdev.translators.ranges.covers import boxes_around
@@ -11,9 +12,10 @@ from vdev.translators.ranges.region import EMPTY, Region
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, label_of, map_of
+from vdev.planner.footprints import Footprint
 from vdev.planner.instructions import Copy
 from vdev.planner.links import LinkCosts
-from vdev.planner.tidying import bring_together, join_copies, remedy_for
+from vdev.planner.tidying import bring_together, fitted, join_copies, remedy_for
 
 SIZE, PITCH = 4096, 64
 WORKERS = 4
@@ -146,3 +148,51 @@ def test_labels_are_of_holders() -> None:
     found = labelled([(label_of(HOST), Region.span(0, 8)), (label_of(1), Region.span(4, 8))])
     assert found is not None
     assert found.nshared == 1
+
+
+def triangle(rng: random.Random, first: int, last: int, pitch: int) -> Region:
+    """The part of a matrix's rows below its diagonal, or a part of the columns of that."""
+    left, right = sorted(rng.sample(range(first, last), 2)) if rng.random() < 0.3 else (0, last)
+    rows = [(row * pitch + 4 * left, row * pitch + 4 * min(row + 1, right)) for row in range(first, last)]
+    return Region.from_runs([(start, stop) for start, stop in rows if start < stop])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_triangles_are_few_boxes_of_their_own_rows(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = rng.randrange(300, 500)
+    pitch, count = 4 * rng.randrange(3000, 4000), rng.randrange(2, 5)
+    edges = [0, *sorted(rng.sample(range(4, rows - 4), count - 1)), rows]
+    parts = [triangle(rng, first, last, pitch) for first, last in pairwise(edges)]
+    reads = rng.random() < 0.7
+    before = [Footprint(reads=part if reads else EMPTY, exact=part) for part in parts]
+    held = Region.span(0, rows * pitch)
+    after = fitted(before, buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)]))
+    for old, new in zip(before, after, strict=True):
+        assert new.reads.contains(old.reads)
+        assert new.writes.contains(old.writes)
+        assert old.exact.contains(new.exact)
+    for index, one in enumerate(after):
+        assert not any(one.writes.overlaps(other.writes) for other in after[:index])
+    if reads:
+        boxes = [each.nboxes for f in after for each in (f.reads, f.writes)]
+        assert max(boxes) <= 64
+        assert {each.pitches for f in after for each in (f.reads, f.writes)} <= {(), (pitch,)}
+        assert sum(f.reads.nbytes for f in after) <= 1.3 * sum(part.nbytes for part in parts)
+    else:  # nothing has to be brought for what is written whatever it held
+        assert all(f.exact == part for f, part in zip(after, parts, strict=True) if len(part) > 150)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_several_chunks_write_in_turn_stays_apart(seed: int) -> None:
+    rng = random.Random(seed)
+    rows, pitch = 600, 4 * rng.randrange(3000, 4000)
+    of_chunk: list[list[tuple[int, int]]] = [[], []]
+    for row in range(rows):
+        of_chunk[rng.random() < 0.3].append((row * pitch, row * pitch + 4 * row + 4))
+    before = [Footprint(reads=part, exact=part) for part in map(Region.from_runs, of_chunk)]
+    held = Region.span(0, rows * pitch)
+    one, other = fitted(before, buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)]))
+    assert not one.writes.overlaps(other.writes)
+    assert one.writes.contains(before[0].writes)
+    assert other.writes.contains(before[1].writes)

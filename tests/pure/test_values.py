@@ -169,3 +169,40 @@ def test_an_object_without_arguments_has_its_fields(options: dict[str, bool]) ->
         limit: int = field(default=4, kw_only=True)
 
     assert (Counted().count, Counted().limit) == (3, 4)
+
+
+def _of_fields(decorator: Callable[..., Any], count: int, frozen: bool, made: bool) -> type:
+    """A class with slots, whose last field has a default, or one that is made."""
+    names = [f"field_{number}" for number in range(count)]
+    last = field(default_factory=list) if made else field(default=7)
+    body: dict[str, Any] = {"__annotations__": dict.fromkeys(names, int), names[-1]: last}
+    found: type = decorator(frozen=frozen, slots=True)(type("Fields", (), body))
+    return found
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("count", range(1, 13))
+def test_every_number_of_fields(
+    count: int, frozen: bool, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to ten of them nothing is compiled, however many objects are made."""
+    compiled: list[object] = []
+    execute = exec
+    standard = _of_fields(dataclasses.dataclass, count, frozen, made)
+    monkeypatch.setattr("builtins.exec", lambda *args: (compiled.append(args[0]), execute(*args)))
+    cls = _of_fields(dataclass, count, frozen, made)
+    for first in range(50):
+        few = [first + number for number in range(count - 1)]
+        given = dict(zip([each.name for each in dataclasses.fields(cls)], [*few, 3], strict=True))
+        for way in (
+            lambda c, few=few: c(*few),
+            lambda c, few=few: c(*few, 5),
+            lambda c, given=given: c(**given),
+            lambda c, few=few: c(*few, unknown=1),
+            lambda c, few=few: c(*few, 1, 2),
+            lambda c, few=few: c(*few[:-1]),
+        ):
+            one, other = _tried(lambda way=way: way(cls)), _tried(lambda way=way: way(standard))
+            assert one == other
+    assert bool(compiled) == (count > 10)

@@ -30,7 +30,7 @@ class Reason:
         return self.text if self.line is None else f"{self.text} (line {self.line})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AccessRange:
     """The bytes of one argument that a chunk touches in one way.
 
@@ -52,7 +52,7 @@ class AccessRange:
     name: str = ""  #: the argument's, for messages
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Access:
     """One access in the kernel's text, as a function of ids, loop counters, scalar arguments and NDRange
     quantities.

@@ -35,6 +35,8 @@ MOST_BANDS = 64
 FEW_BANDS = 8
 #: runs of either of two sets whose pitches do not go together, up to which they are compared as arrays
 MOST_RUNS = 1 << 17
+#: runs in an array that cost as much as one that has to become a band
+RUNS_FOR_BAND = 32
 
 
 class Region:
@@ -559,7 +561,7 @@ def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None
         return a.bands, b.bands, a.pitches
     if a.bands is None or b.bands is None:
         irregular, other = (a, b) if a.bands is None else (b, a)
-        if len(other) <= max(4 * len(irregular), MOST_BANDS):
+        if len(other) <= min(max(RUNS_FOR_BAND * len(irregular), MOST_BANDS), MOST_RUNS):
             return None
     pitches = merged(a.pitches, b.pitches)
     if pitches is None:

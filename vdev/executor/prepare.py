@@ -304,7 +304,7 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
     none of these.
     """
     reads: set[int] = set(plan.reads)
-    written: dict[int, Region] = {}
+    written: set[int] = set(plan.writes)
     surely: dict[int, Region] = {}
     for item, touches in zip(plan.instructions, plan.touches, strict=True):
         if not isinstance(item, (Launch, Upload, Download, Fill, CopyBetween, *_MERGES)):
@@ -314,7 +314,7 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
                 if not isinstance(item, _MERGES):
                     reads.add(touch.slot)
                 continue
-            written[touch.slot] = written.get(touch.slot, touch.region) | touch.region
+            written.add(touch.slot)
             if isinstance(item, (Upload, Fill, CopyBetween)):
                 surely[touch.slot] = surely.get(touch.slot, touch.region) | touch.region
     whole = {
@@ -323,7 +323,7 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
         if slot not in reads and region.contains(Region.span(0, plan.states[slot].nbytes))
     }
     whole.update(plan.overwrites)
-    return tuple(sorted(reads)), tuple(sorted({*written, *plan.writes})), tuple(sorted(whole))
+    return tuple(sorted(reads)), tuple(sorted(written)), tuple(sorted(whole))
 
 
 def _host_nbytes(plan: Plan) -> int:

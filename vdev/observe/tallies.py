@@ -424,12 +424,24 @@ def access_text(source: str | bytes, line: int | None, name: str) -> str:
     'out[idx[i]]'
     """
     text = source_line(source, line)
-    match = re.search(rf"\b{re.escape(name)}\s*\[", text)
-    if match is None:
-        return text
+    start = text.find(name)
+    while start >= 0:
+        opening = start + len(name)
+        while text[opening : opening + 1].isspace():
+            opening += 1
+        whole_word = not (start and (text[start - 1].isalnum() or text[start - 1] == "_"))
+        if whole_word and text[opening : opening + 1] == "[":
+            closing = _closing(text, opening)
+            return text if closing is None else text[start : closing + 1]
+        start = text.find(name, start + 1)
+    return text
+
+
+def _closing(text: str, opening: int) -> int | None:
+    """Where the bracket that is opened there is closed; None if it is not."""
     depth = 0
-    for at in range(match.end() - 1, len(text)):
+    for at in range(opening, len(text)):
         depth += (text[at] == "[") - (text[at] == "]")
         if depth == 0:
-            return text[match.start() : at + 1]
-    return text
+            return at
+    return None

@@ -64,23 +64,39 @@ class Candidates:
         return replace(found, workers=workers)
 
     def is_dearer(self, partition: Partition, workers: tuple[int, ...], limit: float) -> bool:
-        """Whether it shows at a first chunk that a cut costs more than `limit`: what this one alone reads and its worker has not
-        is moved for any resolution. To look at all its chunks, and what becomes of them, takes much longer.
+        """Whether it shows at a first chunk that a cut costs more than `limit`. To look at all its chunks, and what becomes of
+        them, takes much longer.
         """
         if limit == inf or (partition.cuts, partition.edges, partition.cycle) in self._by_cut:
             return False
-        cost, chunk = 0.0, partition.chunks[0]
+        return self.least(partition, workers, limit) > limit
+
+    def least(self, partition: Partition, workers: tuple[int, ...], limit: float = inf) -> float:
+        """What a cut costs at least, or more than `limit`: what a first chunk alone reads and its worker has not is moved for any
+        resolution.
+        """
+        cost = 0.0
+        for _, of_piece in self._first_pieces(partition, workers):
+            cost += of_piece
+            if cost > limit:
+                break
+        return cost
+
+    def asks_most(self, partition: Partition, workers: tuple[int, ...]) -> bool:
+        """Whether a first chunk needs something of most other workers."""
+        asked = {source for source, _ in self._first_pieces(partition, workers)} - {HOST}
+        return 2 * len(asked) >= len(partition.chunks)
+
+    def _first_pieces(self, partition: Partition, workers: tuple[int, ...]) -> Iterator[tuple[int, float]]:
+        """What a first chunk reads and its worker has not: from whom, and what it costs to move."""
+        chunk = partition.chunks[0]
         if chunk not in self._first:
             self._first[chunk] = self._footprints(chunk)
         for slot, footprint in self._first[chunk].items():
             state = self.states[slot]
-            if state.fine:  # may be used where it is
-                continue
-            for _, _, of_piece in self._pieces(state, workers[0], footprint.reads):
-                cost += of_piece
-                if cost > limit:
-                    return True
-        return False
+            if not state.fine:  # which may be used where it is
+                for source, _, cost in self._pieces(state, workers[0], footprint.reads):
+                    yield source, cost
 
     def _footprints(self, chunk: Chunk) -> dict[int, Footprint]:
         found = (

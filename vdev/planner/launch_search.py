@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise, product
+from itertools import pairwise, product
 from math import inf, prod
 
 from vdev.planner.assignment import Share, assign_chunks, order_of_data
@@ -56,6 +56,9 @@ REORDER_NBYTES = 64 << 10
 #: a cut that moves hardly more than every cut has to is taken without a look at others: by so small a part of it, and by
 #: no more than so many runs cost, as another cut through rows would have
 HARDLY_MORE, MORE_RUNS = 0.125, 1024
+
+#: workers from which on it pays to find out which cut to look at first
+MANY_WORKERS = 4
 
 #: work-items that a compute unit of a GPU runs as fast as a single one: a warp of 32 on each of its four schedulers
 ITEMS_PER_UNIT = 128
@@ -255,10 +258,8 @@ class Search:
         """
         best: Candidate | None = None
         refusals: list[str] = []
-        orders = dict.fromkeys(
-            (order_of_data(self.states, self.options.workers, self.options.links), self.options.workers)
-        )
-        for partition, workers in chain(product(table, orders), self._in_stripes()):
+        best_place = 0
+        for place, partition, workers in self._most_promising_first(table):
             workers = workers[: len(partition.chunks)]
             if best is not None and self._candidates.is_dearer(partition, workers, best.cost):
                 continue
@@ -269,13 +270,33 @@ class Search:
                     refusals.append(str(refusal))
                 continue
             self._candidates.rate(found, inf if best is None else best.cost)
-            if best is None or (found.cost, found.nruns) < (best.cost, best.nruns):
-                best = found
+            if best is None or (found.cost, found.nruns, place) < (best.cost, best.nruns, best_place):
+                best, best_place = found, place
             if best.cost == 0:  # nothing can be cheaper, and the remaining ones are less preferred
                 break
             if found is best and self._moves_no_more_than_any(found):
                 break
         return best, refusals
+
+    def _most_promising_first(
+        self, table: Sequence[Partition]
+    ) -> Iterator[tuple[int, Partition, tuple[int, ...]]]:
+        """The table with each order of workers, and what else may be taken; each with its place in the order of preference. Where
+        each worker would need something of most others, which takes long to look at, what comes first is told by first chunks:
+        another cut may move nothing.
+        """
+        states, workers = self.states, self.options.workers
+        orders = dict.fromkeys((order_of_data(states, workers, self.options.links), workers))
+        pairs = list(product(table, orders))
+        order: Sequence[int] = range(len(pairs))
+        spread = len(workers) >= MANY_WORKERS and any(len(state.valid) > 2 for state in states)
+        if spread and len(pairs) > 1 and self._candidates.asks_most(*pairs[0]):
+            least = [self._candidates.least(*pair) for pair in pairs]
+            order = sorted(order, key=least.__getitem__)
+        for place in order:
+            yield place, *pairs[place]
+        for place, pair in enumerate(self._in_stripes(), len(pairs)):
+            yield place, *pair
 
     def _in_stripes(self) -> Iterator[tuple[Partition, tuple[int, ...]]]:
         """Cuts that leave bytes in the stripes in which they are read later."""

@@ -131,13 +131,14 @@ def _scatter(builder: PlanBuilder, slot: int, chosen: Candidate) -> None:
         for worker, needed in zip(chosen.workers, chosen.resolutions[slot].needs, strict=True)
         if worker in links.direct and (missing := (needed - draft.valid_at(worker)) & home)
     }
-    # Mostly nobody wants what another one wants: who else has it need not be looked at.
-    if len(wanted) < 2 or not covered_twice(tuple(wanted.values())):
+    # Mostly workers want little of what others want, such as the edges of neighbours' blocks, which may as well come over one
+    # link: who else has it need not be looked at.
+    if len(wanted) < 2 or covered_twice(tuple(wanted.values())).nbytes < links.large_nbytes:
         return
     if any(held for holder, held in draft.valid.items() if holder != HOST):
         at_home = draft.held_alone(HOST, Region.union(wanted.values()))
         wanted = {worker: part for worker, missing in wanted.items() if (part := missing & at_home)}
-        if len(wanted) < 2 or not covered_twice(tuple(wanted.values())):
+        if len(wanted) < 2 or covered_twice(tuple(wanted.values())).nbytes < links.large_nbytes:
             return
     for worker, part in list(share(Region.union(wanted.values()), wanted)):
         builder.make_valid(slot, worker, part)

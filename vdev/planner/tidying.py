@@ -11,6 +11,7 @@ and more is held, but nothing is claimed that is not valid.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,14 +21,18 @@ from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
 from vdev.translators.ranges.covers import boxes_around, core, cover, one_of_each_pitch
 from vdev.translators.ranges.labelled import Labelled, regions_by_label
+from vdev.translators.ranges.patterns import is_array
 from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region
+from vdev.translators.ranges.stairs import distances_of_rows, stairs_around
 
 #: brings a buffer, by slot, into fewer boxes; the last argument is the buffer as one map, if there is one
 Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
 
 #: boxes of one chunk's range above which another range with fewer is looked for
 MOST_BOXES = 64
+#: boxes around a staircase, such as a triangle; one of so many parts of it lies in them and not in the staircase
+STEPS = 32
 #: what a box or a run costs to plan and to copy, in bytes that are moved unnecessarily
 RUN_NBYTES = 4096
 #: boxes in which a buffer may lie, beside so many for each holder and for each box that the last command wrote
@@ -60,8 +65,10 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
         return list(footprints)
     if any(f.atomics for f in footprints):
         return list(footprints)
-    found = [replace(f, reads=_wider(f.reads, held)) for f in footprints]
-    writes = [_wider(f.writes, held) for f in footprints]
+    pitches = _pitches_of_rows(footprints, held, state.nbytes)
+    found = [replace(f, reads=_wider(f.reads, held, pitches)) for f in footprints]
+    # What a launch only writes would have to be brought to where it is written, if it were not exact.
+    writes = [_wider(f.writes, held, pitches if f.reads.contains(f.writes) else None) for f in footprints]
     if not covered_twice(writes):
         for index, (f, wider) in enumerate(zip(found, writes, strict=True)):
             if wider is not f.writes and wider != f.writes:
@@ -84,11 +91,30 @@ def _fits(region: Region, held: Sequence[Region]) -> bool:
     return region.nboxes <= MOST_BOXES and all(region.goes_with(other) for other in held)
 
 
-def _wider(region: Region, held: Sequence[Region]) -> Region:
-    """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with."""
+def _pitches_of_rows(footprints: Sequence[Footprint], held: Sequence[Region], nbytes: int) -> list[int]:
+    """The distances of rows that the parts of a buffer of so many bytes show: those first of which it has a whole number, of
+    them those of the most parts.
+    """
+    shown: Counter[int] = Counter()
+    for part in (*held, *(region for f in footprints for region in (f.reads, f.exact, f.inexact))):
+        if not is_array(part):
+            shown.update(part.pitches[-1:])
+        elif len(part) <= MOST_RUNS:
+            shown.update(distances_of_rows(part))
+    return sorted(filter(None, shown), key=lambda pitch: (nbytes % pitch != 0, -shown[pitch]))
+
+
+def _wider(region: Region, held: Sequence[Region], pitches: Sequence[int] | None) -> Region:
+    """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with. `pitches`: distances
+    that rows may have; None if there must be no steps around a staircase.
+    """
     if _fits(region, held):
         return region
     around = cover(region, MOST_BOXES, held)
+    if pitches is not None and is_array(region) and len(region) <= MOST_RUNS:
+        stairs = stairs_around(region, STEPS, pitches)
+        if stairs is not None and stairs.nbytes < around.nbytes and all(map(stairs.goes_with, held)):
+            around = stairs
     # Where pitches do not go together, to plan takes a step for each run.
     pieces = region.nboxes if all(region.goes_with(other) for other in held) else len(region)
     worth = pieces * RUN_NBYTES if pieces <= MOST_RUNS else around.nbytes
