@@ -26,7 +26,7 @@ def run(name: str, folder: Path) -> dict[str, object]:
     child = os.fork()
     if child == 0:
         for number, file in enumerate(files, 1):
-            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         os.chdir(folder)
         atexit.register(say_what_was_checked)
         sys.argv = [str(SAMPLES / f"{name}.py"), *ARGUMENTS[name].split()]
