@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections import Counter
 
 import hypothesis
 import pytest
+
+from tests.pure import fake_cuda
 
 # Runs on shared machines have no steady clock; how many examples are tried is the tests' own business, and how long drawing
 # them takes, and how many are refused on the way, is chance.
@@ -35,6 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    if (
+        fake_cuda.SHARED not in os.environ
+    ):  # the processes that pytest-xdist starts have it from the first one
+        os.environ[fake_cuda.SHARED] = folder = tempfile.mkdtemp(prefix="fake-cuda-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -45,7 +45,8 @@ def test_values(tmp_path: Path) -> None:
     for number, (text, options, group) in enumerate(batches(cases, 200)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        program = HostProgram(translate_cuda(parse_program(text, options, target=TARGET)), folder)
+        # Hundreds of small kernels, each run once: to optimise them takes most of the time.
+        program = HostProgram(translate_cuda(parse_program(text, options, target=TARGET)), folder, ["-O0"])
         for case in group:
             args = [
                 arg.nbytes if isinstance(arg, Local) else aligned(arg) if isinstance(arg, np.ndarray) else arg

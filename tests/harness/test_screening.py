@@ -18,7 +18,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from tests.harness.pairs import PAIRS
 from tests.harness.pairs_form import Pair
 from vdev.harness import Program
-from vdev.harness.arguments import prepare
+from vdev.harness.arguments import Empty, prepare
 from vdev.harness.checked_launch import CheckedSource
 from vdev.harness.forms import Forms
 from vdev.harness.memories import Memory, Pointer, launched, memory_of
@@ -45,13 +45,21 @@ def has_fast_form(source: str) -> bool:
     return program is not None and bool(program.kernels)
 
 
+def kind_of(pair: Pair, side: str) -> tuple[bool, bool]:
+    """What a pair's program has in common: whether it has small types; whether a launch looks for what nobody has written, for which
+    there is a form of its own.
+    """
+    unwritten = any(isinstance(arg, Empty) for arg in pair.args)
+    return bool(_SMALL.search(getattr(pair, side))), unwritten
+
+
 @cache
-def together(small: bool) -> tuple[str, dict[str, str]]:
-    """All pairs in one program, so that it is built once: (text, kernels' names by pair and side)."""
+def together(kind: tuple[bool, bool]) -> tuple[str, dict[str, str]]:
+    """All pairs of a kind in one program, so that it is built once: (text, kernels' names by pair and side)."""
     texts, kernels = [], {}
     for number, pair in enumerate(PAIRS):
         for side, source in (("faulty", pair.faulty), ("twin", pair.twin)):
-            if pair.options or bool(_SMALL.search(source)) != small or not has_fast_form(source):
+            if pair.options or kind_of(pair, side) != kind or not has_fast_form(source):
                 continue
             suffix = f"_{number}_{side}"
             names = {match[1] or match[2] for match in _NAMES.finditer(source)}
@@ -62,18 +70,18 @@ def together(small: bool) -> tuple[str, dict[str, str]]:
 
 
 @cache
-def program(small: bool) -> tuple[Program, Screen]:
-    text, _ = together(small)
+def program(kind: tuple[bool, bool]) -> tuple[Program, Screen]:
+    text, _ = together(kind)
     return Program(text), Screen(Forms(lambda: lowered(text)))
 
 
 def passes(pair: Pair, side: str) -> bool | None:
     """Whether a launch of the pair passes the screen; None where its kernel has no fast form."""
-    small = bool(_SMALL.search(getattr(pair, side)))
-    _, kernels = together(small)
+    kind = kind_of(pair, side)
+    _, kernels = together(kind)
     if pair.name + side not in kernels:
         return None
-    whole, screen = program(small)
+    whole, screen = program(kind)
     kernel: Kernel = whole.kernel(kernels[pair.name + side])
     infos, parsed = kernel._kernel.declared.args, kernel._kernel.program.parsed
     assert parsed is not None

@@ -38,15 +38,15 @@ FLAGS = (
 
 
 class HostProgram:
-    """A translated program as a shared library in `folder`."""
+    """A translated program as a shared library in `folder`. `options` come behind `FLAGS`."""
 
-    def __init__(self, program: CudaProgram, folder: Path) -> None:
+    def __init__(self, program: CudaProgram, folder: Path, options: Sequence[str] = ()) -> None:
         self.program = program
         text = host_text(program)
         source, library = folder / "program.cc", folder / "program.so"
         source.write_text(text)
         assert COMPILER is not None
-        command = [COMPILER, *FLAGS, "-fsanitize=alignment"]
+        command = [COMPILER, *FLAGS, "-fsanitize=alignment", *options]
         done = subprocess.run(
             [*command, str(source), "-o", str(library)], capture_output=True, text=True, check=False
         )

@@ -20,10 +20,13 @@ from ..cuda_host import COMPILER, FLAGS, HEADER
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
+#: names the folder that the tests of a run share: a library there is whatever its key says, flags included, for whoever comes first
+SHARED = "FAKE_CUDA_SHARED"
 
 
 def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
-    """The library of a C++ program, compiled once."""
+    """The library of a C++ program, compiled once: in the folder, or for all tests of the run."""
+    folder = Path(os.environ.get(SHARED, folder))
     key = hashlib.sha256("\0".join([text, *FLAGS, *flags]).encode()).hexdigest()[:24]
     library = folder / f"{name}-{key}.so"
     if not library.exists():
