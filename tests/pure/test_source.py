@@ -69,6 +69,24 @@ def test_attributes_and_lines() -> None:
     assert kernel.line == 4
 
 
+def test_sizes_in_attributes_are_constant_expressions() -> None:
+    """Those that need more than a preprocessor, in which an enumeration's names would be 0; and inherited ones."""
+    kernels = parse_program("""
+enum { EDGE = 8 }; typedef struct { int a, b; } Pair;
+#define SIZED(n) reqd_work_group_size(n, 1, 1)
+__kernel __attribute__((reqd_work_group_size(sizeof(Pair) * 2, EDGE, 1))) void both(__global int *a) {}
+__kernel __attribute__((reqd_work_group_size(0x10u, 2ul, '\\1'))) void literals(__global int *a) {}
+__kernel __attribute__((SIZED(EDGE), vec_type_hint(float4))) void declared(__global int *a);
+__kernel void declared(__global int *a) {}
+__kernel __attribute__((work_group_size_hint(EDGE, EDGE, 2))) void hinted(__global int *a) {}
+""").kernels
+    required = {name: kernel.reqd_work_group_size for name, kernel in kernels.items()}
+    assert required == {"both": (16, 8, 1), "literals": (16, 2, 1), "declared": (8, 1, 1), "hinted": None}
+    assert kernels["hinted"].work_group_size_hint == (8, 8, 2)
+    assert kernels["both"].attributes == "reqd_work_group_size(16,8,1)"
+    assert kernels["declared"].attributes == "reqd_work_group_size(8,1,1) vec_type_hint(float4)"
+
+
 def test_kernels_are_what_is_defined_as_such() -> None:
     source = (
         "kernel void a(int x); void kernel b(int x) {} void c(int x) {} void a(int x) {} kernel void d(int);"

@@ -302,9 +302,13 @@ def _attributes(function: Cursor, text: bytes) -> list[str]:
 
 
 def _printed_attributes(function: Cursor) -> list[str]:
-    """The same in a text with macros, whose positions say little: as clang prints them, with their values."""
-    head = clang.printed(function).partition("{")[0]
-    return re.findall(r"\b(?:__)?kernel\b|(?<=__attribute__\(\()\w+\(.*?\)(?=\)\))", head)
+    """The same in a text with macros, whose positions say little: as clang prints them, with their values. Those of the
+    first declaration hold for the definition, where clang does not print them.
+    """
+    first = function.canonical
+    declarations = [function] if first == function else [first, function]
+    heads = "\n".join(clang.printed(declared).partition("{")[0] for declared in declarations)
+    return re.findall(r"\b(?:__)?kernel\b|(?<=__attribute__\(\()\w+\(.*?\)(?=\)\))", heads)
 
 
 def is_kernel(attributes: Sequence[str]) -> bool:
@@ -312,14 +316,16 @@ def is_kernel(attributes: Sequence[str]) -> bool:
 
 
 def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
-    known: dict[str, str] = {}
-    for attribute in attributes:
-        match = _SIZED_ATTRIBUTE.fullmatch(attribute)
-        if match:
-            blank = " " if match.group(1) == "vec_type_hint" else ""
-            known[match.group(1)] = re.sub(r"\s+", blank, match.group(2).strip())
+    known = _known_attributes(attributes)
+    sized = {
+        name: text for name, text in known.items() if name in ("reqd_work_group_size", "work_group_size_hint")
+    }
+    if any(
+        _sizes(text) is None for text in sized.values()
+    ):  # `sizeof`, names of an enumeration: clang has their values
+        sized |= _known_attributes(_printed_attributes(function))
     for name in ("reqd_work_group_size", "work_group_size_hint"):
-        if (sizes := _sizes(known.get(name))) is not None:
+        if (sizes := _sizes(sized.get(name))) is not None:
             known[name] = ",".join(map(str, sizes))
     return KernelInfo(
         name=function.spelling,
@@ -337,9 +343,22 @@ def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
     )
 
 
+def _known_attributes(attributes: Sequence[str]) -> dict[str, str]:
+    """The parameters of attributes that kernels are asked for, by name."""
+    known: dict[str, str] = {}
+    for attribute in attributes:
+        match = _SIZED_ATTRIBUTE.fullmatch(attribute)
+        if match:
+            blank = " " if match.group(1) == "vec_type_hint" else ""
+            known[match.group(1)] = re.sub(r"\s+", blank, match.group(2).strip())
+    return known
+
+
 def _sizes(text: str | None) -> tuple[int, int, int] | None:
-    """The values of three integer constant expressions; None if one needs more than a preprocessor."""
-    if text is None:
+    """The values of three integer constant expressions; None if one needs more than a preprocessor, in which every
+    name is 0.
+    """
+    if text is None or re.search(r"\b[A-Za-z_]", text):
         return None
     try:
         numbers = [evaluate_integer([token.text for token in tokenize(part)]) for part in text.split(",")]

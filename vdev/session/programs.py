@@ -101,11 +101,15 @@ class SessionKernel:
 
     @cached_property
     def resources(self) -> KernelResources:
-        """Work-group limits that hold on every worker."""
+        """Work-group limits that hold on every worker.
+
+        The size that the kernel requires is what its source says, where that was read: not every worker's compiler tells it.
+        """
         found = [result.kernels[self.name] for result in self.program.results]
+        required = self.declared.reqd_work_group_size
         return KernelResources(
             work_group_size=min(r.work_group_size for r in found),
-            compile_work_group_size=found[0].compile_work_group_size,
+            compile_work_group_size=required or found[0].compile_work_group_size,
             local_memory_nbytes=max(r.local_memory_nbytes for r in found),
             private_memory_nbytes=max(r.private_memory_nbytes for r in found),
             preferred_multiple=max(r.preferred_multiple for r in found),
