@@ -147,6 +147,9 @@ def _ready_made(cls: Any, frozen: bool) -> Callable[..., None] | None:
         return None
     if any(field.kw_only or not field.init for field in fields):
         return None
+    left_out = [_may_be_left_out(field) for field in fields]
+    if left_out != sorted(left_out):
+        return None  # refused where the text is compiled, as by `dataclasses`
     names = tuple([field.name for field in fields])
     if frozen or any(field.default_factory is not _MISSING for field in fields):
         pattern = PUTTING[count](*[_putting(cls, field) for field in fields])

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from vdev.translators.ranges.linear_forms import show, variables_in
 from vdev.translators.ranges.patterns import remade, source_of
@@ -234,6 +235,38 @@ def test_asking_for_the_number_itself_pins_it(asks: Callable[[Any], Any]) -> Non
     again = compiled(trace, [number])
     assert again([5]) == [7]
     assert again([6]) is None
+
+
+@pytest.mark.parametrize(
+    "calculate",
+    [
+        operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod,
+        operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("first", [True, False])
+def test_an_array_meets_the_number_itself(calculate: Callable[[Any, Any], Any], first: bool) -> None:
+    """Which is pinned: what is in the array was not made from it."""
+    trace, array = Trace(), np.array([[3, -4], [7, 5]])
+    number = trace.parameter(5)
+    if first and calculate not in (operator.floordiv, operator.mod):  # nothing divides numbers by arrays
+        found, plain = calculate(number, array), calculate(5, array)
+    else:
+        found, plain = calculate(array, number), calculate(array, 5)
+    assert isinstance(found, np.ndarray)
+    assert found.tolist() == plain.tolist()
+    trace.closed = True
+    run = compiled(trace, [1])
+    assert run([5]) == [1]
+    assert run([6]) is None, "it is pinned"
+
+
+def test_a_region_of_runs_moves_by_a_traced_number() -> None:
+    """Seeds 501904, 502248, 502816 and 602488 of `tests.cpu.forced_sequences` on GPUs: an internal error was logged, and the launch
+    planned without parameters.
+    """
+    runs = Region.from_runs([(0, 3), (10, 11), (17, 29)])
+    assert runs.shift(Trace().parameter(7)).runs.tolist() == [[7, 10], [17, 18], [24, 36]]
 
 
 def test_sums_that_cancel_are_plain_numbers() -> None:

@@ -206,3 +206,15 @@ def test_every_number_of_fields(
             one, other = _tried(lambda way=way: way(cls)), _tried(lambda way=way: way(standard))
             assert one == other
     assert bool(compiled) == (count > 10)
+
+
+def test_a_field_that_must_be_given_comes_first() -> None:
+    """Where `dataclasses` refuses the class, objects of it cannot be made."""
+
+    @dataclass(slots=True)
+    class Pair:
+        first: int = 1
+        second: int  # type: ignore[misc]
+
+    with pytest.raises(SyntaxError):
+        Pair(5)  # type: ignore[call-arg]

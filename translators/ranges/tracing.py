@@ -246,6 +246,8 @@ class Number:
             return self._made(self.value + other.value, terms, self.constant + other.constant)
         if _is_real(other):
             return self._real() + other
+        if _is_array(other):
+            return self._pinned() + other
         number = index(other)
         return self._made(self.value + number, self.terms, self.constant + number)
 
@@ -280,6 +282,8 @@ class Number:
             return self._of(f"({first}) * ({second})", self.value * other.value)
         if _is_real(other):
             return self._real() * other
+        if _is_array(other):
+            return self._pinned() * other
         return self._times(index(other)) if hasattr(other, "__index__") else NotImplemented  # a list, say
 
     __rmul__ = __mul__
@@ -371,7 +375,7 @@ class Number:
 
     # comparisons ------------------------------------------------------------------------------------
 
-    def _compare(self, other: Operand, sign: str) -> bool:
+    def _compare(self, other: Operand, sign: str) -> Any:
         if type(other) is int:
             return self.trace.compare(self.terms, self.constant - other, self.value - other, sign)
         if type(other) is Number:
@@ -381,24 +385,28 @@ class Number:
             return bool(_COMPARE[sign](constant, 0))
         if _is_real(other):
             return bool(_COMPARE[sign](self._real(), other))
+        if _is_array(other):
+            return _COMPARE[sign](self._pinned(), other)
         difference = self - other
         if type(difference) is Number:
             return self.trace.compare(difference.terms, difference.constant, difference.value, sign)
         return bool(_COMPARE[sign](difference, 0))
 
-    def __lt__(self, other: Operand) -> bool:
+    def __lt__(self, other: Operand) -> Any:
         return self._compare(other, "<")
 
-    def __le__(self, other: Operand) -> bool:
+    def __le__(self, other: Operand) -> Any:
         return self._compare(other, "<=")
 
-    def __gt__(self, other: Operand) -> bool:
-        return not self._compare(other, "<=")
+    def __gt__(self, other: Operand) -> Any:
+        found = self._compare(other, "<=")
+        return ~found if _is_array(found) else not found
 
-    def __ge__(self, other: Operand) -> bool:
-        return not self._compare(other, "<")
+    def __ge__(self, other: Operand) -> Any:
+        found = self._compare(other, "<")
+        return ~found if _is_array(found) else not found
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         if other is None or isinstance(other, (str, bytes, tuple)):
             return False
         return self._compare(other, "==")
@@ -487,10 +495,10 @@ class Real:
             f"({self.text} {sign} {text})", bool(_COMPARE[sign](self.value, value))
         )
 
-    def __lt__(self, other: Operand) -> bool:
+    def __lt__(self, other: Operand) -> Any:
         return self._compare(other, "<")
 
-    def __le__(self, other: Operand) -> bool:
+    def __le__(self, other: Operand) -> Any:
         return self._compare(other, "<=")
 
     def __gt__(self, other: Operand) -> bool:
@@ -535,6 +543,11 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
 }
+
+
+def _is_array(operand: object) -> bool:
+    """Whether it is an array of NumPy's, which has many numbers: what meets one is pinned."""
+    return getattr(operand, "ndim", 0) > 0
 
 
 def _is_real(operand: object) -> bool:
