@@ -19,5 +19,6 @@ __all__ = [
     "rectangles",
     "region",
     "slicing",
+    "stairs",
     "tracing",
 ]
