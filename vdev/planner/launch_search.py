@@ -58,7 +58,7 @@ REORDER_NBYTES = 64 << 10
 HARDLY_MORE, MORE_RUNS = 0.125, 1024
 
 #: workers from which on it pays to find out which cut to look at first
-MANY_WORKERS = 4
+MANY_WORKERS = 8
 
 #: work-items that a compute unit of a GPU runs as fast as a single one: a warp of 32 on each of its four schedulers
 ITEMS_PER_UNIT = 128
