@@ -2,9 +2,9 @@
 
 `dataclasses.dataclass` compiles the text of up to six functions for each class. For over a hundred classes that took
 half of what importing vdev took, and a short program makes few objects of few of them. Here a class's constructor is
-one that was compiled with `constructors`, with the names of the class's fields; where there is none it is compiled once it
-has been called often. Comparing, hashing and printing are done by functions that all classes share, given the class's fields.
-Fields, `replace` and so on are those of `dataclasses`. Decides nothing else: a class behaves like one made by `dataclasses`.
+compiled once it has been called often, and comparing, hashing and printing are done by functions that all classes
+share, given the class's fields. Fields, `replace` and so on are those of `dataclasses`. Decides nothing else: a class
+behaves like one made by `dataclasses`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from operator import attrgetter, ge, gt, le, lt
 from reprlib import recursive_repr
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
-
-from .constructors import ASSIGNING, PUTTING
 
 __all__ = ["dataclass"]
 
@@ -129,67 +126,19 @@ _MOST_UNCOMPILED = 32
 
 
 def _constructor(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
-    """A constructor that puts the class's own in its place when it is called."""
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        made = _ready_made(cls, frozen) if slots else None
-        cls.__init__ = made or _by_field(cls, frozen, slots)
-        cls.__init__(self, *args, **kwargs)
-
-    return __init__
-
-
-def _ready_made(cls: Any, frozen: bool) -> Callable[..., None] | None:
-    """One of those that are compiled already, with the names of the class's fields; None where there is none."""
-    fields: Sequence[Any] = dataclasses.fields(cls)
-    count = len(fields)
-    if count not in PUTTING or hasattr(cls, "__post_init__"):
-        return None
-    if any(field.kw_only or not field.init for field in fields):
-        return None
-    left_out = [_may_be_left_out(field) for field in fields]
-    if left_out != sorted(left_out):
-        return None  # refused where the text is compiled, as by `dataclasses`
-    names = tuple([field.name for field in fields])
-    if frozen or any(field.default_factory is not _MISSING for field in fields):
-        pattern = PUTTING[count](*[_putting(cls, field) for field in fields])
-        code = pattern.__code__.replace(co_varnames=("self", *names))
-    else:
-        pattern = ASSIGNING[count]
-        code = pattern.__code__.replace(co_varnames=("self", *names), co_names=names)
-    defaults = [field.default for field in fields if _may_be_left_out(field)]
-    made = FunctionType(code, pattern.__globals__, "__init__", tuple(defaults), pattern.__closure__)
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
-
-
-def _may_be_left_out(field: Any) -> bool:
-    return field.default is not _MISSING or field.default_factory is not _MISSING
-
-
-def _putting(cls: Any, field: Any) -> Callable[[Any, Any], Any]:
-    """What gives a field of an object its value."""
-    put: Callable[[Any, Any], Any] = getattr(cls, field.name).__set__
-    make = field.default_factory
-    if make is _MISSING:
-        return put
-
-    def put_or_make(self: Any, value: Any) -> None:
-        put(self, make() if value is _MISSING else value)
-
-    return put_or_make
-
-
-def _by_field(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
     """A constructor that puts the compiled one in its place once it has been called often."""
-    fields: Sequence[Any] = dataclasses.fields(cls)
-    setters = [getattr(cls, field.name).__set__ for field in fields] if slots else []
+    fields: list[Any] = []
+    setters: list[Any] = []
     left = _MOST_UNCOMPILED
-    if any(field.kw_only or not field.init for field in fields):
-        left = 0
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         nonlocal left
+        if left == _MOST_UNCOMPILED:
+            fields[:] = dataclasses.fields(cls)
+            if slots:
+                setters[:] = [getattr(cls, field.name).__set__ for field in fields]
+            if any(field.kw_only or not field.init for field in fields):
+                left = 0
         left -= 1
         plain = not kwargs and len(args) == len(fields)
         values = args if plain else _values_of(fields, args, kwargs)

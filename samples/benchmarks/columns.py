@@ -58,7 +58,7 @@ def measured(
 
     `turns`: processes for each column, by turns, of which the one counts whose figure `least` is the least: which
     core a process comes to run on, and what else runs there, lasts as long as the process. A column that fails has an
-    entry "failed" with what it said.
+    entry "failed" with what it said last.
     """
     if options.part:
         print("\n" + json.dumps(measure()))
@@ -89,7 +89,8 @@ def _column(kind: str, workers: int | None, native: str, timeout: int) -> Figure
     except subprocess.TimeoutExpired as late:
         return {"failed": f"not done in {late.timeout} s"}
     if done.returncode != 0:
-        return {"failed": (done.stdout + done.stderr)[-1500:]}
+        print(done.stderr, file=sys.stderr)
+        return {"failed": machine.last_line(done.stdout + done.stderr)}
     found: Figures = json.loads(done.stdout.splitlines()[-1])
     return found
 

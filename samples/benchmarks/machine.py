@@ -45,6 +45,11 @@ def kind_of(options: argparse.Namespace) -> str:
     return options.kind or ("cuda" if gpus() else "cpu")
 
 
+def last_line(said: str) -> str:
+    """What a process that failed has said last: its error, without the traceback, which names this machine's folders."""
+    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+
+
 def counts_of(options: argparse.Namespace) -> list[int]:
     """The numbers of workers that the options ask for."""
     return [int(text) for text in options.workers.split(",")]

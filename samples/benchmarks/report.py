@@ -175,7 +175,7 @@ def markdown(content: Content) -> str:
     """The tables."""
     lines = ["# Benchmarks", "", f"`{content['command']}`", "", machine.one_line(content["machine"]) + "."]
     lines += ["", f"Sizes: `{content['preset']}` in `catalogue.py`. Times are the best of those measured. "
-              f"The run took {content.get('seconds', 0):.0f} s.", ""]  # fmt: skip
+              + (f"The run took {content['seconds']:.0f} s." if "seconds" in content else "The run was cut off."), ""]  # fmt: skip
     lines += ["## Bars", "", "| | of | found | wanted | |", "|---|---|---:|---:|---|"]
     for bar in content["bars"]:
         verdict = {True: "met", False: "**missed**", None: "not measured"}[bar["met"]]

@@ -262,6 +262,8 @@ def run_extras(options: argparse.Namespace, results: Results, folder: Path, stop
     for name, presets in catalogue.EXTRAS.items():
         if (options.only is not None and name not in options.only) or name in results.content["extras"]:
             continue
+        if name == "device_memory" and max(machine.counts_of(options)) < 2:
+            continue  # more than one GPU's memory takes two
         if time.monotonic() > stop:
             break
         path = folder / f"{name}.json"
@@ -277,7 +279,7 @@ def run_extras(options: argparse.Namespace, results: Results, folder: Path, stop
             said = done.stdout + done.stderr
         except subprocess.TimeoutExpired as late:
             said = f"not done in {late.timeout} s"
-        found = json.loads(path.read_text()) if path.exists() else {"failed": said[-2000:]}
+        found = json.loads(path.read_text()) if path.exists() else {"failed": machine.last_line(said)}
         results.content["extras"][name] = found
         results.flush()
         print(f"{name}:\n{said.rstrip()}", flush=True)

@@ -25,7 +25,6 @@ LAYERS = (
 )
 #: The same within the translators; on top what scripts import.
 TRANSLATORS = (
-    {"constructors"},
     {"values"},
     {"ranges"},
     {"symbolic"},
