@@ -193,7 +193,10 @@ def test_benchmark_of_one_thing_says_which_column_failed(tmp_path: Path) -> None
 
     assert done.returncode == 1
     found = json.loads(path.read_text())
-    assert "failed" in found["columns"]["native"]
+    failed = found["columns"]["native"]["failed"]
+    assert failed in done.stdout
+    assert "Traceback" in done.stderr
+    assert "\n" not in failed, "the error, without the traceback's folders"
     assert [bar["found"] for bar in found["bars"]] == [None]
 
 
