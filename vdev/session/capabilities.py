@@ -32,8 +32,15 @@ _IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_read_write_images", "__openc
 
 # CL_DEVICE_ constants (OpenCL 3.0, table "Device queries")
 _WORK_GROUP_COLLECTIVE_FUNCTIONS, _GENERIC_ADDRESS_SPACE, _IL_VERSION = 0x1068, 0x1069, 0x105B
-_ILS_WITH_VERSION, _SVM_CAPABILITIES = 0x1061, 0x1053
+_ILS_WITH_VERSION, _SVM_CAPABILITIES, _ATOMIC_MEMORY_CAPABILITIES = 0x1061, 0x1053, 0x1063
 _SVM_FINE_GRAIN_SYSTEM = 1 << 2
+#: by bit of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES: the macro that says the same (OpenCL C specification 6.2.1)
+_ATOMIC_FEATURES = {
+    1 << 1: "__opencl_c_atomic_order_acq_rel",
+    1 << 2: "__opencl_c_atomic_order_seq_cst",
+    1 << 5: "__opencl_c_atomic_scope_device",
+    1 << 6: "__opencl_c_atomic_scope_all_devices",
+}
 
 
 def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
@@ -73,6 +80,10 @@ def language_features(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
         names.append("__opencl_c_generic_address_space")
     if all(worker.native.get(_WORK_GROUP_COLLECTIVE_FUNCTIONS) for worker in workers):
         names.append("__opencl_c_work_group_collective_functions")
+    atomics = [worker.native.get(_ATOMIC_MEMORY_CAPABILITIES, 0) for worker in workers]
+    for bit, name in _ATOMIC_FEATURES.items():
+        if all(isinstance(bits, int) and bits & bit for bits in atomics):
+            names.append(name)
     return tuple(names)
 
 

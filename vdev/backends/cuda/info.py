@@ -28,6 +28,12 @@ EXTENSIONS = (
 
 # CL_DEVICE_ numbers (OpenCL 3.0, table "Device queries")
 _FP_DENORM_INF_NAN_ROUND_FMA = 63
+_ORDER_RELAXED, _ORDER_ACQ_REL, _ORDER_SEQ_CST = 1 << 0, 1 << 1, 1 << 2
+_SCOPE_WORK_ITEM, _SCOPE_WORK_GROUP, _SCOPE_DEVICE, _SCOPE_ALL_DEVICES = 1 << 3, 1 << 4, 1 << 5, 1 << 6
+#: what `translators/include/cuda/atomics.h` has: atomics between fences of the scope that is asked for
+_ATOMIC_MEMORY = (
+    _ORDER_RELAXED | _ORDER_ACQ_REL | _ORDER_SEQ_CST | _SCOPE_WORK_GROUP | _SCOPE_DEVICE | _SCOPE_ALL_DEVICES
+)
 
 
 def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
@@ -82,6 +88,8 @@ def _native_infos(properties: Any) -> dict[int, object]:
         0x1021: 9,  # MAX_CONSTANT_ARGS
         0x1022: 1,  # LOCAL_MEM_TYPE: memory of its own
         0x1024: int(properties["ECCEnabled"]),  # ERROR_CORRECTION_SUPPORT
+        0x1063: _ATOMIC_MEMORY,  # ATOMIC_MEMORY_CAPABILITIES
+        0x1064: _ATOMIC_MEMORY | _SCOPE_WORK_ITEM,  # ATOMIC_FENCE_CAPABILITIES
         0x1067: 32,  # PREFERRED_WORK_GROUP_SIZE_MULTIPLE
         0x1068: 1,  # WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
         0x1069: 1,  # GENERIC_ADDRESS_SPACE_SUPPORT
