@@ -7,8 +7,9 @@ Pure, and made once for each plan. A submission then only numbers the steps and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from vdev.backends.base import Marker
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
@@ -44,10 +45,17 @@ INLINE_NBYTES = 1 << 17
 _MERGES = (Merge, Fetch, Gather, Combine, Restore, Fold)
 
 
+class Ending(Protocol):
+    """Who wants to know when workers are through with their steps (`vdev.executor.sampling`)."""
+
+    def end(self, worker: int, marker: Marker | None) -> None:
+        """The marker behind the last step of a worker's; None where another was put there just before."""
+
+
 class Batch:
     """The steps of one plan that one worker performs, in order."""
 
-    __slots__ = ("brief", "careful", "marks", "places", "plain", "rows", "steps", "waits")
+    __slots__ = ("brief", "careful", "marks", "places", "plain", "rows", "sample", "steps", "waits")
 
     def __init__(
         self,
@@ -55,9 +63,13 @@ class Batch:
         waits: tuple[tuple[tuple[int, int], ...], ...],
         marks: tuple[bool, ...],
         places: tuple[int, ...] = (),
+        sample: Ending | None = None,
     ):
-        """`places`: of the steps' instructions in their plan, where other plans differ from it in their numbers alone."""
+        """`places`: of the steps' instructions in their plan, where other plans differ from it in their numbers alone. `sample`:
+        wants the marker behind the last step.
+        """
         self.steps = steps
+        self.sample = sample
         self.places = places
         #: by step: (worker, index in that worker's batch) of steps of the same plan that must be done before
         self.waits = waits
@@ -88,6 +100,7 @@ class Batch:
         found.steps, found.places = tuple(steps), self.places
         found.waits, found.marks, found.rows = self.waits, self.marks, self.rows
         found.careful, found.plain, found.brief = self.careful, self.plain, self.brief
+        found.sample = self.sample
         return found
 
 

@@ -1,12 +1,13 @@
 """Samples: how long single launches take on their workers, in runs that are not recorded.
 
 Decides where the markers of a sampled launch go: one before the kernel, behind the transfers that the plan makes for
-it, and one after it. Launches that are not sampled cost nothing more. Never waits.
+it, one after it, and one behind the merges and transfers that follow. Launches that are not sampled cost nothing more.
+Never waits.
 """
 
 from __future__ import annotations
 
-from vdev.backends.base import Marker
+from vdev.backends.base import Marker, Times
 from vdev.errors import BackendError
 from vdev.executor.launch_step import LaunchStep
 from vdev.executor.prepare import Batch, PreparedPlan
@@ -17,25 +18,42 @@ from vdev.translators.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds by worker: of what came before the kernel, if there was anything and it is known; and of the kernel."""
+    """Seconds by worker: of what came before the kernel, if there was anything and it is known; of the kernel; and from the
+    kernel's end to that of what came after it, likewise.
+    """
 
     before: dict[int, float]
     kernel: dict[int, float]
+    after: dict[int, float]
+
+    @property
+    def behind(self) -> float:
+        """Seconds from the end of the longest kernel to that of all that came after: workers whose chunks end sooner wait for it."""
+        if not self.after:
+            return 0.0
+        ends = [took + self.after.get(worker, 0.0) for worker, took in self.kernel.items()]
+        return max(max(ends) - max(self.kernel.values()), 0.0)
 
 
 class Sample:
     """The times of one launch, once it is complete."""
 
-    __slots__ = ("_count", "_parts")
+    __slots__ = ("_count", "_ends", "_followed", "_parts")
 
-    def __init__(self, count: int) -> None:
-        """`count`: chunks of the launch."""
+    def __init__(self, count: int, followed: int) -> None:
+        """`count`: chunks of the launch; `followed`: workers that have something to do after theirs."""
         self._count = count
+        self._followed = followed
         self._parts: list[tuple[int, Marker | None, Marker | None]] = []
+        self._ends: list[tuple[int, Marker | None]] = []
 
     def add(self, worker: int, before: Marker | None, kernel: Marker | None) -> None:
         """The markers of a chunk. On the worker's thread."""
         self._parts.append((worker, before, kernel))
+
+    def end(self, worker: int, marker: Marker | None) -> None:
+        """The marker behind all that the worker does for the launch. On the worker's thread."""
+        self._ends.append((worker, marker))
 
     @property
     def is_under_way(self) -> bool:
@@ -47,10 +65,10 @@ class Sample:
         """What was measured; None if the launch is not complete or its times are not known. Asks the devices, and
         returns at once.
         """
-        parts = list(self._parts)
-        if len(parts) < self._count:
+        parts, ends = list(self._parts), list(self._ends)
+        if len(parts) < self._count or len(ends) < self._followed:
             return None
-        measured = Measured({}, {})
+        measured = Measured({}, {}, {})
         for worker, before, kernel in parts:
             took = _seconds(kernel)
             if took is None:
@@ -59,19 +77,37 @@ class Sample:
             took = _seconds(before)
             if took is not None:
                 measured.before[worker] = took
+        kernels = {worker: kernel for worker, _, kernel in parts}
+        for worker, end in ends:
+            if end is not None and not end.done():
+                return None
+            took = _between(kernels.get(worker), end)
+            if took is not None:
+                measured.after[worker] = took
         return measured
 
 
-def _seconds(marker: Marker | None) -> float | None:
-    """From the start of a marker's work to its end; None where there is none, or it is not complete."""
+def _times(marker: Marker | None) -> Times | None:
+    """When a marker's work began and ended; None where there is none, or it is not complete."""
     if marker is None or not marker.done():
         return None
     try:
         marker.wait()  # returns at once
     except BackendError:  # the command's event says so
         return None
-    times = marker.times()
+    return marker.times()
+
+
+def _seconds(marker: Marker | None) -> float | None:
+    """From the start of a marker's work to its end, where that is known."""
+    times = _times(marker)
     return None if times is None else (times[3] - times[2]) * 1e-9
+
+
+def _between(first: Marker | None, second: Marker | None) -> float | None:
+    """From the end of one marker's work to the end of another's on the same worker, where that is known."""
+    ends = [_times(marker) for marker in (first, second)]
+    return None if ends[0] is None or ends[1] is None else max(ends[1][3] - ends[0][3], 0) * 1e-9
 
 
 class _SampledStep(Step):
@@ -94,8 +130,9 @@ class _SampledStep(Step):
 
 def sampled(prepared: PreparedPlan) -> tuple[PreparedPlan, Sample]:
     """`prepared`, a launch, to be submitted once with a sample taken."""
-    count = sum(isinstance(step, LaunchStep) for _, batch in prepared.batches for step in batch.steps)
-    sample = Sample(count)
+    batches = [batch for _, batch in prepared.batches]
+    count = sum(isinstance(step, LaunchStep) for batch in batches for step in batch.steps)
+    sample = Sample(count, sum(map(_is_followed, batches)))
     found: PreparedPlan = object.__new__(PreparedPlan)
     for name in PreparedPlan.__slots__:
         setattr(found, name, getattr(prepared, name))
@@ -105,11 +142,19 @@ def sampled(prepared: PreparedPlan) -> tuple[PreparedPlan, Sample]:
     return found, sample
 
 
+def _is_followed(batch: Batch) -> bool:
+    """Whether a worker has something to do after its chunk."""
+    launches = [isinstance(step, LaunchStep) for step in batch.steps]
+    return any(launches) and not launches[-1]
+
+
 def _sampled_batch(batch: Batch, sample: Sample) -> Batch:
     launches = [isinstance(step, LaunchStep) for step in batch.steps]
     steps = tuple(
         _SampledStep(step, sample) if isinstance(step, LaunchStep) else step for step in batch.steps
     )
     # With a marker in it the worker goes step by step.
-    marks = tuple(mark or launch for mark, launch in zip(batch.marks, launches, strict=True))
-    return Batch(steps, batch.waits, marks)
+    marks = [mark or launch for mark, launch in zip(batch.marks, launches, strict=True)]
+    if not _is_followed(batch):
+        return Batch(steps, batch.waits, tuple(marks))
+    return Batch(steps, batch.waits, (*marks[:-1], True), sample=sample)

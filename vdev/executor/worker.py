@@ -331,6 +331,8 @@ class Worker(WorkerProgress):
                 marker = self.mark()
                 if marker is not None and completion.profiled:
                     job.markers.append(marker)
+                if batch.sample is not None and index == len(batch.steps) - 1:
+                    batch.sample.end(self.number, marker)
                 if self.number == HOST:
                     self.retire_oldest()
             yield

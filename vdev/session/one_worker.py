@@ -99,8 +99,10 @@ class OneWorker:
             return None
         account = self._accounts.joined(large, None)
         account.span = account.span or len(self._options.workers)
-        if id(tally) in self._changes.kept_alone:
-            account.returns = max(account.returns, _KEPT_RETURNS)
+        before = max(
+            self._changes.returns.get(id(tally), 0), _KEPT_RETURNS * (id(tally) in self._changes.kept_alone)
+        )
+        account.returns = max(account.returns, before)
         return account.keeper if self._changes.change(account, thrifty=True) else None
 
     def counts_for(self, tally: KernelTally) -> int:

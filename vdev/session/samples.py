@@ -109,12 +109,26 @@ class Samples:
             predicted = timing.times.chunk(stake.nitems, stake.share)
             tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
             timing.times.add(stake.nitems, chunks if stake.share < 1 else [max(chunks, default=0.0)])
-            brought = [measured.before.get(worker, 0.0) for worker in stake.receivers]
-            if stake.kept is None and stake.before and any(brought):
-                timing.unit.add(max(brought) / stake.before)
-                timing.link.add(self._times.unit_of(stake, max(brought)))
-                if timing.link.value is not None:
-                    self._times.unit = min(self._times.unit or inf, timing.link.value)
+            if stake.kept is None:
+                self._exchanged(timing, stake, measured)
+
+    def _exchanged(self, timing: KernelTiming, stake: Stake, measured: Measured) -> None:
+        """Learn what the transfers of a launch took, those before its kernel and those after it, with what is merged there."""
+        brought = max([measured.before.get(worker, 0.0) for worker in stake.receivers], default=0.0)
+        costs = seconds = 0.0
+        if stake.before and brought:
+            costs, seconds = stake.before, brought
+            timing.link.add(self._times.unit_of(stake, brought))
+            if timing.link.value is not None:
+                self._times.unit = min(self._times.unit or inf, timing.link.value)
+        if stake.exchanges and measured.behind:
+            costs += max(stake.incoming - stake.before, 0.0)
+            seconds += measured.behind
+        if not costs:
+            return
+        timing.unit.add(seconds / costs)
+        if self._times.unit is None:  # no link was seen alone: a unit takes no more than that
+            self._times.unit = timing.unit.value
 
     def _balance(self, taken: _Taken, measured: Measured) -> None:
         """Learn what the chunks of a launch took relative to each other, and recut its kernel's launches if that

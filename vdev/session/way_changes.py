@@ -43,6 +43,9 @@ class WayChanges:
         self.alone: set[int] = set()
         #: by the identity of their tallies, kernels that were on one worker at the end of the program's last run
         self.kept_alone: set[int] = set()
+        #: by the identity of their tallies, how often launches of kernels were split again without success: on new buffers, too, they
+        #: have to gain the more
+        self.returns: dict[int, int] = {}
 
     def change(self, account: Account, *, thrifty: bool = False) -> bool:
         """Take the other way for an account's buffers; `thrifty`: because of what planning took. False where no worker
@@ -86,6 +89,8 @@ class WayChanges:
             return False
         account.thrifty = thrifty
         self.alone.update(account.kernels)
+        for kernel in account.kernels:
+            self.returns[kernel] = max(self.returns.get(kernel, 0), account.returns)
         for _, timing, _ in account.kernels.values():
             timing.settling = SETTLING  # once they are split again, buffers are in other states
         account.remember(ONE)
