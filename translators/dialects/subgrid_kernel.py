@@ -12,6 +12,8 @@ from ..ranges.ndrange import Chunk, NDRange
 
 __all__ = ["SubgridKernel"]
 
+_INDEX_SPACE = struct.Struct("<15Q").pack
+
 
 @dataclass(frozen=True)
 class SubgridKernel:
@@ -48,17 +50,13 @@ class SubgridKernel:
         return content + struct.pack(f"<{len(shifts)}q", *shifts)
 
 
-@lru_cache(maxsize=1024)
 def _index_space(ndrange: NDRange, chunk: Chunk) -> bytes:
-    """What the hidden argument says of a chunk, wherever its buffers are."""
-    fields = (
-        *_three(chunk.start, 0),
-        *_three(ndrange.num_groups, 1),
-        *_three(ndrange.global_size, 1),
-        *_three(ndrange.offset, 0),
-        *_three(chunk.first(ndrange), 0),
-    )
-    return struct.pack("<15Q", *fields)
+    """What the hidden argument says of a chunk, wherever its buffers are. Not remembered: looking it up takes as long."""
+    start, offset = chunk.start, ndrange.offset
+    first = chunk.first(ndrange) if any(start) else offset
+    ones, zeros = (1,) * (3 - len(start)), (0,) * (3 - len(start))
+    sizes = (*ndrange.num_groups, *ones, *ndrange.global_size, *ones)
+    return _INDEX_SPACE(*start, *zeros, *sizes, *offset, *zeros, *first, *zeros)
 
 
 @lru_cache(maxsize=1024)
@@ -81,7 +79,3 @@ def _renumbering(ndrange: NDRange, chunk: Chunk) -> bytes:
         ):
             field[axis] = number
     return struct.pack("<12Q", *(number for field in fields for number in field))
-
-
-def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
-    return (*values, *(fill,) * (3 - len(values)))

@@ -75,6 +75,8 @@ class Chunk:
     @property
     def counts(self) -> tuple[int, ...]:
         """Work-groups in each dimension."""
+        if self.cycle is None:
+            return tuple([stop - start for start, stop in zip(self.start, self.stop, strict=True)])
         return tuple([self._count(axis) for axis in range(len(self.start))])
 
     def _count(self, axis: int) -> int:

@@ -8,6 +8,8 @@ kernel; numbers of another type that equal the remembered ones then pass as well
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
+from operator import gt, mod
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, status
@@ -36,6 +38,7 @@ _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
 _MOST_REMEMBERED = 512  #: index spaces per kernel
 _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
 
+_PLAIN = {int}
 #: kept arguments of launches that are made again
 _REPEATED = frozenset({Memory, bytes, LocalArg, type(None)})
 
@@ -245,7 +248,15 @@ def _remembered(
 
 
 def _sizes(name: str, values: Iterable[Any]) -> list[int]:
-    result = [cast_int(value) for value in values]
+    if (
+        type(values) is tuple
+        and {*map(type, values)} == _PLAIN
+        and min(values) >= 0
+        and max(values) < 1 << 64
+    ):
+        result = [*values]  # as it nearly always is
+    else:
+        result = [cast_int(value) for value in values]
     if len(result) > _MOST_DIMENSIONS:
         fail(_FUNCTION, status.INVALID_VALUE, f"too many entries in {name} argument")
     return result
@@ -284,9 +295,9 @@ def _checked(
     context = state_of(kernel.context)
     values = context.limits
     largest = 2 ** values["ADDRESS_BITS"] - 1
-    if any(size > largest for size in sizes):
+    if max(sizes) > largest:
         fail(_ROUTINE, status.INVALID_GLOBAL_WORK_SIZE)
-    if any(first > largest for first in offset):
+    if max(offset) > largest:
         fail(_ROUTINE, status.INVALID_GLOBAL_OFFSET)
     required = tuple(kernel.kernel.resources.compile_work_group_size)[: len(sizes)]
     if 0 in sizes:
@@ -313,16 +324,12 @@ def _checked(
 
 def _check_group(kernel: KernelState, sizes: tuple[int, ...], local: tuple[int, ...], values: Any) -> None:
     """What clEnqueueNDRangeKernel refuses in a work-group size."""
-    total = 1
-    for group in local:
-        total *= group
+    total = prod(local)
     if total == 0 or total > kernel.kernel.resources.work_group_size:
         fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
-    if any(group > most for group, most in zip(local, values["MAX_WORK_ITEM_SIZES"], strict=False)):
+    if any(map(gt, local, values["MAX_WORK_ITEM_SIZES"])):
         fail(_ROUTINE, status.INVALID_WORK_ITEM_SIZE)
-    if not kernel.allows_partial_groups and any(
-        size % group for size, group in zip(sizes, local, strict=True)
-    ):
+    if not kernel.allows_partial_groups and any(map(mod, sizes, local)):
         fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
 
 

@@ -270,9 +270,8 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
     ndrange, chunk = shape.ndrange, shape.chunk
     wide, high, deep = (*shape.local_size, 1, 1)[:3]
     shifts = dict(shape.bases)
-    in_order = [shifts.get(arg, 0) for arg in info.pointer_args]
     if shape.hidden is None:  # pointers arrive in the form in which they are used
-        chunk, in_order = whole_chunk(ndrange), [0] * len(in_order)
+        chunk, shifts = whole_chunk(ndrange), {}
     found: list[Grid] = []
     for part in within_limits(chunk):
         groups = part.counts
@@ -280,7 +279,7 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
             hidden = shape.hidden + _WORK_DIMS[ndrange.work_dim]
         else:
             try:
-                hidden = info.pack(ndrange, part, in_order)
+                hidden = info.pack(ndrange, part, [shifts.get(arg, 0) for arg in info.pointer_args])
             except ValueError as error:
                 raise BackendError(INVALID_WORK_GROUP_SIZE, str(error)) from error
         x, y, z = (*groups, 1, 1)[:3]
@@ -290,6 +289,8 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
 
 def within_limits(chunk: Chunk) -> list[Chunk]:
     """Its parts within CUDA's limits."""
+    if max(chunk.counts[1:], default=0) <= _MOST_GROUPS:
+        return [chunk]
     found, rest = [], [chunk]
     while rest:
         part = rest.pop()
