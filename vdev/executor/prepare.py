@@ -84,6 +84,14 @@ class Batch:
         #: themselves
         self.rows = _rows(steps)
 
+    def with_step(self, step: Step) -> Batch:
+        """The batch with another step, as brief as it is, in the place of its only one."""
+        found = Batch.__new__(Batch)
+        for name in Batch.__slots__:
+            setattr(found, name, getattr(self, name))
+        found.steps = (step,)
+        return found
+
     def with_numbers(
         self, items: Sequence[Instruction], stages: Sequence[Stage], recipe: LaunchRecipe
     ) -> Batch:
@@ -241,6 +249,22 @@ class PreparedPlan:
         )
         found.stages = stages
         found.compiled, found.is_compilable = None, self.is_compilable
+        return found
+
+    def elsewhere(self, plan: Plan) -> PreparedPlan:
+        """The prepared form of a plan that moves other bytes in the same way (`vdev.planner.transfers.elsewhere`)."""
+        ((worker, batch),) = self.batches
+        step = _step(plan.instructions[0], plan.stages, None)
+        if step.brief != batch.brief:
+            return PreparedPlan(plan, None)
+        found = PreparedPlan.__new__(PreparedPlan)
+        for name in PreparedPlan.__slots__:
+            setattr(found, name, getattr(self, name))
+        found.batches = ((worker, batch.with_step(step)),)
+        found.download = step if isinstance(step, DownloadStep) and self.download is not None else None
+        found.upload = step if isinstance(step, UploadStep) and self.upload is not None else None
+        found.step = None if self.step is None else step
+        found.reads, found.writes, found.overwrites = _contents(plan)
         return found
 
 

@@ -8,13 +8,14 @@ as boxes and regions of checked bounds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
-from vdev.planner.instructions import CopyBetween, Plan
+from vdev.planner.instructions import CopyBetween, Download, Plan, Touch, Upload
 from vdev.planner.links import LinkCosts
 from vdev.planner.placement import Placed, place, senders, with_margin
 from vdev.planner.tidying import forget_copies, settle
@@ -84,6 +85,30 @@ def plan_read(state: BufferState, region: Region, links: LinkCosts, *, contiguou
     for holder, part in senders(state, region, links):
         builder.download(0, holder, part)
     return builder.finish(reads=(0,))
+
+
+def is_alike_everywhere(plan: Plan, state: BufferState) -> bool:
+    """Whether consecutive bytes anywhere in the buffer are read, or written, as this plan for some of them does (`elsewhere`): one
+    worker alone has all of the buffer, and moves them between its memory and the program's.
+    """
+    if state.resident is None or state.fine or state.pending or plan.states != (state,) or plan.growth:
+        return False
+    if len(plan.instructions) != 1 or len(plan.moved) != 1:
+        return False
+    item = plan.instructions[0]
+    return isinstance(item, (Upload, Download)) and item.worker == state.resident
+
+
+def elsewhere(plan: Plan, region: Region) -> Plan:
+    """The plan of the same read or write of other consecutive bytes, where it `is_alike_everywhere`."""
+    (item,), ((source, target, _),) = plan.instructions, plan.moved
+    assert isinstance(item, (Upload, Download))
+    return replace(
+        plan,
+        instructions=(type(item)(item.worker, item.slot, region),),
+        touches=((Touch(item.slot, item.worker, region, isinstance(item, Upload)),),),
+        moved=((source, target, region.nbytes),),
+    )
 
 
 def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, links: LinkCosts) -> Plan:

@@ -26,6 +26,7 @@ from vdev.planner.habits import Habits
 from vdev.planner.instructions import Plan
 from vdev.planner.regret import Stake
 from vdev.planner.successors import Reading, Successors
+from vdev.planner.transfers import elsewhere, is_alike_everywhere
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.filling import Forms
@@ -37,6 +38,7 @@ from vdev.session.requests import (
     scalar_readers,
 )
 from vdev.translators.ranges.rectangles import Layout
+from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
 KEPT = (
@@ -98,17 +100,25 @@ class ReadyPlan:
     #: for the recorder, if there is one
     shape: Shape | None = None
 
+    def elsewhere(self, region: Region) -> ReadyPlan:
+        """The same for other bytes that are moved in the same way."""
+        plan = elsewhere(self.plan, region)
+        return ReadyPlan(plan, self.prepared.elsewhere(plan))
+
 
 class TransferPlans:
     """The plans of writes, reads, copies and fills, by everything that they depend on.
 
-    A program that keeps making the same transfers plans none of them twice.
+    A program that keeps making the same transfers plans none of them twice, nor those of other consecutive bytes of a
+    buffer that one worker alone has.
     """
 
-    __slots__ = ("_known", "_others", "_same")
+    __slots__ = ("_alike", "_known", "_others", "_same")
 
     def __init__(self) -> None:
         self._known: dict[Any, ReadyPlan] = {}
+        #: of reads and writes, by the identity of a state: the plan that says how bytes anywhere in the buffer are moved
+        self._alike: dict[tuple[type, int], tuple[BufferState, ReadyPlan]] = {}
         #: of reads and writes, by the identities of layout and state
         self._same: dict[tuple[type, int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
         #: of others, by what they depend on and the identities of their buffers' states
@@ -125,11 +135,19 @@ class TransferPlans:
         same = self._same.get(key)
         if same is not None and same[0] is layout and same[1] is state:
             return same[2]
-        found = self._known.get((kind, layout, state))
+        found = self._known.get((kind, layout, state)) or self._found_alike(kind, layout, state)
         if found is not None:
             if len(self._same) >= _MOST_PLANS:
                 self._same.clear()
             self._same[key] = (layout, state, found)
+        return found
+
+    def _found_alike(self, kind: type, layout: Layout, state: BufferState) -> ReadyPlan | None:
+        alike = self._alike.get((kind, id(state)))
+        if alike is None or alike[0] is not state or not layout.is_contiguous:
+            return None
+        found = alike[1].elsewhere(layout.buffer_region())
+        self._keep((kind, layout, state), found)
         return found
 
     def find_same(self, what: tuple[Any, ...], states: Sequence[BufferState]) -> ReadyPlan | None:
@@ -152,15 +170,22 @@ class TransferPlans:
         nboxes += sum(region.nboxes for state in found.plan.states for _, region in state.valid)
         if nboxes > _MOST_TRANSFER_BOXES:
             return
+        self._keep(key, found)
+        kind, what, *states = key
+        if isinstance(what, Layout) and what.is_contiguous and is_alike_everywhere(found.plan, states[0]):
+            if len(self._alike) >= _MOST_PLANS:
+                self._alike.clear()
+            self._alike[kind, id(states[0])] = states[0], found
+
+    def _keep(self, key: Any, found: ReadyPlan) -> None:
         if len(self._known) >= _MOST_PLANS:
             self._known.clear()
         self._known[key] = found
 
     def forget(self) -> None:
         """Forget all of them: they are made again when they are needed."""
-        self._known.clear()
-        self._same.clear()
-        self._others.clear()
+        for plans in (self._known, self._alike, self._same, self._others):
+            plans.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -104,6 +104,8 @@ class Moves:
             return self._ready(make(session.links))
         key = (type(command), transfer.what, *(buffer.state for buffer in buffers))
         found = self.plans.find(key)
+        if found is None and isinstance(command, (Read, Write)):
+            found = self.plans.find_move(type(command), command.layout, buffers[0].state)
         if found is None:
             started, kind = time.perf_counter_ns(), type(command).__name__.lower()
             found = self._ready(make(session.links))

@@ -1,0 +1,133 @@
+"""Reads and writes anywhere in a buffer that one worker alone has: one plan says how all of them are made."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from vdev.translators.ranges.rectangles import Layout
+from vdev.translators.ranges.region import Region
+
+from tests.pure.session_program import SessionUser
+from vdev.backends.reference import ReferenceBackend
+from vdev.executor.prepare import PreparedPlan
+from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
+from vdev.planner.instructions import Plan
+from vdev.planner.links import LinkCosts
+from vdev.planner.transfers import elsewhere, is_alike_everywhere, plan_read, plan_write
+from vdev.session import transfers
+from vdev.session.commands import Fill, Read, Write
+from vdev.session.session import Session
+
+MACHINES = (
+    LinkCosts.uniform(1, peer=0.05, direct=True),
+    LinkCosts.uniform(1, peer=1.0),
+    LinkCosts.uniform(3, peer=0.05, direct=True),
+    LinkCosts.uniform(3, peer=1.0),
+)
+NBYTES = (1 << 8, 1 << 16, 1 << 26)
+
+
+def states(nbytes: int, workers: int) -> Iterator[BufferState]:
+    yield whole_state(nbytes, 0)
+    yield whole_state(nbytes, workers - 1, workers - 1)
+    yield buffer_state(nbytes)
+    yield buffer_state(
+        nbytes, [(HOST, Region.span(0, nbytes // 2)), (0, Region.span(nbytes // 2, nbytes))], [(0, 0, nbytes)]
+    )
+    yield buffer_state(
+        nbytes, [(HOST, Region.span(0, nbytes)), (0, Region.span(0, nbytes))], [(0, 0, nbytes)]
+    )
+
+
+def planned(kind: type, state: BufferState, start: int, stop: int, links: LinkCosts) -> Plan:
+    region = Region.span(start, stop)
+    return (
+        plan_write(state, region, links)
+        if kind is Write
+        else plan_read(state, region, links, contiguous=True)
+    )
+
+
+def by_field(plan: Plan) -> dict[str, Any]:
+    return {field.name: getattr(plan, field.name) for field in fields(plan)} | {"touches": [*plan.touches]}
+
+
+def described(prepared: PreparedPlan) -> dict[str, Any]:
+    """Everything of a prepared plan, with its steps by what they do."""
+    found = {name: getattr(prepared, name) for name in PreparedPlan.__slots__}
+    found["batches"] = [
+        (
+            [(type(step), step.slot, step.region) for step in batch.steps],
+            batch.waits,
+            batch.marks,
+            batch.rows,
+            batch.brief,
+        )
+        for _, batch in prepared.batches
+    ]
+    for name in ("download", "upload", "step"):
+        found[name] = type(found[name])
+    return found
+
+
+@pytest.mark.parametrize("kind", [Read, Write])
+@pytest.mark.parametrize("links", MACHINES, ids=["one GPU", "one CPU", "GPUs", "CPUs"])
+def test_a_plan_for_some_bytes_tells_that_for_others(kind: type, links: LinkCosts) -> None:
+    """Wherever a plan is taken to tell them, the planner makes the same; and it is, where a worker alone has the buffer."""
+    rng, alike = random.Random(1), 0
+    for nbytes in NBYTES:
+        for state in states(nbytes, len(links.per_byte) - 1):
+            for _ in range(8):
+                (start, stop), other = (sorted(rng.sample(range(nbytes + 1), 2)) for _ in range(2))
+                first = planned(kind, state, start, stop, links)
+                if not is_alike_everywhere(first, state):
+                    assert state.resident is None or (
+                        kind is Write and not links.direct and links.only is None
+                    )
+                    continue
+                alike += 1
+                there, found = planned(kind, state, *other, links), elsewhere(first, Region.span(*other))
+                assert by_field(found) == by_field(there)
+                assert described(PreparedPlan(first, None).elsewhere(found)) == described(
+                    PreparedPlan(there, None)
+                )
+    assert alike or (kind is Write and not links.direct and links.only is None)
+
+
+def test_rows_of_a_buffer_on_one_worker_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[str] = []
+    for name in ("plan_read", "plan_write"):
+        made = getattr(transfers.transfers, name)
+        monkeypatch.setattr(
+            transfers.transfers,
+            name,
+            lambda *a, made=made, name=name, **k: plans.append(name) or made(*a, **k),
+        )
+    session = Session([lambda: ReferenceBackend(0, is_cpu=False)])
+    try:
+        user = SessionUser(session)
+        data = np.full(1 << 20, 7, np.uint32)
+        buffer = session.create_buffer(data.nbytes)
+        fill = Fill(buffer, 0, data.nbytes, data[:1].tobytes())
+        assert session.submit(fill, queue=user.queue).wait() == 0
+        assert buffer.state.resident == 0
+        plans.clear()
+        rng = np.random.default_rng(3)
+        for _ in range(40):
+            at, count = int(rng.integers(0, (1 << 20) - 96)), int(rng.integers(1, 96))
+            layout = Layout.contiguous(4 * at, 4 * count)
+            host = np.zeros(count, np.uint32)
+            assert session.submit(Read(buffer, layout, host.view(np.uint8)), queue=user.queue).wait() == 0
+            np.testing.assert_array_equal(host, data[at : at + count])
+            data[at : at + count] = rng.integers(0, 1 << 32, count, np.uint32)
+            host = data[at : at + count].copy()
+            assert session.submit(Write(buffer, layout, host.view(np.uint8)), queue=user.queue).wait() == 0
+        np.testing.assert_array_equal(user.content(buffer), data)
+        assert sorted(plans) == ["plan_read", "plan_write"]
+    finally:
+        session.close()
