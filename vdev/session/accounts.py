@@ -31,6 +31,7 @@ class Account:
 
     __slots__ = (
         "__weakref__",
+        "alone",
         "barred",
         "budget",
         "buffers",
@@ -74,6 +75,7 @@ class Account:
         self.host = HostTime()  #: what the program does between launches
         self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
+        self.alone: set[int] = set()  #: by the identity of its tally, each kernel that was kept with them
         self.returns = 0  #: how often they were split again after that
         #: seconds of plans made once that were counted when they were split again, and have not been made yet
         self.prepaid = 0.0
@@ -184,6 +186,7 @@ class Accounts:
         account.hands.join(other.hands)
         account.kernels.update(other.kernels)
         account.returns = max(account.returns, other.returns)
+        account.alone |= other.alone
         account.prepaid += other.prepaid
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True

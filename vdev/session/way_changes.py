@@ -79,7 +79,8 @@ class WayChanges:
         account.thrifty = False
         account.remember(self._counts.of(account))
         self._accounts.without_plans.pop(account, None)
-        self.alone.clear()
+        self.alone -= account.alone | account.kernels.keys()
+        account.alone.clear()
 
     def _keep(self, account: Account, thrifty: bool) -> bool:
         """Launches are on one worker from now on. False where none has room for all of their buffers."""
@@ -88,7 +89,8 @@ class WayChanges:
             account.barred = True
             return False
         account.thrifty = thrifty
-        self.alone.update(account.kernels)
+        account.alone.update(account.kernels)
+        self.alone |= account.alone
         for kernel in account.kernels:
             self.returns[kernel] = max(self.returns.get(kernel, 0), account.returns)
         for _, timing, _ in account.kernels.values():
