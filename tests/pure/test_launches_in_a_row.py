@@ -24,7 +24,10 @@ class Prepared(list[NDRange]):
     """An `AtOnce` that hands everything over; the index spaces for which it was asked to prepare."""
 
     number = 0
-    is_alone = False
+    first = 0  #: of the commands that all went the same way since then
+
+    def is_undisturbed(self, number: int) -> bool:
+        return self.first <= number
 
     def launch(self, *_: object) -> object:
         self.number += 1
@@ -43,18 +46,16 @@ def unmade(*args: object) -> Any:
     )
 
 
-def launched(*sizes: NDRange, others: int = 0, alone: bool = False) -> Prepared:
-    """Launches over these, which differ in nothing else; with so many other commands before each. `alone`: on the only
-    worker.
-    """
+def launched(*sizes: NDRange, others: int = 0, elsewhere: bool = False) -> Prepared:
+    """Launches over these, which differ in nothing else; with so many other commands before each, which went `elsewhere` or not."""
     at_once = Prepared()
-    at_once.is_alone = alone
     line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
     kernel = unmade(None)
     for ndrange in sizes:
         if kernel.repetition not in (None, ONCE):
             break  # the next one is made by what was prepared
         at_once.number += others
+        at_once.first = at_once.number + 1 if elsewhere else 0
         launch._handed_over(line, kernel, (None,), ndrange, ())
     return at_once
 
@@ -69,10 +70,10 @@ def test_launches_over_other_sizes_prepare_for_none() -> None:
     assert launched(*[SMALL, LARGE] * 4) == []
 
 
-def test_launches_with_others_in_between_prepare_for_none_but_on_the_only_worker() -> None:
-    assert launched(*[SMALL] * 8, others=1) == []
-    assert launched(*[SMALL] * 8, others=1, alone=True) == [SMALL]
-    assert launched(*[SMALL, LARGE] * 4, others=1, alone=True) == []
+def test_launches_with_others_in_between_prepare_for_none_but_where_these_went_the_same_way() -> None:
+    assert launched(*[SMALL] * 8, others=1, elsewhere=True) == []
+    assert launched(*[SMALL] * 8, others=1) == [SMALL]
+    assert launched(*[SMALL, LARGE] * 4, others=1) == []
 
 
 @pytest.mark.parametrize("is_used", [False, True])

@@ -40,7 +40,7 @@ class Streak:
     """Launches that differ in the values of scalars at most: each after the first is one call of the back end (`Backend.again`).
 
     It goes on while nothing is submitted that might change anything for them: with several workers, while nothing else is
-    submitted at all.
+    submitted but what is handed to the same worker by its line.
     """
 
     __slots__ = (
@@ -111,8 +111,8 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "latest", "looked_at", "visit",
-        "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "first", "latest",
+        "looked_at", "visit", "worker",
     )  # fmt: skip
 
     def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -125,6 +125,8 @@ class Line:
         self._at = worker.number
         self._home = home
         self._alone = alone
+        #: of the commands handed over here, the number of the last; and of the first since when nothing was submitted elsewhere
+        self._last, self.first = -1, 0
         self._stretch: Stretch | None = None  #: the last one
         self.latest: Completion | None = None  #: its completion: that of a queue whose last command it holds
         #: the command that is being handed over, as its step sees it; with the worker's turn
@@ -193,7 +195,11 @@ class Line:
                     return None
                 if before == streak.number and stretch.is_open:
                     entry = stretch.entries[-1]
-                elif self._alone and not worker.queue and home.completed >= home.submitted:
+                elif (
+                    (self._alone or (self._last == before and self.first <= streak.number))
+                    and not worker.queue
+                    and home.completed >= home.submitted
+                ):
                     entry = streak.entry(args)
                 else:
                     return None
@@ -364,7 +370,7 @@ class Line:
             stretch.ends += range(end + 1, end + more + 1)
             stretch.launches += more
             entered, end = 0, end + more
-        executor.last_number = stretch.last = stretch.number + stretch.launches - 1
+        executor.last_number = stretch.last = self._last = stretch.number + stretch.launches - 1
         worker.submitted = worker.issued = stretch.clock[self._at] = stretch.first + stretch.launches - 1
         stretch.mark.ends[-1] = end
         if executor.has_failed:
@@ -431,6 +437,9 @@ class Line:
         worker, stretch, end, at = self.worker, self._stretch, self._pending(), self._at
         mark = worker.next_mark
         worker.issued = step
+        if number != self._last + 1:
+            self.first = number
+        self._last = number
         if stretch is None or not (
             stretch.mark is mark
             and stretch.is_open

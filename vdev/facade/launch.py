@@ -187,11 +187,7 @@ def _handed_over(
     (last, last_ndrange), number = kernel.launched, part.stretch.last
     kernel.launched = number, ndrange
     is_like_last = repetition is not None and last_ndrange is ndrange
-    if (
-        not is_like_last
-        or not (last == number - 1 or at_once.is_alone)
-        or not _is_worthwhile(kernel, repetition)
-    ):
+    if not is_like_last or not at_once.is_undisturbed(last) or not _is_worthwhile(kernel, repetition):
         kernel.repetition = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
         _keep(kernel, args, at_once.in_a_row(kernel.kernel, ndrange, line.order, part))

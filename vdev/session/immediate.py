@@ -107,6 +107,13 @@ class AtOnce(MovesAtOnce):
             line.throttle()
         return part
 
+    def is_undisturbed(self, number: int) -> bool:
+        """Whether a launch that was handed over at once as the command of that `number` may be made again as it was then: with
+        several workers, if all since went the same way.
+        """
+        line = self._executor.lines[self._at]
+        return self.is_alone or (line is not None and line.first <= number)
+
     def ready(
         self,
         kernel: SessionKernel,
