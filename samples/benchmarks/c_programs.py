@@ -137,7 +137,9 @@ def rows(found: dict[str, columns.Figures]) -> list[str]:
                 f"{figures['start seconds']:8.3f} {figures['start processor']:12.3f}"
             )
             lines += [
-                f"  {name}, {what}: {figures[what]:.1f}" for what in ("bandwidth, 2 GiB", "nbody, half") if what in figures
+                f"  {name}, {what}: {figures[what]:.1f}"
+                for what in ("bandwidth, 2 GiB", "nbody, half")
+                if what in figures
             ]
             lines += _differences(name, figures, found.get(machine.NATIVE, {}))
     return lines
