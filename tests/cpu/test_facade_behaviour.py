@@ -780,6 +780,33 @@ def linked_with_a_name_that_another_shares(w: Any) -> Any:
 
 
 @see
+def linked_with_a_type_that_a_variable_s_declaration_defines(w: Any) -> Any:
+    """The type is the same one in both programs, whichever comes first; a type that is another one there keeps its own."""
+    one = """
+    #pragma OPENCL FP_CONTRACT ON
+    constant struct bar { float x; struct inner { int a; } y; int color; } foo = {1.5f, {2}, 3};
+    enum { KIND = 4 } unused(void);
+    static constant struct other { int a; } here = {5};
+    typedef struct { int n; } number;
+    constant struct holder { number n; } held = {{6}};
+    int outside(int x) { struct inner i = foo.y; return x + i.a + here.a + KIND; }
+    """
+    two = """
+    extern constant struct bar { float x; struct inner { int a; } y; int color; } foo;
+    typedef struct { int n; } number;
+    extern constant struct holder { number n; } held;
+    static constant struct other { float b; int a; } here = {7.0f, 8};
+    struct bar access(void) { return foo; }
+    int outside(int x);
+    kernel void f(global int *p) { p[0] = access().x * 2 + foo.color; p[1] = outside(10) + here.a; p[2] = here.b + held.n.n; }
+    """
+    found = []
+    for order in ((one, two), (two, one)):
+        found.append(result_of(w, w.raw._Program.link(w.ctx, compiled(w, *order), b"")))
+    return found
+
+
+@see
 def linked_through_a_library(w: Any) -> Any:
     one, two = compiled(w, ONE, TWO)
     library = w.raw._Program.link(w.ctx, [one], b"-create-library")
