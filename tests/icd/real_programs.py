@@ -1,7 +1,7 @@
 """Programs that nobody here wrote, and libraries that others wrote, natively and on three workers: the same output?
 
 `python -m tests.icd.real_programs [--only] [--ignore PATTERN] [--tests FOLDER] [PROGRAM …]` builds what it can from Debian's packages
-(clinfo, clpeak, clblast-tests, libclblast-dev, libviennacl-dev, libboost-dev, opencl-clhpp-headers, erlang-cl, hashcat) and,
+(clinfo, clpeak, clblast-tests, clfft-client, libclblast-dev, libviennacl-dev, libboost-dev, opencl-clhpp-headers, erlang-cl, hashcat) and,
 where it is installed, tinygrad, and prints a row for each. PROGRAM is one of yours, such as BabelStream, or a folder of them,
 such as PolyBench's, each of which runs in the folder that it lies in; `--only` runs nothing else. Figures of time and
 bandwidth differ from run to run: lines of their output that contain the pattern are not compared, and of clinfo and
@@ -39,6 +39,8 @@ SOURCES = {
 EXACT_COMMANDS = (
     ("escript", str(HERE / "erlang_calls.erl")),
     *([(sys.executable, str(HERE / "tinygrad_calls.py"))] if find_spec("tinygrad") else []),
+    # it transforms data of its own to and fro, and compares
+    ("clFFT-client", "-c", "-x", "64", "-y", "128", "-z", "4", "-p", "1"),
     *((f"clblast_test_{name}",) for name in ("xaxpy", "xdot", "xnrm2")),
     (
         "hashcat",
