@@ -6,6 +6,7 @@ What a driver is free to choose (addresses, chosen work-group sizes, times) is r
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import pickle
 import tempfile
@@ -780,6 +781,33 @@ def linked_with_a_name_that_another_shares(w: Any) -> Any:
 
 
 @see
+def linked_with_a_type_that_a_variable_s_declaration_defines(w: Any) -> Any:
+    """The type is the same one in both programs, whichever comes first; a type that is another one there keeps its own."""
+    one = """
+    #pragma OPENCL FP_CONTRACT ON
+    constant struct bar { float x; struct inner { int a; } y; int color; } foo = {1.5f, {2}, 3};
+    enum { KIND = 4 } unused(void);
+    static constant struct other { int a; } here = {5};
+    typedef struct { int n; } number;
+    constant struct holder { number n; } held = {{6}};
+    int outside(int x) { struct inner i = foo.y; return x + i.a + here.a + KIND; }
+    """
+    two = """
+    extern constant struct bar { float x; struct inner { int a; } y; int color; } foo;
+    typedef struct { int n; } number;
+    extern constant struct holder { number n; } held;
+    static constant struct other { float b; int a; } here = {7.0f, 8};
+    struct bar access(void) { return foo; }
+    int outside(int x);
+    kernel void f(global int *p) { p[0] = access().x * 2 + foo.color; p[1] = outside(10) + here.a; p[2] = here.b + held.n.n; }
+    """
+    found = []
+    for order in ((one, two), (two, one)):
+        found.append(result_of(w, w.raw._Program.link(w.ctx, compiled(w, *order), b"")))
+    return found
+
+
+@see
 def linked_through_a_library(w: Any) -> Any:
     one, two = compiled(w, ONE, TWO)
     library = w.raw._Program.link(w.ctx, [one], b"-create-library")
@@ -787,6 +815,37 @@ def linked_through_a_library(w: Any) -> Any:
     types = [program.get_build_info(w.device, info) for program in (one, library)]
     linked = w.raw._Program.link(w.ctx, [library, two], b"")
     return types, linked.get_build_info(w.device, info), result_of(w, linked), linked.kind().name
+
+
+@see
+def features_that_programs_ask_for(w: Any) -> Any:
+    """A program for devices with a feature is built if the device tells it, one for devices without it if not."""
+    names = (
+        "subgroups",
+        "device_enqueue",
+        "pipes",
+        "program_scope_global_variables",
+        "images",
+        "int64",
+        "atomic_order_seq_cst",
+    )
+    told = {item.name for item in w.device.get_info(w.cl.device_info.OPENCL_C_FEATURES)}
+
+    def is_built(condition: str) -> bool:
+        source = (
+            f"kernel void f(global int *p) {{\n#{condition}\n#error not for this device\n#endif\n*p = 1; }}"
+        )
+        program = w.raw._Program(w.ctx, source)
+        with contextlib.suppress(w.cl.RuntimeError):
+            program._build(b"-cl-std=CL3.0")
+        return program.get_build_info(w.device, w.cl.program_build_info.STATUS) == w.cl.build_status.SUCCESS
+
+    found = []
+    for name in (f"__opencl_c_{name}" for name in names):
+        found.append(
+            (is_built(f"ifndef {name}"), is_built(f"ifdef {name}")) == (name in told, name not in told)
+        )
+    return found, is_built("ifndef cl_khr_no_such_thing"), "__opencl_c_int64" in told
 
 
 @see

@@ -136,6 +136,13 @@ def run_on_vdev(
     return _run([*before, *words], environment_on_vdev(loader, **switches), folder)
 
 
+def run_in_python(
+    *words: str | Path, folder: Path | None = None, **switches: str
+) -> subprocess.CompletedProcess[str]:
+    """A PyOpenCL program, with `VDEV=1` on three workers of the CPU; in that folder."""
+    return _run(words, environment_on_vdev(VDEV="1", **switches), folder)
+
+
 def _run(
     words: Sequence[str | Path], environ: dict[str, str], folder: Path | None
 ) -> subprocess.CompletedProcess[str]:

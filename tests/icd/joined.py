@@ -73,3 +73,9 @@ try:
     cl.Buffer.from_int_ptr(mine)
 except cl.LogicError as error:
     print(error.code)
+# C calls at the very end, when Python is gone: static objects of C++ libraries do, such as CLBlast's cache of programs
+mine = loader.clCreateBuffer(c_void_p(context.int_ptr), ctypes.c_uint64(1), c_size_t(64), None, None)
+loader.clRetainCommandQueue(queue_there)
+at_the_end = ctypes.CDLL(None)["__cxa_atexit"]
+for function, handle in ((loader.clReleaseMemObject, mine), (loader.clFinish, queue_there.value)):
+    at_the_end(function, c_void_p(handle), None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.icd.driver import HERE, LOADERS, need_library, run_natively, run_on_vdev
+from tests.icd.driver import HERE, LOADERS, need_library, run_in_python, run_natively, run_on_vdev
 
 pytestmark = pytest.mark.usefixtures("driver")
 
@@ -56,6 +56,15 @@ def test_libraries_for_python(module: str, is_split: bool, tmp_path: Path) -> No
     )
     assert (done.returncode, done.stdout) == (0, natively.stdout), done.stderr
     assert "kernel histogram" in done.stderr
+
+
+def test_a_library_that_is_handed_the_programs_objects() -> None:
+    """pyclblast, which gives them back when Python is gone."""
+    pytest.importorskip("pyclblast")
+    words = (sys.executable, HERE / "pyclblast_calls.py")
+    natively, done = run_natively(*words), run_in_python(*words, VDEV_EXPLAIN="1")
+    assert (done.returncode, done.stdout) == (0, natively.stdout), done.stderr
+    assert ", split" in done.stderr or "all split" in done.stderr, done.stderr
 
 
 def test_openmm_agrees_with_its_reference() -> None:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.icd.driver import HERE, LOADERS, build, need_headers, need_library, run_natively, run_on_vdev
+from tests.icd.driver import (
+    HERE,
+    LOADERS,
+    Loader,
+    build,
+    environment_on_vdev,
+    need_headers,
+    need_library,
+    run_natively,
+    run_on_vdev,
+)
 
 pytestmark = pytest.mark.usefixtures("driver")
 
@@ -107,19 +118,31 @@ def test_a_program_of_many_threads(driver: None, tmp_path: Path, workers: str) -
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_clinfo_says_what_vdev_info_says() -> None:
+@pytest.mark.parametrize("loader", LOADERS, ids=lambda loader: loader.name)
+def test_clinfo_says_what_vdev_info_says(loader: Loader) -> None:
     clinfo = shutil.which("clinfo")
     if clinfo is None:
         pytest.skip("there is no clinfo")
-    done = run_on_vdev(clinfo)
-    assert done.returncode == 0
+    done = run_on_vdev(clinfo, loader=loader)
+    told = subprocess.run(
+        [sys.executable, "-m", "vdev.cli.info"], env=environment_on_vdev(), capture_output=True, text=True
+    )
+    assert run_natively(clinfo, loader=loader).returncode == done.returncode == 0
     assert "error" not in done.stdout
     assert done.stderr == ""
     lines = {
         line.strip().partition("  ")[0]: line.split("  ")[-1].strip() for line in done.stdout.splitlines()
     }
     assert lines["Platform Name"] == "vdev"
-    assert lines["Device Name"].startswith("vdev: 3 x ")
+    nbytes = [
+        f"{int(lines[name].split()[0]) / 2**30:.1f} GiB"
+        for name in ("Global memory size", "Max memory allocation")
+    ]
+    facts = [
+        f"virtual device: {lines['Device Name']}",
+        f"{lines['Max compute units']} compute units, {nbytes[0]}, largest allocation {nbytes[1]}",
+    ]
+    assert [line.strip() for line in told.stdout.splitlines()[:2]] == facts
 
 
 @pytest.mark.parametrize(

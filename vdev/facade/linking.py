@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from vdev.translators.values import dataclass
 
@@ -158,16 +158,8 @@ def top_level_declarations(parsed: Any) -> list[Declaration]:
     for piece in split_declarations(text, names.function_ends):
         start = text.index(piece, start)
         stop = start + len(piece)
-        declared = [(name, private) for at, name, private in names.declared if start <= at < stop]
-        uses = sorted({(at - start, name) for at, name in names.uses if start <= at < stop})
-        found.append(
-            Declaration(
-                piece,
-                frozenset(name for name, private in declared if private),
-                frozenset(name for name, private in declared if not private),
-                tuple(uses),
-            )
-        )
+        for spans in names.parts(start, stop):
+            found.append(names.declaration(spans))
         start = stop
     return found
 
@@ -184,11 +176,15 @@ class _Names:
         self.declared: list[tuple[int, str, bool]] = []
         #: (position, private name)
         self.uses: list[tuple[int, str]] = []
+        #: where named types are defined: (start, stop, position of the name)
+        self.types: list[tuple[int, int, int]] = []
         private: set[str] = set()
         top = list(parsed.tu.cursor.get_children())
         for cursor in top:
             if cursor.kind.name == "FUNCTION_DECL" and cursor.is_definition():
                 self.function_ends.add(self._position(cursor.extent.end.offset))
+            elif cursor.kind.name in _TYPE_KINDS and cursor.is_definition():
+                self._note_type(cursor)
             for each in (cursor, *(cursor.get_children() if cursor.kind.name == "ENUM_DECL" else ())):
                 self._declare(each, private)
         if private:
@@ -219,6 +215,54 @@ class _Names:
             private.add(cursor.canonical.get_usr())
             self.uses.append((at, cursor.spelling))
 
+    def _note_type(self, cursor: Any) -> None:
+        at = self._named_at(cursor, cursor.spelling)
+        start, stop = (self._position(end.offset) for end in (cursor.extent.start, cursor.extent.end))
+        if at is not None and start < at < stop:
+            self.types.append((start, stop, at))
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[_Span, ...]]:
+        """The declarations from `start` to `stop`, each as spans of text. One that defines a type and declares something of that type
+        is two: another source may name the type by itself, or declare the same thing of it.
+        """
+        for begin, end, at in self.types:
+            if not start <= begin < end < stop or not self._declares_more(end, stop):
+                continue
+            directives = max(
+                (match.end() for match in _DIRECTIVE.finditer(self._text, start, begin)), default=start
+            )
+            if _DIRECTIVE.sub("", self._text[start:directives]).strip():
+                break
+            keyword = _KEYWORD.match(self._text, begin)
+            name = _NAME.match(self._text, at)
+            if keyword is None or name is None:
+                break
+            yield (start, directives, ""), (begin, end, ";")
+            yield (directives, begin, ""), (*keyword.span(), " "), (*name.span(), ""), (end, stop, "")
+            return
+        yield ((start, stop, ""),)
+
+    def _declares_more(self, end: int, stop: int) -> bool:
+        """Whether a declaration goes on with names behind a type's definition; attributes there belong to the type."""
+        following = _NAME.search(self._text, end, stop)
+        return following is not None and not following.group().startswith("__attribute")
+
+    def declaration(self, spans: Sequence[_Span]) -> Declaration:
+        """What the spans together declare, each with the text that follows it."""
+        text = ""
+        private: set[str] = set()
+        public: set[str] = set()
+        uses: set[tuple[int, str]] = set()
+        for start, stop, following in spans:
+            shift = len(text) - start
+            for at, name, is_private in self.declared:
+                # a span that is a name alone refers to a type that stands before
+                if start <= at < stop and (start, stop) != (at, at + len(name)):
+                    (private if is_private else public).add(name)
+            uses |= {(at + shift, name) for at, name in self.uses if start <= at < stop}
+            text += self._text[start:stop] + following
+        return Declaration(text, frozenset(private), frozenset(public), tuple(sorted(uses)))
+
     def _look_for_uses(self, top: Any, private: set[str]) -> None:
         for cursor in top.walk_preorder():
             target = cursor.referenced if cursor.kind.name in _REFERENCES else None
@@ -229,6 +273,12 @@ class _Names:
                 self.uses.append((at, target.spelling))
 
 
+#: (start, stop, what follows)
+_Span: TypeAlias = tuple[int, int, str]
+_TYPE_KINDS = ("STRUCT_DECL", "UNION_DECL", "ENUM_DECL")
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*\n?", re.MULTILINE | re.DOTALL)
+_KEYWORD = re.compile(r"struct\b|union\b|enum\b")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _PRIVATE_KINDS = ("STRUCT_DECL", "UNION_DECL", "ENUM_DECL", "TYPEDEF_DECL", "ENUM_CONSTANT_DECL")
 _REFERENCES = ("DECL_REF_EXPR", "TYPE_REF")
 

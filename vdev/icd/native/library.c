@@ -262,8 +262,15 @@ static int read_configuration(char *python, char *executable, size_t size) {
     return found == 2;
 }
 
+/* Whether nobody gets into Python any more. A program in Python finalises its interpreter before C's destructors run. */
+static int is_closed(void) {
+    if (ready && !is_own && !Py_IsInitialized())
+        over = 1;
+    return over || lost;
+}
+
 static void forget_thread(void *state) {
-    if (over || lost)
+    if (is_closed())
         return;
     PyEval_RestoreThread(state);
     PyThreadState_Clear(state); /* Python's own note of the thread's state is gone by now */
@@ -382,7 +389,7 @@ static __thread int kept;       /* the call that it is in changes nothing for la
 
 /* Enter Python. A thread that Python does not know keeps its state from call to call. */
 static int enter(int *state) {
-    if (over || lost || is_starting)
+    if (is_closed() || is_starting)
         return 0;
     if (!ready && !start_python())
         return 0;
