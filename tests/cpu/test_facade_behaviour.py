@@ -6,7 +6,6 @@ What a driver is free to choose (addresses, chosen work-group sizes, times) is r
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import pickle
 import tempfile
@@ -815,37 +814,6 @@ def linked_through_a_library(w: Any) -> Any:
     types = [program.get_build_info(w.device, info) for program in (one, library)]
     linked = w.raw._Program.link(w.ctx, [library, two], b"")
     return types, linked.get_build_info(w.device, info), result_of(w, linked), linked.kind().name
-
-
-@see
-def features_that_programs_ask_for(w: Any) -> Any:
-    """A program for devices with a feature is built if the device tells it, one for devices without it if not."""
-    names = (
-        "subgroups",
-        "device_enqueue",
-        "pipes",
-        "program_scope_global_variables",
-        "images",
-        "int64",
-        "atomic_order_seq_cst",
-    )
-    told = {item.name for item in w.device.get_info(w.cl.device_info.OPENCL_C_FEATURES)}
-
-    def is_built(condition: str) -> bool:
-        source = (
-            f"kernel void f(global int *p) {{\n#{condition}\n#error not for this device\n#endif\n*p = 1; }}"
-        )
-        program = w.raw._Program(w.ctx, source)
-        with contextlib.suppress(w.cl.RuntimeError):
-            program._build(b"-cl-std=CL3.0")
-        return program.get_build_info(w.device, w.cl.program_build_info.STATUS) == w.cl.build_status.SUCCESS
-
-    found = []
-    for name in (f"__opencl_c_{name}" for name in names):
-        found.append(
-            (is_built(f"ifndef {name}"), is_built(f"ifdef {name}")) == (name in told, name not in told)
-        )
-    return found, is_built("ifndef cl_khr_no_such_thing"), "__opencl_c_int64" in told
 
 
 @see

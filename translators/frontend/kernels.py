@@ -38,14 +38,11 @@ class Line(int):
 
 
 class CompileError(Exception):
-    """The program is not valid. `log`: clang's messages, with the user's lines. `lacks_feature`: the program says so itself, by
-    an `#error` for devices that lack a feature of OpenCL C 3.0, as the target does.
-    """
+    """The program is not valid. `log`: clang's messages, with the user's lines."""
 
-    def __init__(self, log: str, *, lacks_feature: bool = False) -> None:
+    def __init__(self, log: str) -> None:
         super().__init__(log)
         self.log = log
-        self.lacks_feature = lacks_feature
 
 
 class Untranslatable(Exception):

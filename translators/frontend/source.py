@@ -156,11 +156,7 @@ def parse_program(
         expanded = clang.parse(text.text, arguments, prologue=_defines(_answered(target, text)))
     log = ""
     if text.doubts or list(written.diagnostics) or expanded is None or list(expanded.diagnostics):
-        try:
-            log = _judge(source, [*judged, *folders], prologue, written)
-        except CompileError as error:
-            lacks = _lacks_feature(source, parsed_options, target, text)
-            raise CompileError(error.log, lacks_feature=lacks) from None
+        log = _judge(source, [*judged, *folders], prologue, written)
     reasons = [*_hard(text.doubts), *(_errors(expanded) if expanded is not None else [])] or _errors(written)
     if not reasons and expanded is not None:
         other = difference(written, expanded, source + text.text, text.pragmas if hides else ())
@@ -174,18 +170,6 @@ def parse_program(
 def _hard(doubts: Sequence[str]) -> list[str]:
     """The doubts, without those for which clang only has to be asked for a message."""
     return [doubt for doubt in doubts if not doubt.endswith("redefined") and not doubt.startswith("#warning")]
-
-
-def _stops(text: Preprocessed) -> bool:
-    return any(doubt.startswith("#error") for doubt in text.doubts)
-
-
-def _lacks_feature(source: str, options: BuildOptions, target: Target, text: Preprocessed) -> bool:
-    """Whether an `#error` ends the program that would not, had the target the features that were asked for."""
-    missing = tuple(name for name in text.asked if name.startswith("__opencl_c_"))
-    if not missing or not _stops(text):
-        return False
-    return not _stops(_expand(source, options, replace(target, features=target.features + missing)))
 
 
 def _errors(unit: clang.TranslationUnit) -> list[str]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from vdev.errors import BuildError
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import CompileError, KernelInfo, Untranslatable
 from vdev.translators.frontend.options import may_include
@@ -78,7 +77,7 @@ def lowered(parsed: ParsedProgram) -> LoweredProgram:
 
 
 def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, LoweredProgram | None]:
-    """What workers build, and what was read on the way, if it could be. BuildError for a program that itself refuses the device."""
+    """What workers build, and what was read on the way, if it could be."""
     from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
     from vdev.translators.frontend.grouping import blind_to_groups
 
@@ -98,8 +97,6 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
         program = lowered(parsed)
         subgrid = translate_subgrid(program.program)
     except CompileError as error:
-        if error.lacks_feature:
-            raise BuildError(error.log) from error  # though the worker's own compiler may have the feature
         why = Reason("the worker's compiler accepts this program, but clang's parser does not")
         # Nobody says which files it looked for before it gave up.
         sought: frozenset[str] | None = None if may_include(reading.source) else frozenset()
