@@ -9,7 +9,8 @@ import pytest
 
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
-from vdev.executor.sampling import Measured
+from vdev.backends.base import Marker
+from vdev.executor.sampling import Measured, Sample
 from vdev.observe.snapshots import of_session
 
 #: each work-item writes to a place that only its data tells: all workers' bytes are compared and merged
@@ -62,6 +63,38 @@ def test_launches_whose_merges_take_little_stay_split(clocks: list[Bench]) -> No
 
 def test_what_comes_after_is_counted_from_the_end_of_the_longest_kernel() -> None:
     """A worker whose chunk ends sooner waits for the others before it merges."""
-    assert Measured({}, {0: 5.0, 1: 3.0}, {0: 1.0, 1: 3.5}).behind == 1.5
-    assert Measured({}, {0: 5.0, 1: 3.0}, {1: 1.0}).behind == 0.0
-    assert Measured({}, {0: 5.0}, {}).behind == 0.0
+    assert Measured({}, {0: 5.0, 1: 3.0}).behind({0: 1.0, 1: 3.5}) == 1.5
+    assert Measured({}, {0: 5.0, 1: 3.0}).behind({1: 1.0}) == 0.0
+    assert Measured({}, {0: 5.0}).behind({}) == 0.0
+
+
+class Kept(Marker):
+    """A marker whose work is through when it is told to be."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.through = False
+        self._times = start, start, start, end
+
+    def done(self) -> bool:
+        return self.through
+
+    def wait(self) -> None:
+        assert self.through
+
+    def times(self) -> tuple[int, int, int, int]:
+        return self._times
+
+
+def test_kernels_are_known_before_what_comes_after_them() -> None:
+    sample, kernel, end = Sample(1, 1), Kept(0, 5_000), Kept(5_000, 8_000)
+    sample.add(0, None, kernel)
+    assert sample.take() is None
+    kernel.through = True
+    measured = sample.take()
+    assert measured is not None
+    assert measured.kernel == {0: 5e-6}
+    assert sample.take_after() is None, "its end was not handed over"
+    sample.end(0, end)
+    assert sample.take_after() is None, "nor is it through"
+    end.through = True
+    assert sample.take_after() == {0: pytest.approx(3e-6)}

@@ -7,6 +7,8 @@ Never waits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vdev.backends.base import Marker, Times
 from vdev.errors import BackendError
 from vdev.executor.launch_step import LaunchStep
@@ -18,20 +20,18 @@ from vdev.translators.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds by worker: of what came before the kernel, if there was anything and it is known; of the kernel; and from the
-    kernel's end to that of what came after it, likewise.
-    """
+    """Seconds by worker: of what came before the kernel, if there was anything and it is known; and of the kernel."""
 
     before: dict[int, float]
     kernel: dict[int, float]
-    after: dict[int, float]
 
-    @property
-    def behind(self) -> float:
-        """Seconds from the end of the longest kernel to that of all that came after: workers whose chunks end sooner wait for it."""
-        if not self.after:
+    def behind(self, after: Mapping[int, float]) -> float:
+        """Seconds from the end of the longest kernel to that of all that came after: workers whose chunks end sooner wait for it.
+        `after`: by worker, seconds from the end of its kernel to that of what came after.
+        """
+        if not after:
             return 0.0
-        ends = [took + self.after.get(worker, 0.0) for worker, took in self.kernel.items()]
+        ends = [took + after.get(worker, 0.0) for worker, took in self.kernel.items()]
         return max(max(ends) - max(self.kernel.values()), 0.0)
 
 
@@ -62,13 +62,13 @@ class Sample:
         return any(kernel is not None and not kernel.done() for _, _, kernel in parts)
 
     def take(self) -> Measured | None:
-        """What was measured; None if the launch is not complete or its times are not known. Asks the devices, and
+        """What was measured; None if the kernels are not through or their times are not known. Asks the devices, and
         returns at once.
         """
-        parts, ends = list(self._parts), list(self._ends)
-        if len(parts) < self._count or len(ends) < self._followed:
+        parts = list(self._parts)
+        if len(parts) < self._count:
             return None
-        measured = Measured({}, {}, {})
+        measured = Measured({}, {})
         for worker, before, kernel in parts:
             took = _seconds(kernel)
             if took is None:
@@ -77,14 +77,21 @@ class Sample:
             took = _seconds(before)
             if took is not None:
                 measured.before[worker] = took
-        kernels = {worker: kernel for worker, _, kernel in parts}
+        return measured
+
+    def take_after(self) -> dict[int, float] | None:
+        """By worker, seconds from the end of its kernel to that of what came after it, as far as they are known; None if that is
+        not complete. Asks the devices, and returns at once.
+        """
+        ends, found = list(self._ends), {}
+        if len(ends) < self._followed or any(end is not None and not end.done() for _, end in ends):
+            return None
+        kernels = {worker: kernel for worker, _, kernel in self._parts}
         for worker, end in ends:
-            if end is not None and not end.done():
-                return None
             took = _between(kernels.get(worker), end)
             if took is not None:
-                measured.after[worker] = took
-        return measured
+                found[worker] = took
+        return found
 
 
 def _times(marker: Marker | None) -> Times | None:

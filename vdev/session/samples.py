@@ -35,6 +35,7 @@ class _Taken:
     stake: Stake | None
     ndrange: NDRange
     number: int  #: its number among its kernel's launches
+    measured: Measured | None = None  #: once its kernels were through
 
 
 class Samples:
@@ -97,23 +98,30 @@ class Samples:
         """Learn from those samples that are complete."""
         for _ in range(len(self._taken)):
             taken = self._taken.popleft()
-            measured = taken.sample.take()
-            if measured is None:
+            if taken.measured is None:
+                taken.measured = taken.sample.take()
+                if taken.measured is not None:
+                    self._learn(taken, taken.measured)
+            # What kernels take is wanted soon, and what comes after them may wait for other workers.
+            after = None if taken.measured is None else taken.sample.take_after()
+            if taken.measured is None or after is None:
                 self._taken.append(taken)
-                continue
-            timing, stake, tally = taken.timing, taken.stake, taken.cache.tally
-            chunks = list(measured.kernel.values())
-            self._balance(taken, measured)
-            if stake is None:
-                continue
-            predicted = timing.times.chunk(stake.nitems, stake.share)
-            tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
-            timing.times.add(stake.nitems, chunks if stake.share < 1 else [max(chunks, default=0.0)])
-            if stake.kept is None:
-                self._exchanged(timing, stake, measured)
+            elif taken.stake is not None and taken.stake.kept is None:
+                self._exchanged(taken.timing, taken.stake, taken.measured, taken.measured.behind(after))
 
-    def _exchanged(self, timing: KernelTiming, stake: Stake, measured: Measured) -> None:
-        """Learn what the transfers of a launch took, those before its kernel and those after it, with what is merged there."""
+    def _learn(self, taken: _Taken, measured: Measured) -> None:
+        """Learn what the kernels of a launch took."""
+        timing, stake, tally = taken.timing, taken.stake, taken.cache.tally
+        chunks = list(measured.kernel.values())
+        self._balance(taken, measured)
+        if stake is None:
+            return
+        predicted = timing.times.chunk(stake.nitems, stake.share)
+        tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
+        timing.times.add(stake.nitems, chunks if stake.share < 1 else [max(chunks, default=0.0)])
+
+    def _exchanged(self, timing: KernelTiming, stake: Stake, measured: Measured, behind: float) -> None:
+        """Learn what the transfers of a launch took, those before its kernel and those after it (`behind`), with what is merged there."""
         brought = max([measured.before.get(worker, 0.0) for worker in stake.receivers], default=0.0)
         costs = seconds = 0.0
         if stake.before and brought:
@@ -121,9 +129,9 @@ class Samples:
             timing.link.add(self._times.unit_of(stake, brought))
             if timing.link.value is not None:
                 self._times.unit = min(self._times.unit or inf, timing.link.value)
-        if stake.exchanges and measured.behind:
+        if stake.exchanges and behind:
             costs += max(stake.incoming - stake.before, 0.0)
-            seconds += measured.behind
+            seconds += behind
         if not costs:
             return
         timing.unit.add(seconds / costs)
