@@ -299,7 +299,7 @@ DEFECTS: tuple[Defect, ...] = (
     _one("all pointers have the first one's shift", "translation", "vdev.translators.dialects.subgrid",
          "{own} - {p}hidden.shift[{number}]);", "{own} - {p}hidden.shift[0]);"),
     _one("the second dimension's groups", "translation", "vdev.translators.dialects.subgrid_kernel",
-         "*_three(chunk.start, 0),", "*_three((chunk.start[0], *(0 for _ in chunk.start[1:])), 0),"),
+         "_INDEX_SPACE(*start, *zeros,", "_INDEX_SPACE(start[0], *(0 for _ in start[1:]), *zeros,"),
     # operators and functions, with operands of few values
     _analysis("a remainder by a variable ends at its least", "symbolic.operations",
               "limit = max(abs(least), abs(most), 1) - 1", "limit = max(min(abs(least), abs(most)), 1) - 1"),
