@@ -67,7 +67,6 @@ REASONS = {
     "test_compiler/get_program_info_mult_devices": _SUB_DEVICES,
     "test_compiler/features_macro": "the test's `#error` stops vdev's parser, and the program goes to the engine's compiler as it is, "
     "which has features that the device does not report",
-    "test_compiler/two_file_regular_struct_access": "a structure that two sources define together with a variable is two types",
     "test_computeinfo/device_uuid": "needs cl_khr_device_uuid, which is not offered: the device is several",
 }
 
