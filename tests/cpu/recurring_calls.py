@@ -115,10 +115,11 @@ class RandomCalls:
         return add
 
     def _mixing(self) -> Command:
-        (out, given), by_set_args = self.drawn.sample(range(4), 2), self.drawn.random() < 0.2
+        pairs, by_set_args = self._pairs(), self.drawn.random() < 0.2
         changing, local = self.drawn.random() < 0.5, self._local()
 
         def mix(time: int) -> None:
+            out, given = pairs[time % len(pairs)]
             a, b = np.uint32(3 + changing * time), np.uint16(7 * time)
             args = (self.buffers[out], a, self.buffers[given], b)
             if by_set_args:
@@ -131,25 +132,28 @@ class RandomCalls:
         return mix
 
     def _turning(self) -> Command:
-        at, local = self.drawn.randrange(4), self._local()
-        kept = cl.LocalMemory(4 * local)
+        places = [(at, self._local()) for at in self.drawn.sample(range(4), self.drawn.randrange(1, 4))]
+        kept = {local: cl.LocalMemory(4 * local) for _, local in places}
 
         def turn(time: int) -> None:
-            self.turn(self.queue, (ITEMS,), (local,), self.buffers[at], kept, np.uint32(time))
+            at, local = places[time % len(places)]
+            self.turn(self.queue, (ITEMS,), (local,), self.buffers[at], kept[local], np.uint32(time))
             turned = self.arrays[at].reshape(-1, local)[:, ::-1].reshape(-1)
             self.arrays[at] = turned + np.uint32(time)
 
         return turn
 
     def _smoothing(self) -> Command:
-        """From one buffer into another, and perhaps back the next time."""
-        pair, takes_turns = self.drawn.sample(range(4), 2), self.drawn.random() < 0.7
-        local = self._local()
+        """From one buffer into another, and perhaps back the next time, behind the one before or behind that and an older one."""
+        pairs, waits, local = self._pairs(), self.drawn.randrange(3), self._local()
+        made: list[cl.Event] = []
 
         def smooth(time: int) -> None:
-            out, given = reversed(pair) if takes_turns and time % 2 else pair
+            out, given = pairs[time % len(pairs)]
             middle, array = np.uint32(time // 3), self.arrays[given]
-            self.smooth(self.queue, (ITEMS,), (local,), self.buffers[out], self.buffers[given], middle)
+            after = made[-1:] + made[-4:-3] * (waits == 2) if waits else None
+            args = self.buffers[out], self.buffers[given], middle
+            made.append(self.smooth(self.queue, (ITEMS,), (local,), *args, wait_for=after))
             self.arrays[out] = middle * array
             self.arrays[out][1:] += array[:-1]
             self.arrays[out][:-1] += array[1:]
@@ -222,6 +226,12 @@ class RandomCalls:
             assert event.command_execution_status == 0
 
         return wait
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Two buffers, or those that take turns."""
+        one, two, three, four = self.drawn.sample(range(4), 4)
+        swapped, others = [(one, two), (two, one)], [(one, two), (three, four), (two, one), (four, three)]
+        return self.drawn.choice(([(one, two)], swapped, swapped, others, [(one, two), (one, three)]))
 
     def _part(self) -> tuple[int, int, int]:
         """A buffer, and some of its elements: the first of them, and how many."""

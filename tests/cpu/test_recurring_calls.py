@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,34 @@ from vdev.executor.worker import Worker
 """
     with pytest.raises(AssertionError, match=r"seed \d"):
         fake_cuda.run(script, fake_cuda.environment(tmp_path, "cuda:0-2", late=1) | ON_THREE)
+
+
+PLANTED_IN_ROTATION = {
+    "other buffers": "Rotation.key = lambda self, kernel, args: ()",
+    "values of the launch before": "Streak.changed = lambda self, args: ()",
+    "arguments of another launch": """
+def unowned(self, kernel, args, shape):
+    found = again(self, kernel, args, shape)
+    def launch(changed=()):
+        kernel.owner = next(cell.cell_contents for name, cell in zip(found.__code__.co_freevars, found.__closure__) if name == "mine")
+        return found(changed)
+    return launch
+again, OpenCLLaunches.again = OpenCLLaunches.again, unowned
+""",
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED_IN_ROTATION)
+def test_a_defect_of_launches_made_again_is_found(planted: str) -> None:
+    script = f"""
+from vdev.backends.opencl.launching import OpenCLLaunches
+from vdev.executor.line import Streak
+from vdev.facade.rotation import Rotation
+{PLANTED_IN_ROTATION[planted]}
+{SCRIPT.format(1, 12)}
+"""
+    environment = os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "PYOPENCL_NO_CACHE": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.search(r"^seed \d", done.stdout, re.MULTILINE), done.stderr

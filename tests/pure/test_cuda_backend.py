@@ -5,12 +5,14 @@ what is said where there is no GPU.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import math
 import os
 import struct
 import threading
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -629,6 +631,45 @@ def test_a_launch_made_again_has_its_own_arguments_and_the_numbers_that_have_cha
         assert driver.launched[-1] == driver.launched[0]
         expected = mine[:number] + struct.pack("<i", value) + mine[number + 4 :]
         assert bytes(kernel.buffer) == expected
+
+
+def _passed(call: Sequence[int]) -> bytes:
+    """The parameters that a call of the driver has passed."""
+    pointers = (ctypes.c_void_p * 5).from_address(call[10])
+    assert pointers[1] is not None
+    size = ctypes.c_size_t.from_address(pointers[3] or 0).value
+    return ctypes.string_at(pointers[1], size)
+
+
+def test_launches_that_take_turns_have_parameters_of_their_own_after_a_while() -> None:
+    """And what was set for one of them on the way is not taken by the other."""
+    backend, driver = _cuda()
+    driver.current = backend.context
+    kernel, first = _launched(backend)
+    other_args: list[Any] = [
+        cuda_launch.CudaAllocation(SimpleNamespace(ptr=0x7F00_0000_9000), 4096),
+        LocalBytes(512),
+        struct.pack("<i", 9),
+    ]
+    ndrange = NDRange((64,), (64,), (0,))
+    chunk = whole_chunk(ndrange)
+    shape = _shape(ndrange, chunk, kernel.info.pack(ndrange, chunk, (128,))[:-8])
+    backend.launch(kernel, other_args, shape)
+    second = backend.again(kernel, other_args, shape)
+    assert first is not None
+    assert second is not None
+    pointer, local, number = kernel.offsets[0], 7, kernel.offsets[2]
+    buffers = set()
+    for turn in range(20):
+        for again, address, value, of_local in ((first, 0x1000, turn, 256), (second, 0x9000, 9, 512)):
+            again([(2, struct.pack("<i", value))] if again is first else [])
+            passed = _passed(driver.launched[-1])
+            assert struct.unpack_from("<Q", passed, pointer)[0] == 0x7F00_0000_0000 + address
+            assert struct.unpack_from("<i", passed, number)[0] == value
+            assert driver.launched[-1][local] == of_local
+            buffers.add(driver.launched[-1][10])
+    assert len(buffers) == 2  # the first has left the kernel's own to the second
+    assert driver.launched[-1][10] != driver.launched[-2][10]
 
 
 def test_a_launch_made_again_behind_a_marker_begins_what_the_next_one_times() -> None:

@@ -56,7 +56,7 @@ def launched(*sizes: NDRange, others: int = 0, elsewhere: bool = False) -> Prepa
             break  # the next one is made by what was prepared
         at_once.number += others
         at_once.first = at_once.number + 1 if elsewhere else 0
-        launch._handed_over(line, kernel, (None,), ndrange, ())
+        launch._handed_over(line, kernel, (None,), ndrange, (), (kernel.repetition, kernel.launched))
     return at_once
 
 
@@ -83,7 +83,7 @@ def test_what_is_never_of_use_is_prepared_ever_more_seldom(is_used: bool) -> Non
     made_at = []
     for number in range(300):
         before = len(at_once)
-        launch._handed_over(line, kernel, (None,), SMALL, ())
+        launch._handed_over(line, kernel, (None,), SMALL, (), (kernel.repetition, kernel.launched))
         if len(at_once) > before:
             made_at.append(number)
             kernel.repetition.used[0] = is_used
@@ -99,9 +99,9 @@ def test_nothing_is_prepared_where_another_thread_has_set_an_argument() -> None:
     at_once = Prepared()
     line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
     kernel = unmade(b"\1")
-    launch._handed_over(line, kernel, (b"\1",), SMALL, ())
+    launch._handed_over(line, kernel, (b"\1",), SMALL, (), (kernel.repetition, kernel.launched))
     at_once.in_a_row = in_a_row  # type: ignore[method-assign]
-    launch._handed_over(line, kernel, (b"\1",), SMALL, ())
+    launch._handed_over(line, kernel, (b"\1",), SMALL, (), (kernel.repetition, kernel.launched))
     assert kernel.repetition is None
 
 

@@ -39,10 +39,10 @@ class Program:
         """One that goes to the worker by its line; what repeats it."""
         holdings: Any = [arg.buffer.holdings for arg in self.args]
         entry: Any = (SimpleNamespace(), holdings, self.args, SPACE, ((0, 0, 0),), ())
-        return Streak(self.line.enter_launched([(entry, 1)], []), self.made.append)
+        return Streak(self.line.enter_launched([(entry, 1)], []), entry, self.made.append)
 
     def again(self, streak: Streak) -> bool:
-        part = self.line.again(streak, self.executor.standing, self.args)
+        part = self.line.again(streak, self.executor.standing, self.args, ())
         return part is not None
 
     def submit_elsewhere(self) -> None:

@@ -47,8 +47,9 @@ class Streak:
         "_places", "_prepared", "_slots", "_values", "is_renewed", "ndrange", "number", "start", "stretch",
     )  # fmt: skip
 
-    def __init__(self, stretch: Stretch, start: Repeated) -> None:
-        prepared, holdings, args, ndrange, places, _ = stretch.entries[-1]
+    def __init__(self, stretch: Stretch, entry: Entry, start: Repeated) -> None:
+        """`entry`: of the last launch."""
+        prepared, holdings, args, ndrange, places, _ = entry
         self.stretch = stretch  #: of the last launch
         self.number = stretch.last  #: of the last launch
         self.start = start
@@ -75,11 +76,11 @@ class Streak:
         """By slot: those of a launch with these `args`, which alone keep them alive."""
         return [args[at].buffer for at in self._slots]
 
-    def entry(self, args: Sequence[Any]) -> Entry:
-        """Such a launch, behind something else."""
+    def entry(self, args: Sequence[Any], after: Sequence[Completion]) -> Entry:
+        """Such a launch, behind something else or behind all of `after`."""
         self.is_renewed = True
         holdings = [args[at].buffer.holdings for at in self._slots]
-        return self._prepared, holdings, args, self.ndrange, self._places, ()
+        return self._prepared, holdings, args, self.ndrange, self._places, after
 
 
 class LineExecutor(JobExecutor, Protocol):
@@ -178,9 +179,12 @@ class Line:
             self._give_turn(part)
         return part
 
-    def again(self, streak: Streak, standing: object, args: Sequence[Any]) -> Part | None:
+    def again(
+        self, streak: Streak, standing: object, args: Sequence[Any], after: Sequence[Completion]
+    ) -> Part | None:
         """Hand over the next launch of a streak, with these `args`; None if it has to be handed over like any other: then nothing
-        has happened. `standing`: the executor's, when it began. Under the session's lock.
+        has happened. `standing`: the executor's, when it began. `after`: what it waits for, which was handed to the worker before.
+        Under the session's lock.
 
         It does what `hand_over` does, with as few calls as there can be.
         """
@@ -193,14 +197,14 @@ class Line:
                 stretch, before = streak.stretch, executor.last_number
                 if executor.standing is not standing:
                     return None
-                if before == streak.number and stretch.is_open:
+                if before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5]):
                     entry = stretch.entries[-1]
                 elif (
                     (self._alone or (self._last == before and self.first <= streak.number))
                     and not worker.queue
                     and home.completed >= home.submitted
                 ):
-                    entry = streak.entry(args)
+                    entry = streak.entry(args, after)
                 else:
                     return None
                 number = executor.last_number = before + 1
@@ -263,19 +267,20 @@ class Line:
                 is_last = part.index == stretch.launches - 1 and executor.last_number == stretch.last
                 if worker.queue or not is_last or not stretch.is_open:
                     return None
-                start = self._repeated(stretch.entries[-1])
+                entry = stretch.entries[-1]  # it is gone once the stretch has ended
+                start = self._repeated(entry)
         finally:
             worker.holder = 0
             worker.turn.release()
             if worker.queue:
                 worker.wake()
-        return None if start is None else Streak(stretch, start)
+        return None if start is None else Streak(stretch, entry, start)
 
     def _repeated(self, entry: Entry) -> Repeated | None:
         """The call of the back end that repeats a launch."""
-        prepared, holdings, args, ndrange, places, after = entry
+        prepared, holdings, args, ndrange, places, _ = entry
         step, job = prepared.step, self._job
-        if after or not isinstance(step, LaunchStep):
+        if not isinstance(step, LaunchStep):
             return None
         job.prepared, job.holdings, job.args, job.ndrange, job.places = (
             prepared, holdings, args, ndrange, places,

@@ -20,6 +20,7 @@ from vdev.facade.memory import Buffer, Memory
 from vdev.facade.platform_device import Device
 from vdev.facade.program import ProgramState, _Program
 from vdev.facade.repeat import Repeat, repeat_of
+from vdev.facade.rotation import Rotation
 from vdev.facade.svm import SVMPointer
 from vdev.facade.svm_memory import SVMArgument
 from vdev.process.forking import in_driver
@@ -74,7 +75,7 @@ class KernelState:
     __slots__ = (
         "allows_partial_groups", "args", "context", "converters", "converting", "has_local", "images", "is_ready", "kernel",
         "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "repeat",
-        "repetition",
+        "repetition", "rotation",
     )  # fmt: skip
 
     def __init__(self, program: _Program, kernel: SessionKernel) -> None:
@@ -106,6 +107,8 @@ class KernelState:
         self.repeat: Repeat | None = None
         #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
+        #: what repeats launches with other arguments than the last ones
+        self.rotation = Rotation()
         #: of the last launch that was handed over without a submission: its number and its index space
         self.launched: tuple[int, NDRange | None] = (-1, None)
         #: launches that are not repeated before one is prepared for that, and how many of them have passed

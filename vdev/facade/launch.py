@@ -26,6 +26,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
+    from vdev.facade.rotation import Key, Known
     from vdev.session.commands import Argument, Repeater
     from vdev.session.in_a_row import ReadyLaunch
 
@@ -33,7 +34,6 @@ _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
 _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
-_COMPLETE = 0
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
 _MOST_REMEMBERED = 512  #: index spaces per kernel
 _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
@@ -102,16 +102,15 @@ def launch_captured(
     if (
         repetition is None
         or repetition is ONCE
-        or (after and not _all_complete(after))
         or state.has_local
         or state.kernel.addresses is not None
         or line.is_finalized
     ):
         return _launched(queue, state, args, ndrange, after)
     # the same as there, with fewer calls
-    completion = repetition.again(line.order, ndrange, args)
+    completion = repetition.again(line.order, ndrange, args, after)
     if completion is None:
-        return _launched(queue, state, args, ndrange, after)
+        return _launched(queue, state, args, ndrange, after, tried=True)
     return Event._vdev_of_command(queue, context, _COMMAND, completion)
 
 
@@ -144,29 +143,28 @@ def _launched(
     args: tuple[Argument, ...],
     ndrange: NDRange,
     after: Sequence[Completion],
+    *,
+    tried: bool = False,
 ) -> Event:
-    """Launch, without a submission where that is possible; the event."""
+    """Launch, without a submission where that is possible; the event. `tried`: what repeats the kernel's last launch cannot make it."""
     line = queue._vdev_state
     if kernel.has_local:
         _check_local_memory(kernel)
     completion: Completion | None = None
     # Of others more than an argument's value may change under its name.
     if not (line.is_finalized or (kernel.kernel.addresses is not None and is_in_use())):
-        repetition = kernel.repetition
-        if repetition is not None and repetition is not ONCE and not (after and not _all_complete(after)):
-            completion = repetition.again(line.order, ndrange, args)
+        known, key = (kernel.repetition, kernel.launched), None
+        if known[0] is None:
+            key = kernel.rotation.key(kernel, args)
+            known = known if key is None else kernel.rotation.find(key) or known
+        repetition = known[0]
+        if not tried and repetition is not None and repetition is not ONCE:
+            completion = repetition.again(line.order, ndrange, args, after)
         if completion is None:
-            completion = _handed_over(line, kernel, args, ndrange, after)
+            completion = _handed_over(line, kernel, args, ndrange, after, known, key)
     if completion is None:
         completion = _submit(line, kernel, Launch(kernel.kernel, args, ndrange, tried=True), after)
     return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
-
-
-def _all_complete(after: Sequence[Completion]) -> bool:
-    """Whether all of a wait list has ended, and well, as is known already: PyOpenCL's arrays keep the events of what has filled them,
-    and each kernel that is given an array waits for these.
-    """
-    return all(each.settled and each.status == _COMPLETE for each in after)
 
 
 def _handed_over(
@@ -175,22 +173,29 @@ def _handed_over(
     args: tuple[Argument, ...],
     ndrange: NDRange,
     after: Sequence[Completion],
+    known: Known,
+    key: Key | None = None,
 ) -> Completion | None:
-    """Launch without a submission; None where that is not possible. The second launch in a row with the same arguments and sizes,
-    with nothing in between, prepares for more of them.
+    """Launch without a submission; None where that is not possible. The second launch with the same arguments and sizes, with nothing
+    in between that went elsewhere, prepares for more of them. `known`: what was kept for launches with the same arguments. `key`: the
+    name under which it is kept for them from now on, even if there are others in between.
     """
-    repetition, kernel.repetition = kernel.repetition, None
+    kernel.repetition = None
+    repetition, (last, last_ndrange) = known
     at_once = line.session.at_once
     part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
     if at_once is None or part is None:
         return None
-    (last, last_ndrange), number = kernel.launched, part.stretch.last
-    kernel.launched = number, ndrange
+    kernel.launched = launched = part.stretch.last, ndrange
+    kept: Repeater | None = None
     is_like_last = repetition is not None and last_ndrange is ndrange
     if not is_like_last or not at_once.is_undisturbed(last) or not _is_worthwhile(kernel, repetition):
-        kernel.repetition = ONCE
+        kernel.repetition = kept = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
-        _keep(kernel, args, at_once.in_a_row(kernel.kernel, ndrange, line.order, part))
+        kept = at_once.in_a_row(kernel.kernel, ndrange, line.order, part)
+        _keep(kernel, args, kept)
+    if key is not None:
+        kernel.rotation.keep(key, (kept, launched))
     return part
 
 

@@ -115,9 +115,15 @@ class Repeater(Protocol):
     def takes_values(self) -> bool:
         """Whether a launch may have other values than the one that is repeated."""
 
-    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
-        """Launch once more in `queue`, over the same index space, with the same arguments, but for their values if it
-        `takes_values`: what tells of its end. None where that takes a submission: then nothing has happened.
+    def again(
+        self,
+        queue: QueueOrder,
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion] = (),
+    ) -> Completion | None:
+        """Launch once more in `queue` and behind all of `after`, over the same index space, with the same arguments, but for their
+        values if it `takes_values`: what tells of its end. None where that takes a submission: then nothing has happened.
         """
 
 
@@ -130,7 +136,13 @@ class _Once:
     def __init__(self) -> None:
         self.used = [False]
 
-    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
+    def again(
+        self,
+        queue: QueueOrder,
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion] = (),
+    ) -> Completion | None:
         return None
 
 

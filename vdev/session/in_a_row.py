@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from vdev.session.immediate_moves import may_follow
+from vdev.session.ordering import all_complete
+
 if TYPE_CHECKING:
     from vdev.backends.base import DriverLaunch
+    from vdev.executor.completion import Completion
     from vdev.executor.line import Line, Streak
     from vdev.executor.stretch import Entry, Part
     from vdev.session.buffers import VirtualBuffer
@@ -25,6 +29,7 @@ class Maker(Protocol):
 
     until_looked_at: int  #: what launches may weigh until one is looked at
     streak_length: int  #: launches in a row on one worker
+    is_alone: bool  #: whether there is no other worker
 
     def launched(self, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
         """Launches were made without Python."""
@@ -84,15 +89,25 @@ class InARow:
         self._weight = weight
         self.used = [False]
 
-    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Part | None:
+    def again(
+        self,
+        queue: QueueOrder,
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion] = (),
+    ) -> Part | None:
         if queue is not self._queue or ndrange is not self._ndrange:
             return None
         at_once, line, session = self._at_once, self._line, self._session
         with session.lock:
+            if after and not may_follow(after, queue, line.worker.number, alone=at_once.is_alone):
+                if not all_complete(after):
+                    return None
+                after = ()
             left = at_once.until_looked_at - self._weight
             if left < 0 or session.observers or session.recorder is not None:
                 return None
-            part = line.again(self._streak, self._standing, args)
+            part = line.again(self._streak, self._standing, args, after)
             if part is None:
                 return None
             at_once.until_looked_at = left

@@ -23,6 +23,13 @@ from vdev.executor.completion import COMPLETE, Completion
 _MOST_REMEMBERED = 256
 
 
+def all_complete(after: Sequence[Completion]) -> bool:
+    """Whether all of a wait list has ended, and well, as is known already: PyOpenCL's arrays keep the events of what has filled them,
+    and each kernel that is given an array waits for these.
+    """
+    return all(each.settled and each.status == COMPLETE for each in after)
+
+
 class QueueOrder:
     """What one command queue remembers of its commands."""
 

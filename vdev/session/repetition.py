@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdev.executor.repeated_launch import Run, open_run
 from vdev.session.commands import BufferArg
+from vdev.session.ordering import all_complete
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -69,11 +70,17 @@ class Repetition:
         self._observers = observers
         self.takes_values = takes_values
 
-    def again(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Completion | None:
+    def again(
+        self,
+        queue: QueueOrder,
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion] = (),
+    ) -> Completion | None:
         """Launch once more in `queue`, over the same index space, with the same arguments, but for their values if it
         `takes_values`: what tells of its end. None where that takes a submission: then nothing has happened.
         """
-        if queue is not self._order or ndrange is not self._ndrange:
+        if queue is not self._order or ndrange is not self._ndrange or (after and not all_complete(after)):
             return None
         with self._lock:
             if self._observers:

@@ -22,6 +22,9 @@ from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import Kernel, LoadedProgram
 from vdev.backends.cuda.modules import Modules
 
+#: so often a launch that is made again finds its kernel's parameters set to others before it gets a parameter buffer of its own
+_MOST_LOST = 4
+
 
 class CudaLaunches(Backend):
     """The part of a GPU's back end that builds and launches."""
@@ -95,19 +98,24 @@ class CudaLaunches(Backend):
         grid = known.grids[0]
         start = kernel.assembled(grid, self.stream, self.driver)
         counters, visit, own = self.counters, self.visitor(), self.context
-        ask, place, found = self.driver.asking()
-        set_value, mine = kernel.set_argument, object()  # the driver copies the parameters when it is called
+        ask, place, current = self.driver.asking()
+        # The driver copies the parameters when it is called.
+        used, set_value, mine, lost = kernel, kernel.set_argument, object(), 0
 
         def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
-            for index, value in changed:
-                set_value(index, value)
-                args[index] = value
-            if kernel.owner is not mine:
-                kernel.set_arguments(args)
-                if grid[6] is not kernel.hidden:
-                    kernel.set_hidden(grid[6])
-                kernel.owner = mine
-            outside = None if not ask(place) and found.value == own else visit()
+            nonlocal used, set_value, start, lost
+            if used.owner is mine:
+                for index, value in changed:
+                    set_value(index, value)
+                    args[index] = value
+            else:
+                for index, value in changed:
+                    args[index] = value
+                lost += 1
+                before, used = used, _set_up(used, args, grid[6], lost, self.driver)
+                start = start if used is before else used.assembled(grid, self.stream, self.driver)
+                set_value, used.owner = used.set_argument, mine
+            outside = None if not ask(place) and current.value == own else visit()
             try:
                 if self._fetches or not self._first or self._gpu.lost is not None:
                     self._begin()
@@ -124,3 +132,14 @@ class CudaLaunches(Backend):
             counters.launches += 1
 
         return launch
+
+
+def _set_up(kernel: Kernel, args: list[KernelArgument], hidden: bytes, lost: int, driver: Driver) -> Kernel:
+    """The kernel with these arguments; with parameters of its own where others have set them so often."""
+    found = kernel.with_own_parameters(args, driver) if lost == _MOST_LOST else None
+    if found is None:
+        found = kernel
+        found.set_arguments(args)
+    if hidden is not found.hidden:
+        found.set_hidden(hidden)
+    return found

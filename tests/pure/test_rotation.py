@@ -1,0 +1,137 @@
+"""Sets of buffers that take turns as a kernel's arguments (`vdev.facade.rotation`)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from vdev.facade.memory import Memory
+from vdev.facade.rotation import Known, Rotation
+from vdev.session.commands import ONCE, LocalArg
+
+FIRST: Known = ONCE, (1, None)
+SECOND: Known = ONCE, (2, None)
+
+
+def memory() -> Any:
+    """What the façade keeps of a buffer, with nothing behind it."""
+    made = cast(Any, object.__new__(Memory))
+    made.argument = object()
+    return made
+
+
+def kernel(*args: object) -> Any:
+    return SimpleNamespace(args=[*args])
+
+
+def captured(*args: Any) -> Any:
+    """Arguments as a launch captures them."""
+    return tuple([arg.argument if type(arg) is Memory else arg for arg in args])
+
+
+def key(rotation: Rotation, *args: object) -> Any:
+    return rotation.key(kernel(*args), captured(*args))
+
+
+def test_what_was_kept_for_the_same_buffers_is_found_whatever_the_values() -> None:
+    rotation, one, other = Rotation(), memory(), memory()
+    rotation.keep(key(rotation, one, other, b"\1"), FIRST)
+    rotation.keep(key(rotation, other, one, b"\1"), SECOND)
+    assert rotation.find(key(rotation, one, other, b"\2")) is FIRST
+    assert rotation.find(key(rotation, other, one, b"\1")) is SECOND
+    assert rotation.find(key(rotation, one, one, b"\1")) is None
+
+
+def test_local_memory_and_null_pointers_are_no_values() -> None:
+    rotation, one = Rotation(), memory()
+    small, large = LocalArg(64), LocalArg(128)
+    rotation.keep(key(rotation, one, small), FIRST)
+    assert rotation.find(key(rotation, one, large)) is None
+    assert rotation.find(key(rotation, one, None)) is None
+    assert rotation.find(key(rotation, one, LocalArg(64))) is FIRST
+
+
+def test_nobody_looks_where_another_thread_has_set_an_argument() -> None:
+    rotation, one, other = Rotation(), memory(), memory()
+    args = captured(one, b"\1")
+    assert rotation.key(kernel(other, b"\1"), args) is None
+    del one.argument  # the last reference to the buffer is gone
+    assert rotation.key(kernel(one, b"\1"), args) is None
+    assert rotation.key(kernel(LocalArg(8), b"\1"), (LocalArg(16), b"\1")) is None
+
+
+def test_buffers_that_never_come_back_are_looked_at_ever_more_seldom() -> None:
+    rotation, looked_at = Rotation(), []
+    for number in range(3000):
+        found = key(rotation, memory())
+        if found is not None:
+            rotation.keep(found, FIRST)
+            looked_at.append(number)
+    assert len(looked_at) < 150
+    assert len(rotation._known) <= 8
+
+
+def test_buffers_that_come_back_are_looked_at_always() -> None:
+    rotation, pair = Rotation(), [memory(), memory()]
+    for _ in range(1000):
+        for each in (*pair, memory()):
+            found = key(rotation, each)
+            assert found is not None
+            rotation.find(found)
+            rotation.keep(found, FIRST)
+
+
+SWAPPED = """
+import numpy as np, pyopencl as cl
+from vdev.session.in_a_row import InARow
+made, again = [0], InARow.again
+def counted(self, *given):
+    part = again(self, *given)
+    made[0] += part is not None
+    return part
+InARow.again = counted
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context, properties={properties})
+step = cl.Kernel(cl.Program(context, '''
+__kernel void step(__global uint *out, __global const uint *in, uint more) {{ out[get_global_id(0)] = in[get_global_id(0)] + more; }}
+''').build(), "step")
+pair = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096) for _ in range(2)]
+for each in pair:
+    cl.enqueue_fill_buffer(queue, each, np.uint32(0), 0, 4096)
+last, whole = [], 0
+for number in range(600):
+    {call}
+    whole += number
+    pair.reverse()
+    if number == 299:
+        queue.finish()
+        before = made[0]
+found = np.zeros(1024, np.uint32)
+cl.enqueue_copy(queue, found, pair[1], wait_for=last)
+assert (found == whole).all()
+print("again:", made[0] - before)
+"""
+CALLS = {
+    "a call": "step(queue, (1024,), (64,), *pair, np.uint32(number))",
+    "set and enqueued": "step.set_args(*pair, np.uint32(number)); cl.enqueue_nd_range_kernel(queue, step, (1024,), (64,))",
+    "behind the last": "last = [step(queue, (1024,), (64,), *pair, np.uint32(number), wait_for=last)]",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_launches_on_swapped_buffers_are_made_again(call: str) -> None:
+    """Nearly all of them, on the only worker; behind the last in a queue that is out of order, where it can be."""
+    out_of_order = (
+        "cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE & context.devices[0].queue_properties"
+    )
+    script = SWAPPED.format(call=CALLS[call], properties=out_of_order if call == "behind the last" else 0)
+    environment = os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "PYOPENCL_NO_CACHE": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split("again:")[1]) > 270

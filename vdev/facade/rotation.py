@@ -1,0 +1,77 @@
+"""Sets of buffers that take turns as a kernel's arguments: two that are swapped after each step, or several pairs of them.
+
+Decides which launches may be made again in the way in which a launch with the same buffers was made before, though launches with
+others came between: that of the same buffers, whatever the values. What makes them again knows by itself whether that is still
+possible (`vdev.session.in_a_row`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from vdev.facade.memory import Memory
+
+if TYPE_CHECKING:
+    from vdev.session.commands import Argument, Repeater
+    from vdev.translators.ranges.ndrange import NDRange
+
+#: what made the last launch with a set of buffers again, or will make the next; and that launch's number and index space
+Known: TypeAlias = tuple["Repeater | None", tuple[int, "NDRange | None"]]
+Key: TypeAlias = tuple[Any, ...]
+
+#: sets of buffers that are known of a kernel
+_MOST = 8
+#: launches with other buffers than before that are not looked at, after sets of which none came back
+_LONGEST_PAUSE = 255
+
+
+class RotatedKernel(Protocol):
+    """A kernel as its rotation sees it (`vdev.facade.kernel.KernelState`)."""
+
+    args: list[Any]  #: the values of its arguments
+
+
+class Rotation:
+    """What is known of the launches of one kernel, by their buffers."""
+
+    __slots__ = ("_came_back", "_known", "_left", "_pause")
+
+    def __init__(self) -> None:
+        self._known: dict[Key, Known] = {}
+        self._came_back = False  #: whether any of them has been found again
+        self._pause = self._left = 0
+
+    def key(self, kernel: RotatedKernel, args: Sequence[Argument]) -> Key | None:
+        """The buffers, and all else that is no value, of a launch with these `args`, which keeps no memory of theirs alive. None where
+        nobody should look for them, and where the kernel's arguments are others by now: another thread has set some.
+        """
+        if self._left:
+            self._left -= 1
+            return None
+        found = []
+        for kept, arg in zip(kernel.args, args, strict=False):
+            if type(kept) is Memory:
+                if getattr(kept, "argument", None) is not arg:
+                    return None
+                found.append(kept)
+            elif type(kept) is not bytes:
+                if kept is not arg:
+                    return None
+                found.append(kept)
+        return tuple(found)
+
+    def find(self, key: Key) -> Known | None:
+        """What was kept last for these buffers."""
+        found = self._known.get(key)
+        if found is not None:
+            self._came_back = True
+        return found
+
+    def keep(self, key: Key, known: Known) -> None:
+        """Keep what makes launches with these buffers again."""
+        if len(self._known) >= _MOST and key not in self._known:
+            self._pause = 0 if self._came_back else min(2 * self._pause + _MOST, _LONGEST_PAUSE)
+            self._left, self._came_back = self._pause, False
+            self._known.clear()
+        self._known[key] = known
