@@ -1,11 +1,13 @@
 """Two versions of vdev side by side: the samples' times in this checkout and in another one, alternating sample by sample.
 
     python samples/benchmarks/side_by_side.py --before FOLDER --python PYTHON [--workers 1,2] [--preset small]
-        [--rounds 2] [--only NAME,...] [--json FILE] [--write FILE]
+        [--rounds 2] [--again 0] [--only NAME,...] [--json FILE] [--write FILE]
 
 `FOLDER` is a checkout of the earlier version, and PYTHON the interpreter of an environment in which it is installed (editable);
 the other version is this checkout with the interpreter that runs this. For each sample in turn, the `run_all.py` of each version
-measures it, so that other load on the machine affects both; the best of all rounds counts. Shown are the times now divided by the
+measures it, so that other load on the machine affects both; the best of all rounds counts. After these, samples with a time that is
+longer than it should be are measured in up to `--again` further rounds, both versions in the same way: what other load has lengthened
+gets another chance, and what has become slower stays so. Shown are the times now divided by the
 times before, for kernels on resident data and for whole jobs from NumPy arrays. The native column is the same program twice, and
 shows how far to trust the rest. Target: no time more than 3 % longer, beyond what the native column of its row differs by.
 A sample that one of the versions cannot run stops no other: it is named at the end, and the exit status is 1.
@@ -76,15 +78,26 @@ def compared(options: argparse.Namespace) -> tuple[dict[str, Times], Missing]:
     }
     found: dict[str, Times] = {NOW: {}, BEFORE: {}}
     missing: Missing = {}
-    for _ in range(options.rounds):
-        for sample in options.only:
+    for number in range(options.rounds + options.again):
+        left = {sample for sample, _, _ in longer(found)} if number >= options.rounds else {*options.only}
+        for sample in filter(left.__contains__, options.only):
             for version, (python, benchmarks) in versions.items():
                 times, failed = measured(python, benchmarks, sample, options)
                 for key, seconds in times.items():
                     found[version][key] = min(seconds, found[version].get(key, math.inf))
                 missing |= {(sample, version, column): said for column, said in failed.items()}
-            print(sample, flush=True)
+            print(number + 1, sample, flush=True)
     return found, missing
+
+
+def longer(found: dict[str, Times]) -> dict[tuple[str, str, str], float]:
+    """The times that are more than 3 % longer than before, beyond what the native one of their row is: over those before."""
+    ratio = {key: found[NOW][key] / before for key, before in found[BEFORE].items() if key in found[NOW]}
+    return {
+        key: now
+        for key, now in sorted(ratio.items())
+        if key[2] != machine.NATIVE and now > MOST * max(1.0, ratio.get((*key[:2], machine.NATIVE), 1.0))
+    }
 
 
 def not_measured(missing: Missing) -> str:
@@ -111,16 +124,13 @@ def report(found: dict[str, Times], columns: list[str]) -> str:
             means.append(f"{math.exp(sum(map(math.log, values)) / len(values)):.3f}" if values else "")
         name = "whole jobs" if whole else "resident data"
         lines.append(f"| geometric mean | {name} | " + " | ".join(means) + " |")
-    longer = [
-        f"{sample} ({part}) on {column}: {ratio[sample, part, column]:.2f}"
-        for sample, part, column in keys
-        if column != machine.NATIVE
-        and ratio[sample, part, column] > MOST * max(1.0, ratio.get((sample, part, machine.NATIVE), 1.0))
+    slower = [
+        f"{sample} ({part}) on {column}: {now:.2f}" for (sample, part, column), now in longer(found).items()
     ]
     count = sum(key[2] != machine.NATIVE for key in keys)
     lines += [
         "",
-        f"More than 3 % longer: {len(longer)} of {count}" + "".join(f"\n- {line}" for line in longer),
+        f"More than 3 % longer: {len(slower)} of {count}" + "".join(f"\n- {line}" for line in slower),
     ]
     return "\n".join(lines)
 
@@ -135,6 +145,7 @@ def main() -> int:
     parser.add_argument("--python", required=True, metavar="PYTHON")
     parser.add_argument("--preset", choices=catalogue.PRESETS, default="small")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--again", type=int, default=0, help="rounds more for samples with longer times")
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the times")
     parser.add_argument("--write", type=Path, metavar="FILE", help="where to write the table")

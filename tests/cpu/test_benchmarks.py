@@ -408,3 +408,36 @@ def test_what_one_version_cannot_run_stops_no_other_sample(
     monkeypatch.setattr(sys, "argv", ["", *options, "--only", "sgemm"])
     assert side_by_side.main() == 0
     assert "Not measured" not in capsys.readouterr().out
+
+
+def test_what_is_longer_in_every_round_stays_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other samples with longer times get another chance, and those without are left alone."""
+    disturbed = iter([3.0, 1.0])
+    measured: list[tuple[str, bool]] = []
+
+    def times(python: str, benchmarks: Path, sample: str, options: Any) -> Any:
+        now = python == sys.executable
+        measured.append((sample, now))
+        of_one = {
+            "fft": 1.0,
+            "sgemm": 1.2 if now else 1.0,
+            "nbody": next(disturbed) if now and sample == "nbody" else 1.0,
+        }
+        return {(sample, "all", "native"): 1.0, (sample, "all", "1"): of_one[sample]}, {}
+
+    monkeypatch.setattr(side_by_side, "measured", times)
+    options = ["--before", ".", "--python", "other", "--rounds", "1", "--again", "3", "--workers", "1"]
+    monkeypatch.setattr(sys, "argv", ["", *options, "--only", "fft,sgemm,nbody"])
+    assert side_by_side.main() == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "More than 3 % longer: 1 of 3",
+        "- sgemm (all) on 1: 1.20",
+    ]
+    both = [True, False]
+    assert measured == [
+        (sample, now)
+        for sample in ("fft", "sgemm", "nbody", "sgemm", "nbody", "sgemm", "sgemm")
+        for now in both
+    ]

@@ -49,7 +49,7 @@ class Rotation:
         if self._left:
             self._left -= 1
             return None
-        found = []
+        found: list[Any] = []
         for kept, arg in zip(kernel.args, args, strict=False):
             if type(kept) is Memory:
                 if getattr(kept, "argument", None) is not arg:

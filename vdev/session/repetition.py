@@ -80,7 +80,9 @@ class Repetition:
         """Launch once more in `queue`, over the same index space, with the same arguments, but for their values if it
         `takes_values`: what tells of its end. None where that takes a submission: then nothing has happened.
         """
-        if queue is not self._order or ndrange is not self._ndrange or (after and not all_complete(after)):
+        if queue is not self._order or ndrange is not self._ndrange:
+            return None
+        if after and not all_complete(after):
             return None
         with self._lock:
             if self._observers:
