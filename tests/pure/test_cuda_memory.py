@@ -722,6 +722,40 @@ def test_nobody_waits_for_what_is_pinned_ahead(monkeypatch: pytest.MonkeyPatch) 
     assert len(ahead) == 1
 
 
+@pytest.mark.parametrize(("changes", "waits"), [(None, 0), (0, 1), (5, 6)])
+def test_nothing_is_pinned_while_a_program_gives_gpus_something_to_do(
+    monkeypatch: pytest.MonkeyPatch, changes: int | None, waits: int
+) -> None:
+    """Each call of the driver would wait for the block that is being pinned. `changes`: looks at which there is more; None: there has
+    been nothing at all, and nothing is waited for.
+    """
+    monkeypatch.setattr(cuda_staging.Staging, "_pin_ahead", lambda self, context: None)
+    counters, looks, closed = [Counters(), Counters()], list[float](), list[bool]()
+
+    class Closing:
+        def wait(self, seconds: float) -> bool:
+            looks.append(seconds)
+            counters[len(looks) % 2].launches += len(looks) <= (changes or 0)
+            return bool(closed)
+
+        def is_set(self) -> bool:
+            return bool(closed)
+
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=_PinnedMemory))
+    staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
+    staging._closing = Closing()  # type: ignore[assignment]
+    for each in counters:
+        staging.watch(each)
+    counters[0].from_host = 0 if changes is None else 4096
+    assert staging._waits_for_quiet()
+    assert len(looks) == waits
+    closed.append(True)
+    assert not staging._waits_for_quiet()
+    closed.clear()
+    staging._closing = threading.Event()
+    staging.close()
+
+
 def test_what_is_pinned_ahead_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     made: list[str] = []

@@ -95,6 +95,7 @@ class CudaBackend(CudaCompiling):
             lambda: self._gpu.guarded(self._native_stream.synchronize),
         )
         self._staging = staging(cupy, driver, self.context)
+        self._staging.watch(self.counters)
         self._gpu.at_loss = self._staging.keep
         self._landing = Landing(cupy)
         self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging, self._landing)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from vdev.backends.base import Box, Bytes, copy_box
+from vdev.backends.base import Box, Bytes, Counters, copy_box
 from vdev.backends.cuda.driver import Driver
 from vdev.process.ending import at_end
 from vdev.process.forking import in_driver
@@ -41,6 +41,9 @@ DIRECT_NBYTES = 16 << 20
 THREAD_NBYTES = 16 << 20
 #: The least pieces of a thread, so that the link and the thread work at the same time.
 _LEAST_PIECES = 4
+#: Seconds without anything given to a GPU after which a block is pinned ahead, once there has been something: each call of the
+#: driver meanwhile waits for the block, which would take a program of short kernels several times as long.
+_QUIET = 0.03
 #: Seconds that the end of the process waits for what is being pinned: the driver must not be at work then.
 _LAST_BLOCK = 1.0
 #: The most threads; about 12 saturate one link of 55 GB/s.
@@ -120,12 +123,17 @@ class Staging:
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
         #: what is pinned ahead: two blocks for a thread that has none
         self._ahead: deque[list[_Block]] = deque()
-        self._is_closed = False
+        self._watched: list[Counters] = []  #: what each GPU has been given
+        self._closing = threading.Event()
         self._pinning = threading.Thread(
             target=self._pin_ahead, args=(context,), name="vdev-pin", daemon=True
         )
         self._pinning.start()
         at_end(self._stop_pinning)
+
+    def watch(self, counters: Counters) -> None:
+        """Pin nothing ahead while these change."""
+        self._watched.append(counters)
 
     def takers(self, nbytes: int) -> int:
         """How many threads take part in a transfer of that many bytes, including the calling one."""
@@ -138,13 +146,14 @@ class Staging:
 
     def _pin_ahead(self, context: int) -> None:
         """Pinning takes 5 ms a block, in which the driver does little else: one after the other, so that what the program calls
-        meanwhile waits for one of them at most. A program that is short ends before most are needed.
+        meanwhile waits for one of them at most, and only while it gives the GPUs nothing to do. A program that is short ends
+        before most are needed.
         """
         self._driver.set_context(context)
         for _ in range(self.threads + 1):  # the calling thread takes part in a transfer, too
             blocks: list[_Block] = []
             for _ in range(2):
-                if self._is_closed:
+                if not self._waits_for_quiet():
                     return
                 try:
                     blocks.append(in_driver(partial(_Block, self._cupy)))
@@ -154,8 +163,24 @@ class Staging:
             self._pinned.update(blocks)
             self._ahead.append(blocks)
 
+    def _waits_for_quiet(self) -> bool:
+        """Wait until nobody gives a GPU anything to do; False if this ends before."""
+        given = self._given()
+        while given and not self._closing.wait(_QUIET):
+            before, given = given, self._given()
+            if given == before:
+                break
+        return not self._closing.is_set()
+
+    def _given(self) -> int:
+        """Launches and bytes so far."""
+        return sum(
+            each.launches + each.from_host + each.to_host + each.from_peer + each.local + each.filled
+            for each in self._watched
+        )
+
     def _stop_pinning(self) -> None:
-        self._is_closed = True
+        self._closing.set()
         self._pinning.join(_LAST_BLOCK)
 
     def _blocks(self) -> list[_Block]:
