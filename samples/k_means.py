@@ -10,7 +10,7 @@ import common
 import numpy as np
 import pyopencl as cl
 
-GROUP, CLUSTERS, DIMENSIONS = 256, 16, 4
+GROUP, DIMENSIONS = 256, 4
 #: steps of a coordinate from 0 to 1
 STEPS = 1 << 16
 SOURCE = """
@@ -58,17 +58,22 @@ void assign(__global const float *points, __global const float *centres, __globa
 def main() -> None:
     parser = common.parser(__doc__, size=1 << 17, meaning="points")
     parser.add_argument("--steps", type=common.positive, default=10, help="iterations (default: %(default)s)")
+    parser.add_argument(
+        "--clusters", type=common.positive, default=16, help="at most 64 (default: %(default)s)"
+    )
     args = parser.parse_args()
-    n = args.size
+    n, clusters = args.size, args.clusters
+    if clusters * DIMENSIONS > GROUP:  # a work-item adds up each of their coordinates
+        parser.error(f"--clusters: at most {GROUP // DIMENSIONS}")
     points = common.random(61, DIMENSIONS, n)
     points **= 2
-    first = np.ascontiguousarray(points[:, :: max(1, n // CLUSTERS)][:, :CLUSTERS].T)
+    first = np.ascontiguousarray(points[:, :: max(1, n // clusters)][:, :clusters].T)
     nearest = np.empty(n, np.int32)
     context, queue = common.open_queue()
-    common.announce(queue, f"{n} points in {CLUSTERS} clusters")
-    options = [f"-DGROUP={GROUP}", f"-DCLUSTERS={CLUSTERS}", f"-DDIMENSIONS={DIMENSIONS}", f"-DSTEPS={STEPS}"]
+    common.announce(queue, f"{n} points in {clusters} clusters")
+    options = [f"-DGROUP={GROUP}", f"-DCLUSTERS={clusters}", f"-DDIMENSIONS={DIMENSIONS}", f"-DSTEPS={STEPS}"]
     assign = cl.Kernel(cl.Program(context, SOURCE).build(options), "assign")
-    counts, sums = np.empty(CLUSTERS, np.uint32), np.empty((CLUSTERS, DIMENSIONS), np.uint64)
+    counts, sums = np.empty(clusters, np.uint32), np.empty((clusters, DIMENSIONS), np.uint64)
     centres, before = first.copy(), first.copy()
 
     def upload() -> list[cl.Buffer]:
@@ -101,9 +106,9 @@ def main() -> None:
         far.min(axis=1),
         1e-6,
     )
-    common.check("points of each cluster", counts, np.bincount(nearest, minlength=CLUSTERS))
+    common.check("points of each cluster", counts, np.bincount(nearest, minlength=clusters))
     whole = (points * np.float32(STEPS)).astype(np.uint32)
-    added = [np.bincount(nearest, weights=whole[d], minlength=CLUSTERS) for d in range(DIMENSIONS)]
+    added = [np.bincount(nearest, weights=whole[d], minlength=clusters) for d in range(DIMENSIONS)]
     common.check("sums of their coordinates", sums, np.stack(added, axis=1).astype(np.uint64))
 
 

@@ -722,37 +722,34 @@ def test_nobody_waits_for_what_is_pinned_ahead(monkeypatch: pytest.MonkeyPatch) 
     assert len(ahead) == 1
 
 
-@pytest.mark.parametrize(("changes", "waits"), [(None, 0), (0, 1), (5, 6)])
-def test_nothing_is_pinned_while_a_program_gives_gpus_something_to_do(
-    monkeypatch: pytest.MonkeyPatch, changes: int | None, waits: int
+@pytest.mark.parametrize("given", ["launches", "from_host", "to_host", "from_peer", "local", "filled"])
+def test_nothing_is_pinned_ahead_once_a_gpu_has_something_to_do(
+    monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
-    """Each call of the driver would wait for the block that is being pinned. `changes`: looks at which there is more; None: there has
-    been nothing at all, and nothing is waited for.
-    """
-    monkeypatch.setattr(cuda_staging.Staging, "_pin_ahead", lambda self, context: None)
-    counters, looks, closed = [Counters(), Counters()], list[float](), list[bool]()
+    """Each call of the driver would wait for the block that is being pinned."""
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    counters, begun, goes_on, made = Counters(), threading.Event(), threading.Event(), list[str]()
 
-    class Closing:
-        def wait(self, seconds: float) -> bool:
-            looks.append(seconds)
-            counters[len(looks) % 2].launches += len(looks) <= (changes or 0)
-            return bool(closed)
+    class PinnedMemory(_PinnedMemory):
+        def __init__(self, nbytes: int, flags: int) -> None:
+            made.append(threading.current_thread().name)
+            begun.set()
+            assert goes_on.wait(60)
+            super().__init__(nbytes, flags)
 
-        def is_set(self) -> bool:
-            return bool(closed)
-
-    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=_PinnedMemory))
+    runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime))
     staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
-    staging._closing = Closing()  # type: ignore[assignment]
-    for each in counters:
-        staging.watch(each)
-    counters[0].from_host = 0 if changes is None else 4096
-    assert staging._waits_for_quiet()
-    assert len(looks) == waits
-    closed.append(True)
-    assert not staging._waits_for_quiet()
-    closed.clear()
-    staging._closing = threading.Event()
+    staging.watch(Counters())
+    staging.watch(counters)
+    assert begun.wait(60)
+    setattr(counters, given, 1)
+    goes_on.set()
+    staging._pinning.join(60)
+    assert made == ["vdev-pin"]
+    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
+    staging.upload(host, cuda_staging.pieces_of(Box.contiguous(0, 0, 100)), memory.ctypes.data, 0, 0)
+    assert (memory == host).all()
     staging.close()
 
 

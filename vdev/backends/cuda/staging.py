@@ -41,9 +41,6 @@ DIRECT_NBYTES = 16 << 20
 THREAD_NBYTES = 16 << 20
 #: The least pieces of a thread, so that the link and the thread work at the same time.
 _LEAST_PIECES = 4
-#: Seconds without anything given to a GPU after which a block is pinned ahead, once there has been something: each call of the
-#: driver meanwhile waits for the block, which would take a program of short kernels several times as long.
-_QUIET = 0.03
 #: Seconds that the end of the process waits for what is being pinned: the driver must not be at work then.
 _LAST_BLOCK = 1.0
 #: The most threads; about 12 saturate one link of 55 GB/s.
@@ -124,7 +121,7 @@ class Staging:
         #: what is pinned ahead: two blocks for a thread that has none
         self._ahead: deque[list[_Block]] = deque()
         self._watched: list[Counters] = []  #: what each GPU has been given
-        self._closing = threading.Event()
+        self._is_closed = False
         self._pinning = threading.Thread(
             target=self._pin_ahead, args=(context,), name="vdev-pin", daemon=True
         )
@@ -132,7 +129,7 @@ class Staging:
         at_end(self._stop_pinning)
 
     def watch(self, counters: Counters) -> None:
-        """Pin nothing ahead while these change."""
+        """Pin nothing ahead once these have changed."""
         self._watched.append(counters)
 
     def takers(self, nbytes: int) -> int:
@@ -146,14 +143,14 @@ class Staging:
 
     def _pin_ahead(self, context: int) -> None:
         """Pinning takes 5 ms a block, in which the driver does little else: one after the other, so that what the program calls
-        meanwhile waits for one of them at most, and only while it gives the GPUs nothing to do. A program that is short ends
-        before most are needed.
+        meanwhile waits for one of them at most; and only until it gives a GPU something to do, since each launch would wait so long.
+        Transfers pin for themselves what is missing then.
         """
         self._driver.set_context(context)
         for _ in range(self.threads + 1):  # the calling thread takes part in a transfer, too
             blocks: list[_Block] = []
             for _ in range(2):
-                if not self._waits_for_quiet():
+                if self._is_closed or self._given():
                     return
                 try:
                     blocks.append(in_driver(partial(_Block, self._cupy)))
@@ -163,15 +160,6 @@ class Staging:
             self._pinned.update(blocks)
             self._ahead.append(blocks)
 
-    def _waits_for_quiet(self) -> bool:
-        """Wait until nobody gives a GPU anything to do; False if this ends before."""
-        given = self._given()
-        while given and not self._closing.wait(_QUIET):
-            before, given = given, self._given()
-            if given == before:
-                break
-        return not self._closing.is_set()
-
     def _given(self) -> int:
         """Launches and bytes so far."""
         return sum(
@@ -180,7 +168,7 @@ class Staging:
         )
 
     def _stop_pinning(self) -> None:
-        self._closing.set()
+        self._is_closed = True
         self._pinning.join(_LAST_BLOCK)
 
     def _blocks(self) -> list[_Block]:
