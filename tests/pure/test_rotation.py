@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -54,6 +55,16 @@ def test_local_memory_and_null_pointers_are_no_values() -> None:
     assert rotation.find(key(rotation, one, large)) is None
     assert rotation.find(key(rotation, one, None)) is None
     assert rotation.find(key(rotation, one, LocalArg(64))) is FIRST
+
+
+def test_nothing_of_a_buffer_is_kept_alive() -> None:
+    """Its memory may be a large array of the program's."""
+    rotation, one = Rotation(), memory()
+    rotation.keep(key(rotation, one, b"\1"), FIRST)
+    gone = weakref.ref(one)
+    del one
+    assert gone() is None
+    assert rotation.find(key(rotation, memory(), b"\1")) is None
 
 
 def test_nobody_looks_where_another_thread_has_set_an_argument() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from weakref import ref
 
 from vdev.facade.memory import Memory
 
@@ -54,7 +55,8 @@ class Rotation:
             if type(kept) is Memory:
                 if getattr(kept, "argument", None) is not arg:
                     return None
-                found.append(kept)
+                found.append(reference := ref(kept))  # which is the same object each time
+                hash(reference)  # which it knows from now on, even if another thread lets go of the buffer
             elif type(kept) is not bytes:
                 if kept is not arg:
                     return None
