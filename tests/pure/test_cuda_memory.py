@@ -695,61 +695,60 @@ def test_transfers_through_pinned_blocks(monkeypatch: pytest.MonkeyPatch, nbytes
     staging.close()
 
 
+class _PinnedSlowly:
+    """A CuPy whose thread for pinning ahead is kept waiting within its first block."""
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        self.made: list[str] = []  #: by which threads
+        outer = self
+
+        class PinnedMemory(_PinnedMemory):
+            def __init__(self, nbytes: int, flags: int) -> None:
+                outer.made.append(threading.current_thread().name)
+                if outer.made[-1] == "vdev-pin":
+                    outer.begun.set()
+                    assert outer.goes_on.wait(60)
+                super().__init__(nbytes, flags)
+
+        runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
+        self.cuda = SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime)
+
+
+def _uploads(staging: cuda_staging.Staging) -> bool:
+    """Whether a hundred bytes arrive."""
+    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
+    staging.upload(host, cuda_staging.pieces_of(Box.contiguous(0, 0, 100)), memory.ctypes.data, 0, 0)
+    return bool((memory == host).all())
+
+
 def test_nobody_waits_for_what_is_pinned_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a transfer nor the end of the process, after which nothing more is pinned."""
     monkeypatch.setattr(cuda_staging, "_LAST_BLOCK", 0.0)
-    begun, goes_on, ahead = threading.Event(), threading.Event(), list[int]()
-
-    class PinnedMemory(_PinnedMemory):
-        def __init__(self, nbytes: int, flags: int) -> None:
-            if threading.current_thread().name == "vdev-pin":
-                ahead.append(nbytes)
-                begun.set()
-                assert goes_on.wait(60)
-            super().__init__(nbytes, flags)
-
-    runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
-    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime))
+    cupy = _PinnedSlowly()
     staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
-    assert begun.wait(60)
-    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
-    pieces = cuda_staging.pieces_of(Box.contiguous(0, 0, 100))
-    staging.upload(host, pieces, memory.ctypes.data, 0, 0)
-    assert (memory == host).all()
+    assert cupy.begun.wait(60)
+    assert _uploads(staging)
     staging.close()
-    goes_on.set()
+    cupy.goes_on.set()
     staging._pinning.join(60)
-    assert len(ahead) == 1
+    assert cupy.made.count("vdev-pin") == 1
 
 
 @pytest.mark.parametrize("given", ["launches", "from_host", "to_host", "from_peer", "local", "filled"])
-def test_nothing_is_pinned_ahead_once_a_gpu_has_something_to_do(
-    monkeypatch: pytest.MonkeyPatch, given: str
-) -> None:
-    """Each call of the driver would wait for the block that is being pinned."""
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    counters, begun, goes_on, made = Counters(), threading.Event(), threading.Event(), list[str]()
-
-    class PinnedMemory(_PinnedMemory):
-        def __init__(self, nbytes: int, flags: int) -> None:
-            made.append(threading.current_thread().name)
-            begun.set()
-            assert goes_on.wait(60)
-            super().__init__(nbytes, flags)
-
-    runtime = SimpleNamespace(hostAllocPortable=1, CUDARuntimeError=_RuntimeError)
-    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=PinnedMemory, runtime=runtime))
+def test_nothing_is_pinned_ahead_once_a_gpu_has_something_to_do(given: str) -> None:
+    """Each call of the driver would wait for the block that is being pinned. What there is by then is used."""
+    cupy, counters = _PinnedSlowly(), Counters()
     staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
     staging.watch(Counters())
     staging.watch(counters)
-    assert begun.wait(60)
+    assert cupy.begun.wait(60)
     setattr(counters, given, 1)
-    goes_on.set()
+    cupy.goes_on.set()
     staging._pinning.join(60)
-    assert made == ["vdev-pin"]
-    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
-    staging.upload(host, cuda_staging.pieces_of(Box.contiguous(0, 0, 100)), memory.ctypes.data, 0, 0)
-    assert (memory == host).all()
+    assert cupy.made == ["vdev-pin"]
+    assert _uploads(staging)
+    assert cupy.made == ["vdev-pin", threading.current_thread().name]
     staging.close()
 
 
@@ -767,9 +766,7 @@ def test_what_is_pinned_ahead_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     staging = cuda_staging.Staging(cupy, _Driver(), 1)  # type: ignore[arg-type]
     staging._pinning.join(60)
     assert made == ["vdev-pin"] * 8  # two for each of three threads, and for the calling one
-    host, memory = np.arange(100, dtype=np.uint8), np.zeros(100, np.uint8)
-    staging.upload(host, cuda_staging.pieces_of(Box.contiguous(0, 0, 100)), memory.ctypes.data, 0, 0)
-    assert (memory == host).all()
+    assert _uploads(staging)
     assert len(made) == 8
     staging.close()
 

@@ -15,7 +15,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,8 +117,8 @@ class Staging:
         self._local = threading.local()
         self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
-        #: what is pinned ahead: two blocks for a thread that has none
-        self._ahead: deque[list[_Block]] = deque()
+        #: what is pinned ahead; a thread that has none takes two
+        self._ahead: deque[_Block] = deque()
         self._watched: list[Counters] = []  #: what each GPU has been given
         self._is_closed = False
         self._pinning = threading.Thread(
@@ -147,18 +146,19 @@ class Staging:
         Transfers pin for themselves what is missing then.
         """
         self._driver.set_context(context)
-        for _ in range(self.threads + 1):  # the calling thread takes part in a transfer, too
-            blocks: list[_Block] = []
-            for _ in range(2):
-                if self._is_closed or self._given():
-                    return
-                try:
-                    blocks.append(in_driver(partial(_Block, self._cupy)))
-                except self._cupy.cuda.runtime.CUDARuntimeError as error:
-                    logger.info("pinning ahead ends: %s", error)  # whoever needs some is told
-                    return
-            self._pinned.update(blocks)
-            self._ahead.append(blocks)
+        for _ in range(2 * (self.threads + 1)):  # the calling thread takes part in a transfer, too
+            if self._is_closed or self._given():
+                return
+            try:
+                self._ahead.append(in_driver(self._pin))
+            except self._cupy.cuda.runtime.CUDARuntimeError as error:
+                logger.info("pinning ahead ends: %s", error)  # whoever needs some is told
+                return
+
+    def _pin(self) -> _Block:
+        block = _Block(self._cupy)
+        self._pinned.add(block)
+        return block
 
     def _given(self) -> int:
         """Launches and bytes so far."""
@@ -175,11 +175,12 @@ class Staging:
         """The calling thread's blocks."""
         blocks: list[_Block] | None = getattr(self._local, "blocks", None)
         if blocks is None:
-            try:
-                blocks = self._ahead.popleft()
-            except IndexError:
-                blocks = [_Block(self._cupy), _Block(self._cupy)]
-                self._pinned.update(blocks)
+            blocks = []
+            while len(blocks) < 2:
+                try:
+                    blocks.append(self._ahead.popleft())
+                except IndexError:
+                    blocks.append(self._pin())
             self._local.blocks = blocks
         return blocks
 
