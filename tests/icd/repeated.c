@@ -283,7 +283,7 @@ static int at_ready(void (*function)(void)) {
     *(void **)&let = dlsym(RTLD_DEFAULT, "PyGILState_Release");
     if (run == NULL) return 0;
     snprintf(words, sizeof words, /* vdev's Python, which lets other threads run meanwhile */
-             "import ctypes\nfrom vdev.session.immediate import AtOnce\nasked = AtOnce.ready\n"
+             "import ctypes\nfrom vdev.session.immediate import AtOnce\nasked = globals().get('asked', AtOnce.ready)\n"
              "def ready(*given):\n    found = asked(*given)\n    if found:\n        AtOnce.ready = asked\n"
              "        ctypes.CFUNCTYPE(None)(%llu)()\n    return found\n"
              "AtOnce.ready = ready\n", (unsigned long long)(uintptr_t)intrude);

@@ -1,10 +1,11 @@
 """How long the analysis of kernels takes, without a device.
 
-    python -m tests.pure.analysis_times [FOLDER] [--rounds N] [--keep FILE] [--before FILE]
+    python -m tests.pure.analysis_times [FOLDER] [--rounds N] [--translators FOLDER] [--keep FILE] [--before FILE]
 
 Without a folder, the programs are those in strings of tests/ and samples/; in a folder they are *.cl files, and a .json file
 of the same name may hold their build options under "options". Times are processor time, the least of some rounds. `--keep`
-writes them to a file, and `--before` prints those of such a file beside them.
+writes them to a file, and `--before` prints those of such a file beside them. `--translators` names those of another version's
+checkout, to be measured in the place of this one's, with the same programs.
 """
 
 from __future__ import annotations
@@ -15,14 +16,12 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from time import process_time
+from typing import Any
 
-from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_program
-from vdev.translators.interpreter.access import analyse_kernel
-
-from tests.pure.exactness import programs
+from tests.pure.exactness import THIS, programs, version_in
 
 
-def parsed(folder: Path | None) -> Iterator[tuple[str, ParsedProgram]]:
+def parsed(version: Any, folder: Path | None) -> Iterator[tuple[str, Any]]:
     """(where it is, program) of every program that clang accepts."""
     texts = [(where, text, "") for where, text in programs()] if folder is None else []
     for path in [] if folder is None else sorted(folder.glob("*.cl")):
@@ -31,20 +30,20 @@ def parsed(folder: Path | None) -> Iterator[tuple[str, ParsedProgram]]:
         texts.append((path.name, path.read_text(), options))
     for where, text, options in texts:
         try:
-            yield where, parse_program(text, [options])
-        except CompileError:
+            yield where, version.parse_program(text, [options])
+        except version.CompileError:
             continue
 
 
-def measure(folder: Path | None, rounds: int) -> tuple[dict[str, float], list[str]]:
+def measure(version: Any, folder: Path | None, rounds: int) -> tuple[dict[str, float], list[str]]:
     """By program, the milliseconds that the analysis of all its kernels took; and the reasons why some was given up."""
-    found = list(parsed(folder))
+    found = list(parsed(version, folder))
     times: dict[str, float] = {}
     gave_up: dict[str, None] = {}
     for _ in range(rounds):
         for where, program in found:
             start = process_time()
-            summaries = [analyse_kernel(program, name) for name in program.kernels]
+            summaries = [version.analyse_kernel(program, name) for name in program.kernels]
             took = (process_time() - start) * 1e3
             times[where] = min(took, times.get(where, took))
             for summary in summaries:
@@ -58,10 +57,12 @@ def main() -> None:
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument("--translators", type=Path, metavar="FOLDER")
     parser.add_argument("--keep", type=Path, metavar="FILE")
     parser.add_argument("--before", type=Path, metavar="FILE")
     options = parser.parse_args()
-    times, gave_up = measure(options.folder, options.rounds)
+    version = THIS if options.translators is None else version_in(options.translators)
+    times, gave_up = measure(version, options.folder, options.rounds)
     columns = [times] if options.before is None else [times, json.loads(options.before.read_text())]
     slowest = sorted(times, key=lambda where: -times[where])[:20]
     print("| program | ms |" + " ms before |" * (len(columns) - 1))
