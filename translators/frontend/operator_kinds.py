@@ -7,7 +7,13 @@ from __future__ import annotations
 from enum import Enum, auto
 
 
-class Binary(Enum):
+class _Operator(Enum):
+    """Looked up in tables by the thousand: hashed as the one object that it is, which takes no function of Python's."""
+
+    __hash__ = object.__hash__
+
+
+class Binary(_Operator):
     """Operators with two operands that calculate; assignment and `,` do not."""
 
     MULTIPLY = auto()
@@ -30,7 +36,7 @@ class Binary(Enum):
     EITHER = auto()  #: `||`
 
 
-class Unary(Enum):
+class Unary(_Operator):
     """Operators with one operand that give a value."""
 
     PLUS = auto()

@@ -48,6 +48,7 @@ from ..frontend.types import (
     CArray,
     CBits,
     CBool,
+    CInt,
     COther,
     CPointer,
     CType,
@@ -208,20 +209,20 @@ class Calculator:
         spend(_STEPS)
         if node.line is not None:
             self.memory.line = node.line
-        match node:
-            case Use():
-                return self._at_place(node)
+        match node:  # the frequent ones first
             case Cast():
                 return self._cast(node)
+            case Use():
+                return self._at_place(node)
             case IntLiteral():
                 kind = integer_of(node.type) or INT
                 return Number(ex.const(kind.wrap(node.number)), kind)
             case BinaryOperation():
                 return self._binary(node)
-            case Index() | Member() | Dereference() | Swizzle():
-                return self._at_place(node)
             case Call():
                 return self.flow.call(node, used=True)
+            case Index() | Member() | Dereference() | Swizzle():
+                return self._at_place(node)
             case Assign():
                 return self._assign(node)
             case Update():
@@ -441,7 +442,10 @@ class Calculator:
             case CBool() if not isinstance(inner.type, CVector):
                 return Number(self.condition(inner), ctype.integer)
         value = self.value(inner)
-        if isinstance(ctype, Whole):
+        if isinstance(value, Number):
+            if isinstance(ctype, CInt) and ctype.integer is value.kind:
+                return value  # as most are: clang has a conversion wherever a variable is read
+        elif isinstance(ctype, Whole):
             self.memory.show_address(value, "the address of a buffer is converted to a number", node.line)
         return convert(value, ctype)
 

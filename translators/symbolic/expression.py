@@ -98,8 +98,11 @@ def _limited(node: Node) -> Node:
     An expression that keeps growing from statement to statement would take ever longer to handle. None of its leaves
     can then be seen in it.
     """
-    parts = node.parts
-    depth = max((getattr(part, "_depth", 0) for part in parts), default=0)
+    parts, depth = node.parts, 0
+    for part in parts:
+        below = getattr(part, "_depth", 0)
+        if below > depth:
+            depth = below
     if depth >= MOST_DEPTH or len(parts) > MOST_PARTS:
         return Unknown(node.lo, node.hi, next(_serial), TOO_LONG)
     object.__setattr__(node, "_depth", depth + 1)
@@ -276,13 +279,14 @@ def terms_of(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
 
 def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
     """`constant` plus the sum of coefficient times node."""
-    spend(len(terms) >> 1)
-    kept = [(term, coefficient) for term, coefficient in terms.items() if coefficient]
+    kept = [item for item in terms.items() if item[1]]
     if not kept:
         return const(constant)
+    if len(terms) > 1:
+        spend(len(terms) >> 1)
+        kept.sort(key=_age)
     if constant == 0 and len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]
-    kept.sort(key=_age)
     lo = hi = constant
     for term, coefficient in kept:
         if coefficient > 0:
