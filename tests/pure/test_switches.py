@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdev.process import switches
+from vdev.process import folders, switches
 from vdev.process.switches import SwitchError, WorkerSpec, parse_workers
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +81,7 @@ def test_defaults(monkeypatch):
     assert switches.min_items() is None
     assert switches.memory() is None
     assert switches.log_level() is None
-    assert switches.cache_dir() == Path.home() / ".cache/vdev"
+    assert folders.cache_dir() == Path.home() / ".cache/vdev"
 
 
 def test_values_are_read_at_each_call(monkeypatch):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vdev.packaging import library as compiling
-from vdev.process import switches
+from vdev.process import folders, switches
 from vdev.process.private_files import private_folder, read_private, write_private
 
 #: a call of a driver's function, which returns 0 if all went well: of ctypes, with integers or ctypes' objects for parameters
@@ -147,7 +147,7 @@ def _library() -> ctypes.PyDLL:
             logger.info("the library that came with the installation cannot be loaded: %s", error)
     folder = None
     if switches.cache():
-        folder = private_folder(switches.cache_dir()) / f"calls-{key}-{sysconfig.get_platform()}"
+        folder = private_folder(folders.cache_dir()) / f"calls-{key}-{sysconfig.get_platform()}"
         if read_private(private_folder(folder), compiling.CALLS_NAME) is not None:
             try:
                 return ctypes.PyDLL(str(folder / compiling.CALLS_NAME))

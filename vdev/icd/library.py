@@ -17,7 +17,7 @@ from pathlib import Path
 
 from vdev import __version__
 from vdev.packaging import library as compiling
-from vdev.process import switches
+from vdev.process import folders
 from vdev.process.private_files import private_folder, read_private, write_private
 
 #: where vdev-run keeps the user's own OCL_ICD_VENDORS (`vdev.icd.entry` reads it)
@@ -92,9 +92,9 @@ def _configuration(joins: bool) -> str:
 def _folder(name: str) -> Path:
     """A folder of that name, in the cache or, if that is not possible, in this user's temporary folder."""
     try:
-        return private_folder(private_folder(switches.cache_dir()) / name)
+        return private_folder(private_folder(folders.cache_dir()) / name)
     except OSError:
-        return private_folder(private_folder(switches.user_temporary_folder()) / name)
+        return private_folder(private_folder(folders.user_temporary_folder()) / name)
 
 
 def _content(*, compiles: bool) -> bytes:

@@ -6,6 +6,7 @@ Decides when an exception may come, what a child of fork has, and how a process 
 __all__ = [
     "ending",
     "finalisers",
+    "folders",
     "forking",
     "inside",
     "interrupts",

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-logger = logging.getLogger("vdev.files")
+if TYPE_CHECKING:
+    import logging
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 #: Seconds after which an unfinished file counts as abandoned.
@@ -165,7 +166,7 @@ class Store:
             return None
         content = written[len(_HEADER) + hashlib.sha256().digest_size :]
         if written != _sealed(name, content):
-            logger.info("%s in %s is damaged and is ignored", name, self._folder)
+            _logger().info("%s in %s is damaged and is ignored", name, self._folder)
             return None
         return content
 
@@ -220,8 +221,14 @@ class Store:
     def _refuse(self, error: OSError) -> None:
         if not self._refused:
             self._refused = True
-            level = logging.WARNING if isinstance(error, Untrusted) else logging.INFO
-            logger.log(level, "nothing is cached in %s: %s", self._folder, error)
+            tell = _logger().warning if isinstance(error, Untrusted) else _logger().info
+            tell("nothing is cached in %s: %s", self._folder, error)
+
+
+def _logger() -> logging.Logger:
+    import logging  # the rest of this module is loaded sooner than that
+
+    return logging.getLogger("vdev.files")
 
 
 def _sealed(name: str, content: bytes) -> bytes:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from vdev.process import folders
+
 T = TypeVar("T")
 
 MAX_WORKERS = 256  #: workers on one device; more is taken for a typing error
@@ -179,20 +181,6 @@ def _parse_check_memory(text: str) -> int | None:
     return limit.nbytes
 
 
-def _parse_folder(text: str) -> Path:
-    try:
-        return Path(text).expanduser().absolute()
-    except RuntimeError:  # this user has no home
-        return user_temporary_folder()
-
-
-def user_temporary_folder() -> Path:
-    """Where files of this user go that find no other place; the folder may not exist yet."""
-    import tempfile  # most programs do not need it
-
-    return Path(tempfile.gettempdir(), f"vdev-{os.getuid()}")
-
-
 def parse_workers(text: str) -> tuple[WorkerSpec, ...]:
     """The workers that `text` names, one entry for a device, in the order of first mention.
 
@@ -355,11 +343,11 @@ LOG = Switch(
     _parse_level,
 )
 CACHE_DIR = Switch(
-    "VDEV_CACHE_DIR",
-    "~/.cache/vdev",
+    folders.CACHE_SWITCH,
+    folders.CACHE_DEFAULT,
     "The folder for what vdev caches between runs. It may be deleted at any time.",
     "the path of a folder",
-    _parse_folder,
+    folders.parse_folder,
 )
 CACHE = Switch(
     "VDEV_CACHE",
@@ -439,11 +427,6 @@ def trace() -> Path | None:
 def log_level() -> int | None:
     """A level of the `logging` module, or None for no log."""
     return LOG.value()
-
-
-def cache_dir() -> Path:
-    """The folder for what is kept between runs; it may not exist yet."""
-    return CACHE_DIR.value()
 
 
 def cache() -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 import vdev
 from vdev.backends.base import WorkerInfo
 from vdev.planner.timing import MachineTimes
+from vdev.process.folders import cache_dir
 from vdev.process.private_files import Store
-from vdev.process.switches import cache_dir
 
 _MOST_NBYTES = 1 << 20  #: bytes of everything that is kept
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import vdev
 from vdev import translators
-from vdev.process import switches
+from vdev.process import folders, switches
 from vdev.process.private_files import Store
 from vdev.session.translation import Translation
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
@@ -55,7 +55,7 @@ def cached_program(reading: Reading, compilers: Sequence[object]) -> CachedProgr
     """What is kept, or may be, of a source; None if nothing may be. `compilers`: identifies the workers' compilers."""
     if not switches.cache() or _OF_TODAY.search(reading.source):
         return None
-    folder = switches.cache_dir()
+    folder = folders.cache_dir()
     content = own_content(folder)
     if content is None:
         return None

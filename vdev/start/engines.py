@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from vdev.process import switches
+from vdev.process import folders
 from vdev.process.private_files import private_folder, read_private, write_private
 from vdev.translators.values import dataclass
 
@@ -247,8 +247,8 @@ def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
 
 
 def _parents_of_folders() -> Iterator[Path]:
-    yield switches.cache_dir()
-    yield switches.user_temporary_folder()
+    yield folders.cache_dir()
+    yield folders.user_temporary_folder()
     import tempfile  # hardly ever needed
 
     with contextlib.suppress(OSError):

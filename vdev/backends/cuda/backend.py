@@ -49,7 +49,7 @@ from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
 from vdev.backends.cuda.sparse import SparseMemory
 from vdev.backends.cuda.staging import staging
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
-from vdev.process.switches import cache_dir
+from vdev.process.folders import cache_dir
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.region import Region
 

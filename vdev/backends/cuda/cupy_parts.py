@@ -18,7 +18,7 @@ from typing import Any
 from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.nvrtc import LoadedWhenUsed, nvrtc_version
 from vdev.errors import CudaMissing
-from vdev.process.switches import cache_dir
+from vdev.process.folders import cache_dir
 
 logger = logging.getLogger("vdev.cuda")
 

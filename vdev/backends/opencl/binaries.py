@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg
-from vdev.process import switches
+from vdev.process import folders, switches
 from vdev.process.private_files import Store
 from vdev.translators.frontend.options import may_include
 
@@ -83,7 +83,7 @@ def _usable_store(program: BackendProgram) -> Store | None:
     source = program.source
     if isinstance(source, bytes) or not switches.cache() or may_include(source) or _OF_TODAY.search(source):
         return None
-    return _store(switches.cache_dir())
+    return _store(folders.cache_dir())
 
 
 @functools.cache
