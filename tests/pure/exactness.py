@@ -69,13 +69,15 @@ def version_in(folder: Path) -> SimpleNamespace:
     package = sys.modules["vdev.translators"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
 
-    def module(name: str) -> Any:
-        path = min(folder.rglob(f"{name}.py"), key=lambda path: len(path.parts))
+    def module(name: str, defines: str) -> Any:
+        """The module of that name which defines that function, wherever it is."""
+        path = next(path for path in folder.rglob(f"{name}.py") if f"\ndef {defines}(" in path.read_text())
         return importlib.import_module(
             ".".join(("vdev.translators", *path.relative_to(folder).with_suffix("").parts))
         )
 
-    source, access, ndrange = map(module, ("source", "access", "ndrange"))
+    source, access = module("source", "parse_program"), module("access", "analyse_kernel")
+    ndrange = module("ndrange", "whole_chunk")
     ranges = [
         ndrange.NDRange(each.global_size, each.local_size, (0,) * len(each.global_size)) for each in RANGES
     ]
