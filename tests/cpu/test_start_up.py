@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import sys
@@ -27,4 +30,12 @@ def test_a_program_loads_nothing_that_only_reports_need() -> None:
         text=True,
         check=True,
     )
+    assert done.stdout.strip() == ""
+
+
+def test_vdev_run_loads_neither_the_log_nor_data_classes() -> None:
+    # Without site-packages, where an editable installation's own hook loads much.
+    code = "import sys, vdev.cli.run; print(*{'logging', 'dataclasses', 'inspect', 'subprocess'} & set(sys.modules))"
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

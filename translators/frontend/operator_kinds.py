@@ -8,7 +8,9 @@ from enum import Enum, auto
 
 
 class _Operator(Enum):
-    """Looked up in tables by the thousand: hashed as the one object that it is, which takes no function of Python's."""
+    """Operators are keys of tables that each expression is looked up in. They are hashed by identity, since `Enum`'s own hash is a
+    function in Python.
+    """
 
     __hash__ = object.__hash__
 

@@ -221,12 +221,13 @@ class Store:
     def _refuse(self, error: OSError) -> None:
         if not self._refused:
             self._refused = True
-            tell = _logger().warning if isinstance(error, Untrusted) else _logger().info
+            logger = _logger()
+            tell = logger.warning if isinstance(error, Untrusted) else logger.info
             tell("nothing is cached in %s: %s", self._folder, error)
 
 
 def _logger() -> logging.Logger:
-    import logging  # the rest of this module is loaded sooner than that
+    import logging  # hardly ever needed, and loading it takes longer than everything else here
 
     return logging.getLogger("vdev.files")
 
