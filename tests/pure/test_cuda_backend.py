@@ -249,6 +249,22 @@ def test_cubins_unused_for_longest_go_first(tmp_path: Path, monkeypatch: pytest.
     assert len(compiler.asked) == 4
 
 
+def test_what_cannot_be_compiled_is_tried_once(tmp_path: Path) -> None:
+    compiler = _Compiler()
+    source = "kernel void error(global int *a) { a[get_global_id(0)] = 1; }"
+    program = translated(
+        BackendProgram("", (), parse_program(source, (), target=TARGET)), Cubins(tmp_path, compiler, "1")
+    )
+    for _ in range(3):  # each worker asks
+        with pytest.raises(BuildFailure) as failed:
+            program.cubin("sm_90")
+        assert failed.value.log == "line 1: no"
+    assert len(compiler.asked) == 1
+    with pytest.raises(BuildFailure):
+        program.cubin("sm_80")
+    assert len(compiler.asked) == 2
+
+
 def test_a_folder_that_cannot_be_written_costs_a_compile(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("no folder")

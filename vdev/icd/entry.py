@@ -17,6 +17,7 @@ from typing import Any
 from vdev import boot
 from vdev.icd.functions import FUNCTIONS
 from vdev.icd.library import NATIVE_VENDORS
+from vdev.process import ending
 
 _LOADERS = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")
 
@@ -52,6 +53,7 @@ def _prepare_interpreter() -> None:
     """
     sys.argv = [""]
     boot.start()
+    ending.let_c_call()
     package, invoker = ModuleType("pyopencl"), ModuleType("pyopencl.invoker")
     invoker.generate_enqueue_and_set_args = lambda *args, **kwargs: (None, None)  # type: ignore[attr-defined]
     package.invoker = invoker  # type: ignore[attr-defined]
@@ -154,7 +156,6 @@ def drop(memory: Any) -> None:
 def end(reads: int) -> None:
     """The process is ending, and Python with it. `reads`: how many the library has made without Python."""
     from vdev.icd import ready
-    from vdev.process import ending
 
     ready.report(reads)
     ending.end()

@@ -10,6 +10,7 @@ __all__ = [
     "forking",
     "inside",
     "interrupts",
+    "late_libraries",
     "log",
     "private_files",
     "switches",

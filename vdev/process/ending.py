@@ -26,6 +26,7 @@ _actions: list[Callable[[], object]] = []
 #: whether the process is ending: only the thread that ends it gets anything done
 _over = False
 _left = False
+_called_by_c = False
 
 
 def at_end(action: Callable[[], object]) -> None:
@@ -49,6 +50,17 @@ def end() -> None:
             BaseException
         ) as error:  # reported as Python reports errors in exit handlers; then the others have their turn
             sys.excepthook(type(error), error, error.__traceback__)
+
+
+def let_c_call() -> None:
+    """The C library calls `end`, since the interpreter is never finalised: a library of C code has started it."""
+    global _called_by_c
+    _called_by_c = True
+
+
+def is_called_by_c() -> bool:
+    """Whether `end` is one of the C library's exit handlers, among the destructors of loaded libraries."""
+    return _called_by_c
 
 
 def give_up() -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from vdev.backends.base import BackendProgram
-from vdev.errors import BuildFailure
+from vdev.errors import OUT_OF_RESOURCES, BackendError, BuildFailure
+from vdev.process.late_libraries import Ending, LateLibrary
 from vdev.process.private_files import Store
 from vdev.translators.dialects.cuda.program import VERSION, CudaKernel, CudaProgram, UnknownOption
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
@@ -37,6 +38,8 @@ _INVALID_BUILD_OPTIONS = -43
 
 #: A multiprocessor allots registers to a work-item in groups of eight.
 _REGISTER_UNIT = 8
+
+_library = LateLibrary("NVRTC")
 
 #: (source, NVRTC's options with the architecture) -> (cubin, the compiler's messages); raises BuildFailure
 Compiler = Callable[[str, Sequence[str]], "tuple[bytes, str]"]
@@ -87,6 +90,7 @@ def nvrtc_compiler(cupy: Any) -> Compiler:
 
     def compile_source(source: str, options: Sequence[str]) -> tuple[bytes, str]:
         program = nvrtc.createProgram(source, "program.cu", (), ())
+        _library.loaded()
         try:
             try:
                 nvrtc.compileProgram(program, (*options, "--disable-warnings"))
@@ -96,7 +100,14 @@ def nvrtc_compiler(cupy: Any) -> Compiler:
         finally:
             nvrtc.destroyProgram(program)
 
-    return compile_source
+    def compile_before_the_end(source: str, options: Sequence[str]) -> tuple[bytes, str]:
+        try:
+            with _library.inside():
+                return compile_source(source, options)
+        except Ending as error:
+            raise BackendError(OUT_OF_RESOURCES, str(error)) from error
+
+    return compile_before_the_end
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ class Translated:
         self._program = program
         self._cubins = cubins
         self._lock = threading.Lock()
-        self._compiled: dict[tuple[str, bool, tuple[str, ...]], tuple[bytes, str]] = {}
+        self._compiled: dict[tuple[str, bool, tuple[str, ...]], tuple[bytes, str] | BuildFailure] = {}
         #: whether the program's own options set the number of registers of its kernels
         self.registers_given = any(option.startswith("--maxrregcount") for option in program.options)
 
@@ -157,8 +168,16 @@ class Translated:
                 if full_groups:
                     options = [o for o in options if not o.startswith("--maxrregcount")]
                     options.append(f"--maxrregcount={_REGISTERS_OF_1024}")
-                found = self._compiled[key] = self._cubins.get(self._program.source, options)
-            return found
+                found = self._compiled[key] = self._compile(options)
+        if isinstance(found, BuildFailure):  # one for each worker: an exception that is raised changes
+            raise BuildFailure(found.log, found.status)
+        return found
+
+    def _compile(self, options: list[str]) -> tuple[bytes, str] | BuildFailure:
+        try:
+            return self._cubins.get(self._program.source, options)
+        except BuildFailure as failure:
+            return failure
 
 
 _translated: weakref.WeakKeyDictionary[BackendProgram, Translated | BuildFailure] = (
