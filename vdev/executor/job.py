@@ -36,8 +36,8 @@ class JobWorker(Protocol):
     def wait_for(self, step: int) -> None:
         """Return when that step is complete."""
 
-    def poll(self) -> None:
-        """Settle what is complete, without waiting."""
+    def poll_for(self, step: int) -> None:
+        """Settle what is complete, without waiting, for somebody who asks about that step."""
 
     def wake(self) -> None:
         """Let the thread look around."""
@@ -220,7 +220,7 @@ class Job:
         started = False
         for worker, step, base in zip(self.executor.all_workers, self.clock, self.bases, strict=True):
             if step and worker.completed < step:
-                worker.poll()
+                worker.poll_for(step)
             started = started or (step > base and worker.issued > base)
         is_running = started and self.is_running()
         self.executor.settle((self,))

@@ -395,6 +395,14 @@ class WorkerProgress:
                     return
             self.retire_oldest()
 
+    def poll_for(self, step: int) -> None:
+        """Settle what is complete, for somebody who asks again and again until that step is. The worker's thread, which would put a
+        marker behind it, may not get to run meanwhile: who asks in a loop has the interpreter nearly all the time.
+        """
+        if self.marked < step and self.backend.any_thread and may_wait():
+            self._mark_here(step)
+        self.poll()
+
     def is_quiet(self) -> bool:
         """Whether the device has done what it was given, as far as markers tell."""
         return all(mark.marker.done() for mark in tuple(self.marks))
