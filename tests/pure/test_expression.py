@@ -6,7 +6,7 @@ import gc
 
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
-from vdev.translators.symbolic import expression, logic
+from vdev.translators.symbolic import expression, logic, sharing
 
 LOOP = """
 __kernel void scale(__global int *a, int n)
@@ -16,7 +16,7 @@ __kernel void scale(__global int *a, int n)
 
 def live() -> int:
     gc.collect()
-    return len(expression._nodes)
+    return len(sharing._held)
 
 
 def test_equal_expressions_are_one_object() -> None:

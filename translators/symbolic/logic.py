@@ -23,7 +23,9 @@ def ge0(a: Expr) -> Expr:
     if a.hi < 0:
         return FALSE
     constant, terms = terms_of(a)
-    common = gcd(*(coefficient for _, coefficient in terms))
+    common = 0
+    for _, coefficient in terms:
+        common = gcd(common, coefficient)
     if common > 1:
         a = linear(constant // common, {term: coefficient // common for term, coefficient in terms})
     return truth_of(NotNegative, a)
@@ -109,8 +111,8 @@ def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None)
 
     Making the negation to find out would make those of its parts, and so on, twice at each step.
     """
-    if not isinstance(a, Both | Either):
-        return not isinstance(b, Both | Either) and negate(a) is b
+    if not isinstance(a, (Both, Either)):
+        return not isinstance(b, (Both, Either)) and negate(a) is b
     if not isinstance(b, Either if isinstance(a, Both) else Both):
         return False
     known = set() if known is None else known
