@@ -373,14 +373,12 @@ def _factors(expr: Expr) -> tuple[Expr, ...]:
 
 def _product(a: Expr, b: Expr) -> Expr:
     factors = tuple(sorted((*_factors(a), *_factors(b)), key=lambda factor: factor.serial))
-    corners = [1]
+    lo = hi = 1
     for factor in factors:
-        corners = [
-            max(min(c * bound, INFINITE), -INFINITE) for c in corners for bound in (factor.lo, factor.hi)
-        ]
-        corners = [min(corners), max(corners)]
+        corners = lo * factor.lo, lo * factor.hi, hi * factor.lo, hi * factor.hi
+        lo, hi = max(min(corners), -INFINITE), min(max(corners), INFINITE)
     key = (Product, *[factor.serial for factor in factors])
-    return _interned(Product, key, min(corners), max(corners), _depth(factors), (factors,))
+    return _interned(Product, key, lo, hi, _depth(factors), (factors,))
 
 
 def trunc_div(a: int, b: int) -> int:

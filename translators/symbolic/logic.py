@@ -85,10 +85,10 @@ def negate(a: Expr) -> Expr:
 def _negated(a: Expr, known: dict[Expr, Expr]) -> Expr:
     """`known`: negations made on the way, since a part that occurs several times is a single node in many places."""
     match a:
+        case NotNegative():  # the most frequent first
+            return ge0(add(const(-1), a.a, -1))
         case Const(number=number):
             return FALSE if number else TRUE
-        case NotNegative():
-            return ge0(add(const(-1), a.a, -1))
         case IsZero():
             return is_not_zero(a.a)
         case NotZero():
