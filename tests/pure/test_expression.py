@@ -6,7 +6,7 @@ import gc
 
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
-from vdev.translators.symbolic import expression, logic
+from vdev.translators.symbolic import expression, logic, sharing
 
 LOOP = """
 __kernel void scale(__global int *a, int n)
@@ -16,7 +16,7 @@ __kernel void scale(__global int *a, int n)
 
 def live() -> int:
     gc.collect()
-    return len(expression._nodes)
+    return len(sharing._held)
 
 
 def test_equal_expressions_are_one_object() -> None:
@@ -64,3 +64,27 @@ def test_conditions_that_occur_together_are_negated_once_each() -> None:
     assert logic.both(first, negated) is logic.FALSE
     assert logic.either(negated, first) is logic.TRUE
     assert logic.both(first, second) is not logic.FALSE
+
+
+def test_garbage_is_looked_for_as_often_after_an_analysis_as_before() -> None:
+    program = parse_program(LOOP)
+    before = gc.get_threshold()
+    gc.disable()
+    try:
+        analyse_kernel(program, "scale")
+        assert not gc.isenabled()
+        assert gc.get_threshold() == before
+    finally:
+        gc.enable()
+
+
+def test_a_node_that_took_the_place_of_a_dead_one_is_found() -> None:
+    key = ("a key of this test",)
+    first, second = expression.counter(), expression.counter()
+    sharing.hold(key, first)
+    gone = sharing._held[key]
+    sharing.hold(key, second)
+    sharing._forget(gone)
+    assert sharing.held(key) is second
+    sharing._forget(sharing._held[key])
+    assert sharing.held(key) is None

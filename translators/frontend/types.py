@@ -128,7 +128,9 @@ def integer_type(kind: IntType) -> CInt:
 
 def integer_of(ctype: CType) -> IntType | None:
     """The integer type of an object; None if there is none."""
-    return ctype.integer if isinstance(ctype, Whole) else None
+    if isinstance(ctype, CInt):
+        return ctype.integer
+    return ctype.integer if isinstance(ctype, CBool) else None
 
 
 def same_bytes(a: CType, b: CType) -> bool:

@@ -6,8 +6,10 @@ Its public face, with what summaries are made of (`summaries`). Decides nothing 
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -50,6 +52,9 @@ MOST_STEPS = 4_000_000
 #: Deeply nested expressions need deep recursion.
 _RECURSION_LIMIT = 6000
 
+#: New objects after which Python looks for garbage meanwhile: a large kernel's must not pile up.
+_COLLECTING = 100_000
+
 #: libclang's trees are read by one thread at a time; what was read of a program is kept as long as the program.
 _lock = Lock()
 _readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
@@ -63,13 +68,31 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
 
     What cannot be followed is in the summary: as accesses anywhere, or as reasons for one worker.
     """
-    with _lock:
+    with _lock, _seldom_collecting():
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
         try:
             return _analyse(program, name)
         finally:
             sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Hardly anything that an analysis makes is garbage that refers to itself: to look for it as often as Python does
+    takes a tenth of the time.
+
+    Only how often is changed, so that a program that has turned collecting off, or does so meanwhile on another thread,
+    has its way.
+    """
+    before = gc.get_threshold()
+    seldom = (before[0] and max(before[0], _COLLECTING), *before[1:])
+    gc.set_threshold(*seldom)
+    try:
+        yield
+    finally:
+        if gc.get_threshold() == seldom:
+            gc.set_threshold(*before)
 
 
 def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
@@ -107,15 +130,16 @@ def _summary(walked: Interpreter, info: KernelInfo) -> KernelSummary:
     names, pointers = _names(info), _pointers(info)
     constant = {index for index in pointers if info.args[index].kind is ArgKind.CONSTANT}
     accesses = list(_accesses(walked.memory.records, pointers, constant, names))
+    leaves = _leaves(accesses)
     return KernelSummary(
         info.name,
         tuple(accesses),
         tuple(Reason(text, line) for text, line in walked.outside_program) + _waiting(walked, names),
-        _scalars(accesses),
+        _scalars(leaves),
         _images(info),
         Reason(*walked.memory.addresses[0]) if walked.memory.addresses else None,
         names,
-        _merged_dimensions(accesses),
+        _merged_dimensions(leaves),
     )
 
 
@@ -223,20 +247,20 @@ def _leaves(accesses: Sequence[Access]) -> set[Expr]:
             found |= access.offset.leaves
         way: Step | None = access.way
         while way is not None and way not in seen:
-            spend(2)
+            spend(4)
             seen.add(way)
             found |= way.expr.leaves
             way = way.parent
     return found
 
 
-def _scalars(accesses: Sequence[Access]) -> frozenset[int]:
-    return frozenset(leaf.index for leaf in _leaves(accesses) if isinstance(leaf, nodes.Argument))
+def _scalars(leaves: Iterable[Expr]) -> frozenset[int]:
+    return frozenset(leaf.index for leaf in leaves if isinstance(leaf, nodes.Argument))
 
 
-def _merged_dimensions(accesses: Sequence[Access]) -> frozenset[int]:
+def _merged_dimensions(leaves: Iterable[Expr]) -> frozenset[int]:
     apart = nodes.GroupId | nodes.LocalId | nodes.LocalSize
-    split = {leaf.dimension for leaf in _leaves(accesses) if isinstance(leaf, apart)}
+    split = {leaf.dimension for leaf in leaves if isinstance(leaf, apart)}
     return frozenset(range(3)) - split
 
 

@@ -86,7 +86,7 @@ def condition_since(way: Step, start: Step) -> Expr:
     return condition
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Record:
     """One access of a work-item: `nbytes` bytes at `offset` of argument `arg` (None: of any), if the way is
     taken."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from ..frontend.syntax import Call, Expression, Unsupported
 from ..frontend.types import (
@@ -25,7 +26,7 @@ from ..symbolic import expression as ex
 from ..symbolic import logic, nodes
 from ..symbolic.nodes import INT, LONG, UINT, ULONG, Expr
 from .calculation import Calculator
-from .integers import rule
+from .integers import MOST_NAMES, rule
 from .values import (
     OPAQUE,
     Anywhere,
@@ -100,14 +101,16 @@ def builtin(calculator: Calculator, node: Call, *, used: bool) -> Value:
     name, args = node.name, node.arguments
     if name in _IDS:
         return _work_item(calculator, node, _IDS[name], args)
-    handler = _HANDLERS.get(name)
-    if handler is not None:
-        return handler(calculator, node, args, used)
-    for pattern, by_pattern in _PATTERNS:
-        match = pattern.fullmatch(name)
-        if match is not None:
-            return by_pattern(calculator, node, args, used)
-    return _of_values(calculator, node)
+    handler = _handler(name)
+    return _of_values(calculator, node) if handler is None else handler(calculator, node, args, used)
+
+
+@lru_cache(MOST_NAMES)
+def _handler(name: str) -> Handler | None:
+    """What is done in a call of a function with a rule of its own; None for a function of its arguments' values."""
+    if name in _HANDLERS:
+        return _HANDLERS[name]
+    return next((handler for pattern, handler in _PATTERNS if pattern.fullmatch(name)), None)
 
 
 def _of_values(calculator: Calculator, node: Call) -> Value:
@@ -134,11 +137,12 @@ def _of_values(calculator: Calculator, node: Call) -> Value:
 def _work_item(calculator: Calculator, node: Call, function: type[nodes.WorkItems], args: Arguments) -> Value:
     kind = integer_of(node.type) or ULONG
     dimension = calculator.number(args[0])
+    if isinstance(dimension, nodes.Const) and 0 <= dimension.number <= 2:
+        return Number(ex.workitem(function, dimension.number), kind)
     # The answer for a dimension that does not exist (OpenCL C 6.13.1).
     result: Expr = ex.ZERO if issubclass(function, nodes.ItemId | nodes.GlobalOffset) else ex.ONE
     if isinstance(dimension, nodes.Const):
-        inside = 0 <= dimension.number <= 2
-        return Number(ex.workitem(function, dimension.number) if inside else result, kind)
+        return Number(result, kind)
     for index in range(3):
         result = logic.select(logic.equal(dimension, ex.const(index)), ex.workitem(function, index), result)
     return Number(result, kind)

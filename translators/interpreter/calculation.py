@@ -62,7 +62,7 @@ from ..frontend.types import (
 )
 from ..symbolic import expression as ex
 from ..symbolic import logic, nodes
-from ..symbolic.effort import spend
+from ..symbolic.effort import TooMuch, own_meter
 from ..symbolic.exhaustive import assert_never
 from ..symbolic.nodes import INT, LONG, Expr, IntType
 from . import operators
@@ -134,6 +134,7 @@ class Calculator:
     def __init__(self, memory: Memory, flow: Flow) -> None:
         self.memory = memory
         self.flow = flow
+        self._meter = own_meter()
 
     # places -----------------------------------------------------------------------------------------
 
@@ -206,14 +207,17 @@ class Calculator:
 
     def value(self, node: Expression) -> Value:  # noqa: C901 (a case for each kind)
         """The value of an expression, after its side effects."""
-        spend(_STEPS)
+        meter = self._meter  # as `spend` does, which would take longer than many a node
+        left = meter.left = meter.left - _STEPS
+        if left < 0:
+            raise TooMuch
         if node.line is not None:
             self.memory.line = node.line
         match node:  # the frequent ones first
             case Cast():
                 return self._cast(node)
             case Use():
-                return self._at_place(node)
+                return self._used(node)
             case IntLiteral():
                 kind = integer_of(node.type) or INT
                 return Number(ex.const(kind.wrap(node.number)), kind)
@@ -324,14 +328,17 @@ class Calculator:
             return next(iter(found.values()))
         return join_values(condition, found[True], found[False])
 
+    def _used(self, node: Use) -> Value:
+        """A variable used as a value: most are the work-item's own."""
+        place = self.memory.frame.get(node.key)
+        if isinstance(place, Private) and not isinstance(node.type, CArray):
+            known = self.memory.state.env.get(place)
+            if known is not None:
+                return known
+        return self._at_place(node)
+
     def _at_place(self, node: Use | Index | Member | Dereference | Swizzle) -> Value:
         """An lvalue used as a value: arrays become pointers, everything else is loaded."""
-        if isinstance(node, Use) and not isinstance(node.type, CArray):
-            place = self.variable_place(node)
-            if isinstance(place, Private):
-                known = self.memory.state.env.get(place)
-                if known is not None:
-                    return known
         where = self.place(node)
         if isinstance(where.type, CArray):
             return where.pointer
@@ -435,17 +442,19 @@ class Calculator:
 
     def _cast(self, node: Cast) -> Value:
         ctype, inner = node.type, node.operand
-        match ctype:
-            case CVoid():
-                self.flow.execute(inner)
-                return OPAQUE
-            case CBool() if not isinstance(inner.type, CVector):
-                return Number(self.condition(inner), ctype.integer)
-        value = self.value(inner)
-        if isinstance(value, Number):
-            if isinstance(ctype, CInt) and ctype.integer is value.kind:
-                return value  # as most are: clang has a conversion wherever a variable is read
-        elif isinstance(ctype, Whole):
+        if isinstance(ctype, CInt):
+            value = self.value(inner)
+            if isinstance(value, Number):
+                # Mostly it is of that type: clang has a conversion wherever a variable is read.
+                return value if ctype.integer is value.kind else convert(value, ctype)
+        elif isinstance(ctype, CVoid):
+            self.flow.execute(inner)
+            return OPAQUE
+        elif isinstance(ctype, CBool) and not isinstance(inner.type, CVector):
+            return Number(self.condition(inner), ctype.integer)
+        else:
+            value = self.value(inner)
+        if not isinstance(value, Number) and isinstance(ctype, Whole):
             self.memory.show_address(value, "the address of a buffer is converted to a number", node.line)
         return convert(value, ctype)
 

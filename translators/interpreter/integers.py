@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from ..frontend.types import CType, CVector, integer_of
 from ..symbolic import expression as ex
@@ -187,6 +188,11 @@ _CONVERT = re.compile(rf"convert_{_TYPE}(_sat)?(?:_rt[ezpn])?")
 _AS_TYPE = re.compile(rf"as_{_TYPE}")
 
 
+#: Names of functions of which it is kept what their rule is: many programs together do not call more.
+MOST_NAMES = 1024
+
+
+@lru_cache(MOST_NAMES)
 def rule(name: str) -> Whole | None:
     """The result of a function for its operands' values; None if this module has no rule for it."""
     whole = _WHOLE.get(name)

@@ -124,7 +124,7 @@ LOADED = "a value loaded from memory"
 FLOATING = "a floating-point value"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """One thing a pointer may point to: `offset` bytes into `place`, when `condition` holds (None: for
     certain)."""

@@ -13,7 +13,9 @@ __all__ = ["Step", "StepKind"]
 
 
 class StepKind(Enum):
-    """What a step of a way says."""
+    """What a step of a way says. Hashed by identity, since `Enum`'s own hash is a function in Python."""
+
+    __hash__ = object.__hash__
 
     ROOT = auto()  #: the kernel's beginning
     IF = auto()  #: `expr` holds

@@ -13,41 +13,58 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
 
-__all__ = ["TooMuch", "limited", "spend", "spent"]
+__all__ = ["Meter", "TooMuch", "limited", "own_meter", "spend", "spent"]
 
 
 class TooMuch(Exception):
     """All steps have been spent."""
 
 
-class _Meter(threading.local):
-    """The count of one thread: others may be evaluating launches at the same time."""
+class Meter:
+    """The steps of one thread: others may be evaluating launches at the same time."""
 
-    limit: float = inf
-    left: float = inf
+    __slots__ = ("left", "limit")
+
+    def __init__(self) -> None:
+        self.limit = self.left = inf
 
 
-_meter = _Meter()
+class _Threads(threading.local):
+    """Keeps each thread's meter: to ask for what belongs to a thread takes longer than to count."""
+
+    def __init__(self) -> None:
+        self.meter = Meter()
+
+
+_threads = _Threads()
+
+
+def own_meter() -> Meter:
+    """This thread's meter, for code that spends steps so often that the call of `spend` counts."""
+    return _threads.meter
 
 
 @contextmanager
 def limited(steps: float) -> Iterator[None]:
     """Inside it, this thread may spend that many steps."""
-    kept = _meter.limit, _meter.left
-    _meter.limit = _meter.left = steps
+    meter = own_meter()
+    kept = meter.limit, meter.left
+    meter.limit = meter.left = steps
     try:
         yield
     finally:
-        _meter.limit, _meter.left = kept
+        meter.limit, meter.left = kept
 
 
 def spend(steps: int) -> None:
     """Count `steps`. Raises TooMuch if there are none left."""
-    left = _meter.left = _meter.left - steps
+    meter = _threads.meter
+    left = meter.left = meter.left - steps
     if left < 0:
         raise TooMuch
 
 
 def spent() -> float:
     """The steps that this thread has spent since `limited` began; meaningless outside it."""
-    return _meter.limit - _meter.left
+    meter = own_meter()
+    return meter.limit - meter.left

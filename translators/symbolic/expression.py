@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import gcd
 from typing import Any
-from weakref import WeakValueDictionary
 
 from .effort import spend
 from .nodes import (
@@ -45,7 +44,6 @@ from .nodes import (
     LocalSize,
     Maximum,
     Minimum,
-    Node,
     NumGroups,
     Pair,
     Product,
@@ -62,6 +60,7 @@ from .nodes import (
     WorkItem,
     WorkItems,
 )
+from .sharing import held, hold
 
 #: The origin of a value whose expression is too long, for messages.
 TOO_LONG = "a value whose expression is too long to follow"
@@ -75,62 +74,58 @@ _serial = count()
 #: The cost of making a node (see `effort`).
 _STEPS = 3
 
-_nodes: WeakValueDictionary[tuple[object, ...], Node] = WeakValueDictionary()
-
 
 def _interned(
-    kind: type[Interned], key: tuple[object, ...], lo: int, hi: int, parts: tuple[Any, ...]
+    kind: type[Interned], key: tuple[object, ...], lo: int, hi: int, below: int, parts: tuple[Any, ...]
 ) -> Interned:
     """The node with these fields, whose value is from `lo` to `hi`. `key`: what equal nodes share, which has the operands'
     numbers: the operands themselves would keep an `Exit` alive among them, that its definition, and this the node whose
-    key it is, for ever.
+    key it is, for ever. `below`: the depth of the deepest operand.
+
+    If it is too long, some value within its bounds, the same one for all equal expressions. An expression that keeps
+    growing from statement to statement would take ever longer to handle. None of its leaves can then be seen in it.
     """
     spend(_STEPS)  # whether it exists already or not: that depends on what else has been analysed
-    found = _nodes.get(key)
+    found = held(key)
     if found is None:
-        found = _nodes[key] = _limited(kind(lo, hi, next(_serial), *parts))
+        if below < MOST_DEPTH:
+            found = kind(lo, hi, next(_serial), below + 1, *parts)
+        else:
+            found = Unknown(lo, hi, next(_serial), 0, TOO_LONG)
+        hold(key, found)
     return found  # type: ignore[return-value]
 
 
-def _limited(node: Node) -> Node:
-    """`node`, or if it is too long some value within its bounds, the same one for all equal expressions.
-
-    An expression that keeps growing from statement to statement would take ever longer to handle. None of its leaves
-    can then be seen in it.
-    """
-    parts, depth = node.parts, 0
-    for part in parts:
-        below = getattr(part, "_depth", 0)
-        if below > depth:
-            depth = below
-    if depth >= MOST_DEPTH or len(parts) > MOST_PARTS:
-        return Unknown(node.lo, node.hi, next(_serial), TOO_LONG)
-    object.__setattr__(node, "_depth", depth + 1)
-    return node
+def _depth(operands: Sequence[Expr]) -> int:
+    """The depth of the deepest operand; too deep for any node if there are too many."""
+    if len(operands) > MOST_PARTS:
+        return MOST_DEPTH
+    return max(operand.depth for operand in operands)
 
 
 def _leaf(kind: type[Interned], lo: int, hi: int, *fields: object) -> Interned:
-    return _interned(kind, (kind, *fields), lo, hi, fields)
+    return _interned(kind, (kind, *fields), lo, hi, 0, fields)
 
 
 def _pair(kind: type[Interned], lo: int, hi: int, a: Expr, b: Expr) -> Interned:
-    return _interned(kind, (kind, a.serial, b.serial), lo, hi, (a, b))
+    below = a.depth if a.depth > b.depth else b.depth
+    return _interned(kind, (kind, a.serial, b.serial), lo, hi, below, (a, b))
 
 
 def truth_of(kind: type[Interned], a: Expr) -> Interned:
     """A statement about one operand: 0 or 1."""
-    return _interned(kind, (kind, a.serial), 0, 1, (a,))
+    return _interned(kind, (kind, a.serial), 0, 1, a.depth, (a,))
 
 
 def joined(kind: type[Interned], a: Expr, b: Expr) -> Interned:
     """Two truth values combined into one."""
-    return _interned(kind, (kind, a.serial, b.serial), 0, 1, (a, b))
+    return _pair(kind, 0, 1, a, b)
 
 
 # leaves ---------------------------------------------------------------------------------------------
 
 
-_SMALL = {number: Const(number, number, next(_serial), number) for number in range(-1, 65)}
+_SMALL = {number: Const(number, number, next(_serial), 0, number) for number in range(-1, 65)}
 
 
 def const(number: int) -> Const:
@@ -169,22 +164,22 @@ def argument(index: int, byte: int, kind: IntType) -> Argument:
 
 def unknown(lo: int, hi: int, origin: str = "") -> Unknown:
     """A value of which only bounds are known; every call makes a new one."""
-    return Unknown(lo, hi, next(_serial), origin)
+    return Unknown(lo, hi, next(_serial), 0, origin)
 
 
 def counter() -> Counter:
     """The counter of a new loop."""
-    return Counter(0, INFINITE, next(_serial))
+    return Counter(0, INFINITE, next(_serial), 0)
 
 
 def head() -> Head:
     """The unknown value of a variable at the beginning of an iteration."""
-    return Head(-INFINITE, INFINITE, next(_serial))
+    return Head(-INFINITE, INFINITE, next(_serial), 0)
 
 
 def trips(define: Callable[[Exit], Trips]) -> Exit:
     """A new count T of a loop's iterations, with `define(T)` as what is known of it."""
-    leaf = Exit(0, INFINITE, next(_serial))
+    leaf = Exit(0, INFINITE, next(_serial), 0)
     object.__setattr__(leaf, "_leaves", frozenset((leaf,)))
     object.__setattr__(leaf, "definition", define(leaf))
     object.__setattr__(leaf, "_leaves", _leaves_of(leaf))
@@ -279,24 +274,45 @@ def terms_of(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
 
 def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
     """`constant` plus the sum of coefficient times node."""
-    kept = [item for item in terms.items() if item[1]]
+    if len(terms) > 1 and not _in_order(terms):
+        terms = dict(sorted(terms.items(), key=_age))
+    kept: list[tuple[Expr, int]] = []
+    key: list[object] = [Sum, constant]
+    lo = hi = constant
+    below = 0
+    for item in terms.items():
+        term, coefficient = item
+        if coefficient > 0:
+            lo += coefficient * term.lo
+            hi += coefficient * term.hi
+        elif coefficient:
+            lo += coefficient * term.hi
+            hi += coefficient * term.lo
+        else:
+            continue
+        if term.depth > below:
+            below = term.depth
+        kept.append(item)
+        key += (term.serial, coefficient)
     if not kept:
         return const(constant)
     if len(terms) > 1:
         spend(len(terms) >> 1)
-        kept.sort(key=_age)
     if constant == 0 and len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]
-    lo = hi = constant
-    for term, coefficient in kept:
-        if coefficient > 0:
-            lo += coefficient * term.lo
-            hi += coefficient * term.hi
-        else:
-            lo += coefficient * term.hi
-            hi += coefficient * term.lo
-    key = (Sum, constant, *[(term.serial, coefficient) for term, coefficient in kept])
-    return _interned(Sum, key, lo, hi, (constant, tuple(kept)))
+    if len(kept) > MOST_PARTS:
+        below = MOST_DEPTH
+    return _interned(Sum, tuple(key), lo, hi, below, (constant, tuple(kept)))
+
+
+def _in_order(terms: Mapping[Expr, int]) -> bool:
+    """Whether terms are in the order of their age, as those of a sum are."""
+    last = -1
+    for term in terms:
+        if term.serial < last:
+            return False
+        last = term.serial
+    return True
 
 
 def _age(item: tuple[Expr, int]) -> int:
@@ -311,9 +327,12 @@ def add(a: Expr, b: Expr, factor: int = 1) -> Expr:
         return b
     constant, terms = terms_of(a)
     more_constant, more = terms_of(b)
-    collected = dict(terms)
-    for term, coefficient in more:
-        collected[term] = collected.get(term, 0) + factor * coefficient
+    if not terms:
+        collected = {term: factor * coefficient for term, coefficient in more}
+    else:
+        collected = dict(terms)
+        for term, coefficient in more:
+            collected[term] = collected.get(term, 0) + factor * coefficient
     return linear(constant + factor * more_constant, collected)
 
 
@@ -354,14 +373,12 @@ def _factors(expr: Expr) -> tuple[Expr, ...]:
 
 def _product(a: Expr, b: Expr) -> Expr:
     factors = tuple(sorted((*_factors(a), *_factors(b)), key=lambda factor: factor.serial))
-    corners = [1]
+    lo = hi = 1
     for factor in factors:
-        corners = [
-            max(min(c * bound, INFINITE), -INFINITE) for c in corners for bound in (factor.lo, factor.hi)
-        ]
-        corners = [min(corners), max(corners)]
+        corners = lo * factor.lo, lo * factor.hi, hi * factor.lo, hi * factor.hi
+        lo, hi = max(min(corners), -INFINITE), min(max(corners), INFINITE)
     key = (Product, *[factor.serial for factor in factors])
-    return _interned(Product, key, min(corners), max(corners), (factors,))
+    return _interned(Product, key, lo, hi, _depth(factors), (factors,))
 
 
 def trunc_div(a: int, b: int) -> int:
@@ -486,13 +503,15 @@ def cast(kind: IntType, a: Expr) -> Expr:
         return a
     if type(a) is Const:
         return const(kind.wrap(a.number))
-    return _interned(Cast, (Cast, a.serial, kind), lo, hi, (a, kind))
+    return _interned(Cast, (Cast, a.serial, kind), lo, hi, a.depth, (a, kind))
 
 
 def select(condition: Expr, a: Expr, b: Expr) -> Expr:
     """C's `condition ? a : b`, where neither the condition nor the choice is known; see `logic.select`."""
     key = (Select, condition.serial, a.serial, b.serial)
-    return _interned(Select, key, min(a.lo, b.lo), max(a.hi, b.hi), (condition, a, b))
+    return _interned(
+        Select, key, min(a.lo, b.lo), max(a.hi, b.hi), _depth((condition, a, b)), (condition, a, b)
+    )
 
 
 # nodes as they were ---------------------------------------------------------------------------------
@@ -508,25 +527,30 @@ def remade(kind: type[Interned], lo: int, hi: int, operands: tuple[Expr, ...]) -
     numbers = [operand.serial for operand in operands]
     if kind in (Minimum, Maximum):
         numbers.sort()
-    return _interned(kind, (kind, *numbers), lo, hi, operands)
+    return _interned(kind, (kind, *numbers), lo, hi, _depth(operands), operands)
 
 
 def remade_sum(lo: int, hi: int, constant: int, terms: tuple[tuple[Expr, int], ...]) -> Sum:
     """The same for a sum."""
-    key = (Sum, constant, *sorted((term.serial, coefficient) for term, coefficient in terms))
-    return _interned(Sum, key, lo, hi, (constant, terms))
+    key: list[object] = [Sum, constant]
+    for term, coefficient in sorted(terms, key=_age):
+        key += (term.serial, coefficient)
+    below = _depth([term for term, _ in terms])
+    return _interned(Sum, tuple(key), lo, hi, below, (constant, terms))
 
 
 def remade_product(lo: int, hi: int, factors: tuple[Expr, ...]) -> Product:
     """The same for a product."""
-    return _interned(Product, (Product, *sorted(factor.serial for factor in factors)), lo, hi, (factors,))
+    return _interned(
+        Product, (Product, *sorted(factor.serial for factor in factors)), lo, hi, _depth(factors), (factors,)
+    )
 
 
 def remade_cast(lo: int, hi: int, operand: Expr, kind: IntType) -> Cast:
     """The same for a conversion."""
-    return _interned(Cast, (Cast, operand.serial, kind), lo, hi, (operand, kind))
+    return _interned(Cast, (Cast, operand.serial, kind), lo, hi, operand.depth, (operand, kind))
 
 
 def new_leaf(kind: type[Interned], lo: int, hi: int, *fields: object) -> Interned:
     """A leaf that equals no other; what is known of an exit is added later (`define`)."""
-    return kind(lo, hi, next(_serial), *fields)
+    return kind(lo, hi, next(_serial), 0, *fields)

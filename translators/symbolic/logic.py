@@ -23,7 +23,9 @@ def ge0(a: Expr) -> Expr:
     if a.hi < 0:
         return FALSE
     constant, terms = terms_of(a)
-    common = gcd(*(coefficient for _, coefficient in terms))
+    common = 0
+    for _, coefficient in terms:
+        common = gcd(common, coefficient)
     if common > 1:
         a = linear(constant // common, {term: coefficient // common for term, coefficient in terms})
     return truth_of(NotNegative, a)
@@ -83,10 +85,10 @@ def negate(a: Expr) -> Expr:
 def _negated(a: Expr, known: dict[Expr, Expr]) -> Expr:
     """`known`: negations made on the way, since a part that occurs several times is a single node in many places."""
     match a:
+        case NotNegative():  # the most frequent first
+            return ge0(add(const(-1), a.a, -1))
         case Const(number=number):
             return FALSE if number else TRUE
-        case NotNegative():
-            return ge0(add(const(-1), a.a, -1))
         case IsZero():
             return is_not_zero(a.a)
         case NotZero():
@@ -109,8 +111,8 @@ def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None)
 
     Making the negation to find out would make those of its parts, and so on, twice at each step.
     """
-    if not isinstance(a, Both | Either):
-        return not isinstance(b, Both | Either) and negate(a) is b
+    if not isinstance(a, (Both, Either)):
+        return not isinstance(b, (Both, Either)) and negate(a) is b
     if not isinstance(b, Either if isinstance(a, Both) else Both):
         return False
     known = set() if known is None else known

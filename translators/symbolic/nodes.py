@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from functools import cached_property
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from vdev.translators.values import dataclass
@@ -20,17 +21,19 @@ INFINITE = 1 << 100
 LOOP_END = "how long a loop runs"
 
 
-class IntType(NamedTuple):
-    """An integer type of OpenCL C: its width in bits and whether it has a sign."""
-
+class _Width(NamedTuple):
     bits: int
     signed: bool
 
-    @property
+
+class IntType(_Width):
+    """An integer type of OpenCL C: its width in bits and whether it has a sign."""
+
+    @cached_property
     def lo(self) -> int:
         return -(1 << (self.bits - 1)) if self.signed else 0
 
-    @property
+    @cached_property
     def hi(self) -> int:
         return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
 
@@ -52,20 +55,21 @@ _NO_LEAVES: frozenset[Expr] = frozenset()
 class _Interned:
     """Nodes are held weakly by whoever looks for equal ones."""
 
-    __slots__ = ("__weakref__", "_depth", "_leaves")
+    __slots__ = ("__weakref__", "_leaves")
     _leaves: frozenset[Expr]  #: once somebody has asked for them
-    _depth: int  #: the number of nodes on the longest way down; leaves that equal no other have none
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Node(_Interned):
     """One node. Nodes are interned: equal expressions are (nearly always) the same object; a lost sharing costs precision
-    only. `lo` and `hi` bound the value for any launch; `serial` grows with each node that is made.
+    only. `lo` and `hi` bound the value for any launch; `serial` grows with each node that is made; `depth`: the number of
+    nodes on the longest way down, not counting leaves that equal no other.
     """
 
     lo: int
     hi: int
     serial: int
+    depth: int
 
     @property
     def parts(self) -> tuple[Expr, ...]:

@@ -1,0 +1,43 @@
+"""Nodes that are found again by what makes them equal, for as long as anybody has them.
+
+What a `WeakValueDictionary` does, without a Python call for each question and two for each answer that is kept.
+"""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from .nodes import Node
+
+__all__ = ["held", "hold"]
+
+Key = tuple[object, ...]
+
+
+class _Held(ref[Node]):
+    """A node that is only held by others, with its key."""
+
+    __slots__ = ("key",)
+    key: Key
+
+
+_held: dict[Key, _Held] = {}
+
+
+def held(key: Key) -> Node | None:
+    """The node of that key, if there is one."""
+    found = _held.get(key)
+    return None if found is None else found()
+
+
+def hold(key: Key, node: Node) -> None:
+    """Find `node` by that key from now on."""
+    kept = _held[key] = _Held(node, _forget)
+    kept.key = key
+
+
+def _forget(gone: _Held, table: dict[Key, _Held] = _held) -> None:
+    """A node is no more. `table`: at the end of a process the module's names may be gone before the last node."""
+    found = table.pop(gone.key, None)
+    if found is not None and found is not gone:
+        table.setdefault(gone.key, found)  # an equal one has been made in the meantime
