@@ -107,11 +107,13 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
             _walk(interpreter, info)
             return _summary(interpreter, info)
         except Unsupported as unsupported:
-            problem = unsupported
+            problem = unsupported.with_traceback(None)  # which refers to this function, and so to the problem
         except RecursionError:
             problem = Unsupported("its expressions are nested too deeply", interpreter.reached)
         except TooMuch:
             problem = Unsupported(f"not analysed: more than {MOST_STEPS:,} steps", interpreter.reached)
+        finally:
+            interpreter.end()
     return _gave_up(info, problem)
 
 

@@ -87,6 +87,12 @@ class Interpreter:
         self.execute(function.body)
         self.memory.records = merge_branches(self.memory.records, self.memory.ways)
 
+    def end(self) -> None:
+        """Nothing more will be interpreted. It and its calculator refer to each other: with that, all that they have would stay until
+        Python looks for garbage.
+        """
+        del self.calculator
+
     @property
     def reached(self) -> int | None:
         """The user's line that the walk, or the reading before it, has reached."""
