@@ -6,7 +6,9 @@ Python's calls of the submitting thread are counted, and what its workers' threa
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,10 @@ from vdev.executor.steps import CallStep
 from vdev.executor.worker import Worker
 from vdev.observe.snapshots import of_session
 from vdev.session import launches
+from vdev.session.choosing import Choosing
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, Read, Write
-from vdev.session.kernel_timing import FIRST_PLAN
+from vdev.session.in_a_row import InARow
+from vdev.session.kernel_timing import FIRST_PLAN, UNTIL_LOOKED_AT
 from vdev.session.session import VirtualBuffer
 
 SOURCE = """
@@ -368,3 +372,79 @@ def test_who_still_reads_kept_buffers_is_waited_for(
         assert tried == ([True] if number == 0 else [])
     last = executor.unsettled[max(executor.unsettled)]
     assert last.clock[1] >= step, "it comes behind the reader"
+
+
+def test_launches_that_lose_by_being_split_are_hardly_looked_at(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look takes the host as long as several launches. Most turns to look pass by, since nothing would come of it."""
+    kept, looks = Kept(clocks, 4).settled(), Counter[str]()
+    for name in ("is_to_be_submitted", "passes_by"):
+        asked = getattr(Choosing, name)
+
+        def counted(self: Choosing, *args: Any, asked: Any = asked, name: str = name) -> Any:
+            looks[name] += 1
+            return asked(self, *args)
+
+        monkeypatch.setattr(Choosing, name, counted)
+    for _ in range(64):
+        for _ in range(UNTIL_LOOKED_AT):
+            kept.launch()
+        kept.program.wait()
+    assert looks["passes_by"] >= 60, "there were turns"
+    assert 8 <= looks["is_to_be_submitted"] <= 24, (
+        "one in 256 launches is weighed, and in a while one is sampled"
+    )
+
+
+def test_a_turn_passes_by_only_while_buffers_are_kept_for_launches_without_plans(clocks: list[Bench]) -> None:
+    kept = Kept(clocks, 4).settled()
+    at_once, cache = kept.session.at_once, kept.program.kernels["add"].plans
+    assert at_once is not None
+    assert cache is not None
+    account = kept.buffers[0].account
+    timing = kept.session.choosing.times.timing(cache.tally)  # type: ignore[union-attr]
+    timing.pause, timing.skipped, timing.due_at = 1 << 20, 0, cache.tally.launches
+    timing.direct = 10
+
+    def goes_on(worker: int = 0) -> bool:
+        at_once.until_looked_at = 0
+        found = at_once.goes_on(cache, kept.buffers, worker)
+        assert at_once.until_looked_at == (UNTIL_LOOKED_AT if found else 0)
+        return found
+
+    assert goes_on()
+    assert not goes_on(worker=1)
+    account.thrifty = False  # its launches have plans again, to see what they exchange
+    assert not goes_on()
+    account.thrifty = True
+    timing.pause = 0
+    assert not goes_on(), "one is due"
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_a_row_goes_on_where_the_turn_to_look_passes_by(clocks: list[Bench], *, passes: bool) -> None:
+    kept = Kept(clocks, 4).settled()
+    cache, made = kept.program.kernels["add"].plans, SimpleNamespace(stretch=SimpleNamespace(completion=None))
+    assert cache is not None
+    handed: list[Any] = []
+
+    def goes_on(*_: object) -> bool:
+        at_once.until_looked_at = UNTIL_LOOKED_AT if passes else at_once.until_looked_at
+        return passes
+
+    at_once: Any = SimpleNamespace(until_looked_at=0, streak_length=1, is_alone=False, goes_on=goes_on)
+    streak = SimpleNamespace(is_renewed=False, buffers=lambda args: kept.buffers)
+    worker = SimpleNamespace(number=0, marked=0)
+    line = SimpleNamespace(worker=worker, looked_at=0, again=lambda *args: handed.append(args) or made)
+    cached, ndrange, queue = (
+        SimpleNamespace(outcome=SimpleNamespace(launches=0)),
+        object(),
+        SimpleNamespace(last=None),
+    )
+    row: Any = InARow
+    row = row(kept.session, at_once, line, streak, None, cached, ndrange, queue, cache)
+    found = row.again(queue, ndrange, ())
+    assert (found is made, len(handed), at_once.until_looked_at) == (
+        (True, 1, UNTIL_LOOKED_AT) if passes else (False, 0, 0)
+    )

@@ -279,5 +279,19 @@ def test_launches_that_differ_are_weighed_each_with_its_own_stake() -> None:
     assert timing.take_passed(1) == [(small, 1)], "of which some did not take place"
 
 
+def test_whether_a_launch_will_be_due_is_told_without_counting_it() -> None:
+    """Those that are not asked about count all the same when the next one is."""
+    asked, told = KernelTiming(Least()), KernelTiming(Least())
+    launches = 0
+    for step in (1, 1, 3, 1, 7, 20, 1, 1, 64, 2, 300, 1):
+        launches += step
+        due = asked.is_due_at(launches)
+        assert told.will_be_due_at(launches) is told.will_be_due_at(launches) is due
+        if due:
+            assert told.is_due_at(launches)
+            for timing in (asked, told):
+                timing.looked_at(gains=True)
+
+
 def _stake(nitems: int) -> Stake:
     return Stake(nitems, 0.5, None, (), 0.0, (), 0.0, False)

@@ -179,6 +179,20 @@ class Choosing:
         cache.weight = self.counts_for(cache.tally)
         return changes
 
+    def passes_by(self, cache: LaunchCache) -> bool:
+        """Whether the next launch without a plan needs no look (`is_to_be_submitted`) though its turn has come: nothing would be
+        sampled, read or weighed. Counts it if so. A look takes the host as long as several launches, and where those are short, nothing
+        hides it.
+        """
+        timing = self.times.known(cache.tally)
+        if timing is None or not timing.times.known or self._shared or self._samples.any_taken:
+            return False
+        if timing.samples_direct(timing.direct + 1) or timing.will_be_due_at(cache.tally.launches + 1):
+            return False
+        timing.direct += 1
+        cache.weight = timing.counts_for
+        return True
+
     def handed_over(
         self, tally: KernelTally, cached: CachedPlan, seconds: float, *, sampled: bool = False
     ) -> None:

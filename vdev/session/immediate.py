@@ -188,8 +188,8 @@ class AtOnce(MovesAtOnce):
             streak = line.streak(part) if standing is self._executor.standing else None
             if streak is None:
                 return None
-            weight = 0 if self._only is not None else cache.weight
-            return InARow(session, self, line, streak, standing, cached, ndrange, queue, weight)
+            looked_at = None if self._only is not None else cache
+            return InARow(session, self, line, streak, standing, cached, ndrange, queue, looked_at)
 
     def _found(  # noqa: C901 (on the way of every launch)
         self, cache: LaunchCache | None, args: Sequence[Argument]
@@ -256,11 +256,25 @@ class AtOnce(MovesAtOnce):
         if not (is_free or self._is_free(line, holdings, queue)):  # the loop has found out most of it
             return False
         self.until_looked_at -= cache.weight
-        if self.until_looked_at >= 0:
+        if self.until_looked_at >= 0 or self.goes_on(cache, buffers, worker):
             return True
         self.until_looked_at = UNTIL_LOOKED_AT
         self._is_timed = not choosing.is_to_be_submitted(cache, ndrange, buffers)
         return self._is_timed
+
+    def goes_on(self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], worker: int) -> bool:
+        """With several workers: whether the turn of a launch on these buffers to be looked at passes by, since nothing would come of
+        it. They are still kept on that worker for launches without plans.
+        """
+        choosing = self._session.choosing
+        if choosing is None or not choosing.passes_by(cache):
+            return False
+        for buffer in buffers:
+            account = buffer.account
+            if account is None or not account.thrifty or account.keeper != worker:
+                return False  # another kernel's launch has changed that
+        self.until_looked_at = UNTIL_LOOKED_AT
+        return True
 
     def _noted(
         self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
-    from vdev.session.launch_plans import CachedPlan
+    from vdev.session.launch_plans import CachedPlan, LaunchCache
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
 
@@ -30,6 +30,11 @@ class Maker(Protocol):
     until_looked_at: int  #: what launches may weigh until one is looked at
     streak_length: int  #: launches in a row on one worker
     is_alone: bool  #: whether there is no other worker
+
+    def goes_on(self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], worker: int) -> bool:
+        """Whether the turn of the next launch in a row, on these buffers, to be looked at passes by; then the next turn is as far off
+        as ever.
+        """
 
     def launched(self, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
         """Launches were made without Python."""
@@ -66,7 +71,8 @@ class InARow:
 
     takes_values = True
     __slots__ = (
-        "_at_once", "_cached", "_line", "_ndrange", "_queue", "_session", "_standing", "_streak", "_weight", "used",
+        "_at_once", "_cache", "_cached", "_line", "_ndrange", "_queue", "_session", "_standing", "_streak", "_weight",
+        "used",
     )  # fmt: skip
 
     def __init__(
@@ -79,14 +85,15 @@ class InARow:
         cached: CachedPlan,
         ndrange: NDRange,
         queue: QueueOrder,
-        weight: int,
+        cache: LaunchCache | None,
     ) -> None:
-        """`standing`: the executor's, when the first was made. `weight`: that of their `LaunchCache`; 0 if none is looked at."""
+        """`standing`: the executor's, when the first was made. `cache`: their kernel's; None if none is looked at."""
         self._session, self._at_once = session, at_once
         self._line, self._streak, self._standing = line, streak, standing
         self._cached = cached  #: their plan
         self._ndrange, self._queue = ndrange, queue
-        self._weight = weight
+        self._cache = cache
+        self._weight = 0 if cache is None else cache.weight
         self.used = [False]
 
     def again(
@@ -105,7 +112,11 @@ class InARow:
                     return None
                 after = ()
             left = at_once.until_looked_at - self._weight
-            if left < 0 or session.observers or session.recorder is not None:
+            if (
+                session.observers
+                or session.recorder is not None
+                or (left < 0 and (left := self._left(args)) < 0)
+            ):
                 return None
             part = line.again(self._streak, self._standing, args, after)
             if part is None:
@@ -124,3 +135,14 @@ class InARow:
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part
+
+    def _left(self, args: Sequence[Argument]) -> int:
+        """The turn of the next launch, with these `args`, to be looked at has come: what launches after it may weigh until the next
+        turn, -1 where it is looked at.
+        """
+        at_once, cache = self._at_once, self._cache
+        if cache is None:
+            return -1
+        goes_on = at_once.goes_on(cache, self._streak.buffers(args), self._line.worker.number)
+        self._weight = cache.weight
+        return at_once.until_looked_at if goes_on else -1

@@ -199,6 +199,10 @@ class KernelTiming:
         before, self.due_at = self.due_at, launches
         return self.is_due(max(launches - before, 1))
 
+    def will_be_due_at(self, launches: int) -> bool:
+        """What `is_due_at` would say; nothing is counted."""
+        return self.skipped + max(launches - self.due_at, 1) > self.pause
+
     def believed(self, seconds: float) -> float:
         """What a plan that took this long counts for."""
         return min(seconds, max(FIRST_PLAN, _MOST_LONGER * (self.plan.value or 0.0)))

@@ -90,6 +90,11 @@ class Samples:
         launches = cache.tally.launches
         return cache.balance.wants_sample(ndrange.num_groups, chunks, workers, launches) or wanted
 
+    @property
+    def any_taken(self) -> bool:
+        """Whether there are samples that were not read yet."""
+        return len(self._taken) > 0
+
     def are_under_way(self, timing: KernelTiming) -> bool:
         """Whether devices are still at work on launches of a kernel that were sampled: then nobody waits for the host."""
         return any(taken.timing is timing and taken.sample.is_under_way for taken in self._taken)
