@@ -16,7 +16,7 @@ __kernel void scale(__global int *a, int n)
 
 def live() -> int:
     gc.collect()
-    return len(sharing._held)
+    return len(sharing.table)
 
 
 def test_equal_expressions_are_one_object() -> None:
@@ -82,9 +82,9 @@ def test_a_node_that_took_the_place_of_a_dead_one_is_found() -> None:
     key = ("a key of this test",)
     first, second = expression.counter(), expression.counter()
     sharing.hold(key, first)
-    gone = sharing._held[key]
+    gone = sharing.table[key]
     sharing.hold(key, second)
     sharing._forget(gone)
-    assert sharing.held(key) is second
-    sharing._forget(sharing._held[key])
-    assert sharing.held(key) is None
+    assert sharing.table[key]() is second
+    sharing._forget(sharing.table[key])
+    assert key not in sharing.table

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -68,31 +67,27 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
 
     What cannot be followed is in the summary: as accesses anywhere, or as reasons for one worker.
     """
-    with _lock, _seldom_collecting():
-        limit = sys.getrecursionlimit()
+    with _lock:
+        limit, collecting = sys.getrecursionlimit(), gc.get_threshold()
+        seldom = _seldom(*collecting)
         sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+        gc.set_threshold(*seldom)
         try:
             return _analyse(program, name)
         finally:
             sys.setrecursionlimit(limit)
+            if gc.get_threshold() == seldom:
+                gc.set_threshold(*collecting)
 
 
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Hardly anything that an analysis makes is garbage that refers to itself: to look for it as often as Python does
-    takes a tenth of the time.
+def _seldom(young: int, *older: int) -> tuple[int, ...]:
+    """Thresholds for collecting while a kernel is analysed. Hardly anything that an analysis makes is garbage that refers to itself: to
+    look for it as often as Python does takes a tenth of the time.
 
     Only how often is changed, so that a program that has turned collecting off, or does so meanwhile on another thread,
     has its way.
     """
-    before = gc.get_threshold()
-    seldom = (before[0] and max(before[0], _COLLECTING), *before[1:])
-    gc.set_threshold(*seldom)
-    try:
-        yield
-    finally:
-        if gc.get_threshold() == seldom:
-            gc.set_threshold(*before)
+    return (young and max(young, _COLLECTING), *older)
 
 
 def _analyse(program: ParsedProgram, name: str) -> KernelSummary:

@@ -9,8 +9,6 @@ much.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf
 
 __all__ = ["Meter", "TooMuch", "limited", "own_meter", "spend", "spent"]
@@ -44,16 +42,21 @@ def own_meter() -> Meter:
     return _threads.meter
 
 
-@contextmanager
-def limited(steps: float) -> Iterator[None]:
-    """Inside it, this thread may spend that many steps."""
-    meter = own_meter()
-    kept = meter.limit, meter.left
-    meter.limit = meter.left = steps
-    try:
-        yield
-    finally:
-        meter.limit, meter.left = kept
+class limited:
+    """Inside it (`with limited(steps):`), this thread may spend that many steps."""
+
+    __slots__ = ("_before", "_meter", "_steps")
+
+    def __init__(self, steps: float) -> None:
+        self._steps = steps
+
+    def __enter__(self) -> None:
+        meter = self._meter = own_meter()
+        self._before = meter.limit, meter.left
+        meter.limit = meter.left = self._steps
+
+    def __exit__(self, *_: object) -> None:
+        self._meter.limit, self._meter.left = self._before
 
 
 def spend(steps: int) -> None:

@@ -60,7 +60,7 @@ from .nodes import (
     WorkItem,
     WorkItems,
 )
-from .sharing import held, hold
+from .sharing import hold, table
 
 #: The origin of a value whose expression is too long, for messages.
 TOO_LONG = "a value whose expression is too long to follow"
@@ -86,7 +86,8 @@ def _interned(
     growing from statement to statement would take ever longer to handle. None of its leaves can then be seen in it.
     """
     spend(_STEPS)  # whether it exists already or not: that depends on what else has been analysed
-    found = held(key)
+    kept = table.get(key)
+    found = None if kept is None else kept()
     if found is None:
         if below < MOST_DEPTH:
             found = kind(lo, hi, next(_serial), below + 1, *parts)
@@ -274,14 +275,19 @@ def terms_of(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
 
 def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
     """`constant` plus the sum of coefficient times node."""
-    if len(terms) > 1 and not _in_order(terms):
-        terms = dict(sorted(terms.items(), key=_age))
+    if len(terms) == 1:
+        [(term, coefficient)] = terms.items()
+        return _multiple(constant, term, coefficient)
     kept: list[tuple[Expr, int]] = []
     key: list[object] = [Sum, constant]
     lo = hi = constant
-    below = 0
+    below, last = 0, -1
     for item in terms.items():
         term, coefficient = item
+        serial = term.serial
+        if serial < last:  # those of a sum are in the order of their age, and mostly come so
+            return linear(constant, dict(sorted(terms.items(), key=_age)))
+        last = serial
         if coefficient > 0:
             lo += coefficient * term.lo
             hi += coefficient * term.hi
@@ -293,11 +299,10 @@ def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
         if term.depth > below:
             below = term.depth
         kept.append(item)
-        key += (term.serial, coefficient)
+        key += (serial, coefficient)
     if not kept:
         return const(constant)
-    if len(terms) > 1:
-        spend(len(terms) >> 1)
+    spend(len(terms) >> 1)
     if constant == 0 and len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]
     if len(kept) > MOST_PARTS:
@@ -305,14 +310,18 @@ def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
     return _interned(Sum, tuple(key), lo, hi, below, (constant, tuple(kept)))
 
 
-def _in_order(terms: Mapping[Expr, int]) -> bool:
-    """Whether terms are in the order of their age, as those of a sum are."""
-    last = -1
-    for term in terms:
-        if term.serial < last:
-            return False
-        last = term.serial
-    return True
+def _multiple(constant: int, term: Expr, coefficient: int) -> Expr:
+    """`constant + coefficient * term`, as `linear` makes it; sums of several terms are rarer."""
+    if coefficient > 0:
+        if coefficient == 1 and constant == 0:
+            return term
+        lo, hi = constant + coefficient * term.lo, constant + coefficient * term.hi
+    elif coefficient:
+        lo, hi = constant + coefficient * term.hi, constant + coefficient * term.lo
+    else:
+        return const(constant)
+    key = (Sum, constant, term.serial, coefficient)
+    return _interned(Sum, key, lo, hi, term.depth, (constant, ((term, coefficient),)))
 
 
 def _age(item: tuple[Expr, int]) -> int:
@@ -325,15 +334,38 @@ def add(a: Expr, b: Expr, factor: int = 1) -> Expr:
         return a
     if a is ZERO and factor == 1:
         return b
+    if type(b) is Const:
+        return _moved(a, factor * b.number)
     constant, terms = terms_of(a)
     more_constant, more = terms_of(b)
     if not terms:
+        if factor == 1:
+            return _moved(b, constant)
         collected = {term: factor * coefficient for term, coefficient in more}
     else:
         collected = dict(terms)
         for term, coefficient in more:
             collected[term] = collected.get(term, 0) + factor * coefficient
     return linear(constant + factor * more_constant, collected)
+
+
+def _moved(expr: Expr, by: int) -> Expr:
+    """`expr + by`, as `linear` would make it: the terms are the same, and the bounds move along."""
+    if type(expr) is Const:
+        return const(expr.number + by)
+    if by == 0:
+        return expr
+    if type(expr) is not Sum:
+        return _multiple(by, expr, 1)
+    constant, terms = expr.constant + by, expr.terms
+    if len(terms) > 1:
+        spend(len(terms) >> 1)
+    elif constant == 0 and terms[0][1] == 1:
+        return terms[0][0]
+    key: list[object] = [Sum, constant]
+    for term, coefficient in terms:
+        key += (term.serial, coefficient)
+    return _interned(Sum, tuple(key), expr.lo + by, expr.hi + by, expr.depth - 1, (constant, terms))
 
 
 def sub(a: Expr, b: Expr) -> Expr:

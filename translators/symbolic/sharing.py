@@ -9,34 +9,29 @@ from weakref import ref
 
 from .nodes import Node
 
-__all__ = ["held", "hold"]
+__all__ = ["Held", "hold", "table"]
 
 Key = tuple[object, ...]
 
 
-class _Held(ref[Node]):
+class Held(ref[Node]):
     """A node that is only held by others, with its key."""
 
     __slots__ = ("key",)
     key: Key
 
 
-_held: dict[Key, _Held] = {}
-
-
-def held(key: Key) -> Node | None:
-    """The node of that key, if there is one."""
-    found = _held.get(key)
-    return None if found is None else found()
+#: by key: calling what is found gives the node, or None if it is no more
+table: dict[Key, Held] = {}
 
 
 def hold(key: Key, node: Node) -> None:
     """Find `node` by that key from now on."""
-    kept = _held[key] = _Held(node, _forget)
+    kept = table[key] = Held(node, _forget)
     kept.key = key
 
 
-def _forget(gone: _Held, table: dict[Key, _Held] = _held) -> None:
+def _forget(gone: Held, table: dict[Key, Held] = table) -> None:
     """A node is no more. `table`: at the end of a process the module's names may be gone before the last node."""
     found = table.pop(gone.key, None)
     if found is not None and found is not gone:
