@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
 
+#: A class with this attribute, compared by identity, is frozen for mypy alone, which finds every assignment to a field. To refuse it
+#: while the program runs makes a constructor call a setter for each field, and so take twice as long.
+MADE_OFTEN = "made_often"
+
 _MISSING = dataclasses.MISSING
 _Getter = Callable[[Any], "tuple[Any, ...]"]
 
 
 def _define(cls: type, *, eq: bool, repr: bool, frozen: bool, order: bool, slots: bool) -> type:
+    frozen = frozen and not (getattr(cls, MADE_OFTEN, False) and not eq)
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # otherwise dataclasses would derive one from the signature, which takes longer than everything else
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)

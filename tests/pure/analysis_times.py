@@ -1,19 +1,21 @@
 """How long the analysis of kernels takes, without a device.
 
-    python -m tests.pure.analysis_times [FOLDER] [--rounds N] [--translators FOLDER] [--keep FILE] [--before FILE]
+    python -m tests.pure.analysis_times [FOLDER] [--rounds N] [--beside FOLDER] [--keep FILE] [--before FILE]
 
 Without a folder, the programs are those in strings of tests/ and samples/; in a folder they are *.cl files, and a .json file
 of the same name may hold their build options under "options". Times are processor time, the least of some rounds. `--keep`
-writes them to a file, and `--before` prints those of such a file beside them. `--translators` names those of another version's
-checkout, to be measured in the place of this one's, with the same programs.
+writes them to a file, and `--before` prints those of such a file beside them. `--beside` names the translators of another
+version's checkout, which analyse the same programs in the same process: a round of one version is followed by a round of
+the other, so that both have the machine as it is.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -35,20 +37,30 @@ def parsed(version: Any, folder: Path | None) -> Iterator[tuple[str, Any]]:
             continue
 
 
-def measure(version: Any, folder: Path | None, rounds: int) -> tuple[dict[str, float], list[str]]:
-    """By program, the milliseconds that the analysis of all its kernels took; and the reasons why some was given up."""
-    found = list(parsed(version, folder))
-    times: dict[str, float] = {}
+def measure(
+    versions: Sequence[Any], folder: Path | None, rounds: int
+) -> tuple[list[dict[str, float]], list[str]]:
+    """For each version, by program: the milliseconds that the analysis of all its kernels took. And the reasons why the first one gave
+    some up.
+    """
+    found = [list(parsed(version, folder)) for version in versions]
+    columns: list[dict[str, float]] = [{} for _ in versions]
     gave_up: dict[str, None] = {}
+    gc.collect()
+    gc.freeze()  # whoever looks for garbage meanwhile should not have all these programs to go through
     for _ in range(rounds):
-        for where, program in found:
-            start = process_time()
-            summaries = [version.analyse_kernel(program, name) for name in program.kernels]
-            took = (process_time() - start) * 1e3
-            times[where] = min(took, times.get(where, took))
-            for summary in summaries:
-                gave_up.update((f"{where}: {summary.name}: {why}", None) for why in summary.one_worker)
-    return times, list(gave_up)
+        for version, programs_of_it, times in zip(versions, found, columns, strict=True):
+            for where, program in programs_of_it:
+                start = process_time()
+                summaries = [version.analyse_kernel(program, name) for name in program.kernels]
+                took = (process_time() - start) * 1e3
+                times[where] = min(took, times.get(where, took))
+                if version is versions[0]:
+                    for summary in summaries:
+                        gave_up.update(
+                            (f"{where}: {summary.name}: {why}", None) for why in summary.one_worker
+                        )
+    return columns, list(gave_up)
 
 
 def main() -> None:
@@ -57,13 +69,15 @@ def main() -> None:
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
-    parser.add_argument("--translators", type=Path, metavar="FOLDER")
+    parser.add_argument("--beside", type=Path, metavar="FOLDER")
     parser.add_argument("--keep", type=Path, metavar="FILE")
     parser.add_argument("--before", type=Path, metavar="FILE")
     options = parser.parse_args()
-    version = THIS if options.translators is None else version_in(options.translators)
-    times, gave_up = measure(version, options.folder, options.rounds)
-    columns = [times] if options.before is None else [times, json.loads(options.before.read_text())]
+    versions = [THIS] if options.beside is None else [THIS, version_in(options.beside)]
+    columns, gave_up = measure(versions, options.folder, options.rounds)
+    times = columns[0]
+    if options.before is not None:
+        columns.append(json.loads(options.before.read_text()))
     slowest = sorted(times, key=lambda where: -times[where])[:20]
     print("| program | ms |" + " ms before |" * (len(columns) - 1))
     print("|---|---:|" + "---:|" * (len(columns) - 1))

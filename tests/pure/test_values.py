@@ -169,3 +169,24 @@ def test_an_object_without_arguments_has_its_fields(options: dict[str, bool]) ->
         limit: int = field(default=4, kw_only=True)
 
     assert (Counted().count, Counted().limit) == (3, 4)
+
+
+def test_a_class_whose_objects_are_made_often_refuses_nothing() -> None:
+    class Often:
+        made_often = True
+
+    @dataclass(frozen=True, slots=True, eq=False)
+    class Node(Often):
+        number: int
+
+    @dataclass(frozen=True, slots=True)
+    class Compared(Often):
+        number: int
+
+    node, compared = Node(1), Compared(1)
+    node.number = 2  # type: ignore[misc]  # mypy refuses it
+    assert node.number == 2
+    assert hash(node) == object.__hash__(node)
+    with pytest.raises(dataclasses.FrozenInstanceError):  # equal objects must stay so
+        compared.number = 2  # type: ignore[misc]
+    assert {compared: 3}[Compared(1)] == 3

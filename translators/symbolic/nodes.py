@@ -56,6 +56,7 @@ class _Interned:
     """Nodes are held weakly by whoever looks for equal ones."""
 
     __slots__ = ("__weakref__", "_leaves")
+    made_often = True  # an analysis makes hundreds (`values.MADE_OFTEN`)
     _leaves: frozenset[Expr]  #: once somebody has asked for them
 
 
