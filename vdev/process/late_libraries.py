@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from vdev.process import ending
 from vdev.process.forking import in_child, keep_for_ever
 
-#: seconds that an exit waits for a thread inside; no compiler takes longer for a program that somebody still waits for
+#: Seconds that an exit waits for a thread inside. After that the process ends without any destructor.
 _LONGEST = 10.0
 
 
