@@ -88,3 +88,11 @@ def test_a_node_that_took_the_place_of_a_dead_one_is_found() -> None:
     assert sharing.table[key]() is second
     sharing._forget(sharing.table[key])
     assert key not in sharing.table
+
+
+def test_bounds_of_a_product_beyond_all_numbers_stay_in_order() -> None:
+    large = expression.unknown(1 << 60, 1 << 61)
+    product = expression.mul(expression.mul(large, expression.unknown(1 << 60, 1 << 61)), large)
+    assert (product.lo, product.hi) == (expression.INFINITE, expression.INFINITE)
+    negative = expression.mul(product, expression.unknown(-5, -4))
+    assert (negative.lo, negative.hi) == (-expression.INFINITE, -expression.INFINITE)

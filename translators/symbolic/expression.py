@@ -408,7 +408,8 @@ def _product(a: Expr, b: Expr) -> Expr:
     lo = hi = 1
     for factor in factors:
         corners = lo * factor.lo, lo * factor.hi, hi * factor.lo, hi * factor.hi
-        lo, hi = max(min(corners), -INFINITE), min(max(corners), INFINITE)
+        lo = max(min(*corners, INFINITE), -INFINITE)
+        hi = min(max(*corners, -INFINITE), INFINITE)
     key = (Product, *[factor.serial for factor in factors])
     return _interned(Product, key, lo, hi, _depth(factors), (factors,))
 

@@ -267,12 +267,14 @@ class AtOnce(MovesAtOnce):
         it. They are still kept on that worker for launches without plans.
         """
         choosing = self._session.choosing
-        if choosing is None or not choosing.passes_by(cache):
+        if choosing is None:
             return False
         for buffer in buffers:
             account = buffer.account
             if account is None or not account.thrifty or account.keeper != worker:
                 return False  # another kernel's launch has changed that
+        if not choosing.passes_by(cache):
+            return False
         self.until_looked_at = UNTIL_LOOKED_AT
         return True
 
