@@ -31,7 +31,7 @@ SIGNATURES = {
     "cuFuncSetAttribute": "p i4 i4",
     "cuGetErrorName": "i4 *p",
     "cuInit": "u4",
-    "cuLaunchKernel": "p u4 u4 u4 u4 u4 u4 u4 p *p *p",
+    "cuLaunchKernelEx": "p p *p *p",
     "cuMemAllocManaged": "*u8 u8 u4",
     "cuMemAlloc_v2": "*u8 u8",
     "cuMemFree_v2": "u8",

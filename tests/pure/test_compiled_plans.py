@@ -401,7 +401,7 @@ print("right", json.dumps([handed, statuses, counters, undone]))
 @pytest.mark.parametrize(("number", "late"), [(1, 1), (2, 0), (3, 1), (4, 1), (5, 0), (6, 1)])
 def test_a_refused_call_in_a_list_means_what_it_means_alone(folder: Path, number: int, late: int) -> None:
     """Launches and copies on each of three workers: commands, counters and what was not moved are the same as without a list."""
-    script = REFUSED_BY_DRIVER.format(function="cuLaunchKernel", number=number)
+    script = REFUSED_BY_DRIVER.format(function="cuLaunchKernelEx", number=number)
     listed, singly = (_run(folder, script, how, late=late) for how in ("", SINGLY))
     assert listed == singly
     assert "-" in listed, "nothing has failed"

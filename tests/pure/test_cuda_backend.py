@@ -535,16 +535,24 @@ class _Driver:
         self.current, self.result, self.busy = 0, 0, False
         self.launched: list[list[int]] = []
         self.contexts: list[int] = []
+        self.launches_in: int | None = None  # in this context only
 
     def parameters(self, function: int, count: int) -> list[tuple[int, int]]:
         return [(8 * index, 8) for index in range(count - 1)] + [(8 * (count - 1), 256)]
 
-    def launch(self, *args: int | None) -> int:
-        self.launched.append([arg or 0 for arg in args])
-        return self.result
+    starting = cuda_driver.Driver.starting
 
-    def launch_assembled(self, *args: Any) -> int:
-        return self.launch(*(arg.value for arg in args))
+    def _launch(self, place: Any, function: Any, parameters: Any, extra: Any) -> int:
+        """Noted as cuLaunchKernel would be called."""
+        if self.launches_in not in (None, self.current):
+            return 400 if self.current else 201
+        config = cuda_driver.LaunchConfig.from_address(place.value)
+        sizes = (*config.groups, *config.work_items, config.shared_nbytes)
+        assert not config.attributes
+        assert not config.attribute_count
+        handles = (config.stream or 0, parameters.value or 0, extra.value)
+        self.launched.append([function.value, *sizes, *handles])
+        return self.result
 
     def event_record(self, event: int, stream: int) -> int:
         return 0
@@ -558,7 +566,7 @@ class _Driver:
     def context(self) -> int:
         return self.current
 
-    asking, visitor = cuda_driver.Driver.asking, cuda_driver.Driver.visitor
+    visitor = cuda_driver.Driver.visitor
 
     def _ask_context(self, place: Any) -> int:
         place._obj.value = self.current
@@ -706,10 +714,15 @@ def test_a_launch_made_again_behind_a_marker_begins_what_the_next_one_times() ->
     ids=["another", "none", "none-and-the-first-GPU", "its-own"],
 )
 def test_the_thread_gets_its_context_back(number: int, outside: Any, set_to: list[Any]) -> None:
+    """Where the driver asks for the GPU's own; otherwise nothing changes."""
     backend, driver = _cuda(number)
     _, again = _launched(backend)
     driver.current = backend.context if outside == "own" else outside
     again()
+    assert driver.contexts == []
+    driver.launches_in = backend.context
+    again()
+    assert len(driver.launched) == backend.counters.launches == 3
     assert driver.contexts == [backend.context if context == "own" else context for context in set_to]
     again()
     assert driver.contexts[len(set_to) :] == (driver.contexts[: len(set_to)] if len(set_to) == 2 else [])

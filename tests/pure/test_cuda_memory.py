@@ -28,6 +28,7 @@ from vdev.backends.cuda import (
 from vdev.backends.cuda import (
     cupy_parts,
 )
+from vdev.backends.cuda import driver as cuda_driver
 from vdev.backends.cuda import host_copies as cuda_host_copies
 from vdev.backends.cuda import (
     kernels as cuda_kernels,
@@ -112,10 +113,12 @@ class _Driver:
         _at(address, count, "u4")[:] = value
         return 0
 
-    def launch_assembled(self, *args: Any) -> int:
+    starting = cuda_driver.Driver.starting
+
+    def _launch(self, *args: Any) -> int:
         if self.refuses:
             return 3
-        function = args[0].value or 0
+        function = args[1].value or 0
         extra = (ctypes.c_uint64 * 5).from_address(args[-1].value)
         nbytes = ctypes.c_size_t.from_address(extra[3]).value
         parameters = ctypes.string_at(extra[1], nbytes)
@@ -233,9 +236,7 @@ def backend() -> cuda.CudaBackend:
     made._sparse = SimpleNamespace()  # type: ignore[assignment]
     made._let_go_behind_markers = ()  # type: ignore[assignment]
     functions = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
-    made._own = OwnKernels(
-        0, _Info.compute_units, lambda: functions, made.driver.launch_assembled, made._gpu.check
-    )
+    made._own = OwnKernels(0, _Info.compute_units, lambda: functions, made.driver.starting, made._gpu.check)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,8 +88,9 @@ def test_functions_are_declared_as_the_header_has_them(functions: list[_Function
                 for kind, wanted in zip(kinds, expected, strict=True)
             ]
             assert all(fits), (function.name, kinds, expected)  # an address may be passed as a number
-    assert {function.name for function in functions if function.argtypes is not None} == set(SIGNATURES)
-    assert {f.name for f in functions if f.argtypes is None} == {"cuLaunchKernel", "cuCtxGetCurrent"}
+    typed = {function.name for function in functions if function.argtypes is not None}
+    assert typed == set(SIGNATURES) - {"cuLaunchKernelEx"}  # it is given ctypes objects
+    assert {f.name for f in functions if f.argtypes is None} == {"cuLaunchKernelEx", "cuCtxGetCurrent"}
 
 
 def _fits(function: _Function, arg: Any, kind: str) -> bool:
@@ -106,8 +108,6 @@ def _call_all_with_results() -> None:
     driver.open_device(0)
     driver.count_devices()
     driver.context()
-    ask, place, _ = driver.asking()
-    ask(place)
     driver.visitor(7)()
     for managed in (False, True):
         driver.take_memory(100, managed=managed)
@@ -136,15 +136,16 @@ def test_what_the_driver_writes_has_room_where_it_is_told_to(functions: list[_Fu
             fits = [_fits(function, arg, kind) for arg, kind in zip(args, kinds, strict=True)]
             assert all(fits), (function.name, args)
             called.add(function.name)
-    assert {name for name, kinds in SIGNATURES.items() if "*" in kinds} - called == {"cuLaunchKernel"}
+    assert {name for name, kinds in SIGNATURES.items() if "*" in kinds} - called == {"cuLaunchKernelEx"}
 
 
 class _Launched:
     """Of a loaded program and of a driver: what a kernel is assembled from."""
 
     def __init__(self) -> None:
-        self.launch = _Function("cuLaunchKernel")
-        self.launch_assembled = self.launch
+        self._launch = _Function("cuLaunchKernelEx")
+
+    starting = cuda_driver.Driver.starting
 
     def parameters(self, function: int, count: int) -> list[tuple[int, int]]:
         return [(0, 8), (8, 200)]
@@ -157,12 +158,32 @@ def test_launches_made_ready_have_the_functions_widths() -> None:
     made: Any = _Launched()
     kernel = Kernel(SimpleNamespace(hidden_index=1, local_args=()), made, 1 << 40, made)  # type: ignore[arg-type]
     kernel.assembled((1, 2, 3, 4, 5, 6, b""), 1 << 40, made)()
-    own = OwnKernels(1 << 40, 1, lambda: dict.fromkeys(kernels.NAMES, 1 << 40), made.launch, lambda *of: None)
+    own = OwnKernels(
+        1 << 40, 1, lambda: dict.fromkeys(kernels.NAMES, 1 << 40), made.starting, lambda *of: None
+    )
     own.filling(1 << 40, 100, b"12345678")()
-    assert len(made.launch.calls) == 2
-    for args in made.launch.calls:
-        kinds = SIGNATURES["cuLaunchKernel"].split()
-        assert all(_fits(made.launch, arg, kind) for arg, kind in zip(args, kinds, strict=True)), args
+    assert len(made._launch.calls) == 2
+    for args in made._launch.calls:
+        kinds = SIGNATURES["cuLaunchKernelEx"].split()
+        assert all(_fits(made._launch, arg, kind) for arg, kind in zip(args, kinds, strict=True)), args
+
+
+def test_a_launch_is_described_as_the_header_lays_it_out() -> None:
+    """`cuda.h`, CUlaunchConfig: seven numbers of 32 bits, two addresses, a number."""
+    config = cuda_driver.LaunchConfig
+    names = ("groups", "work_items", "shared_nbytes", "stream", "attributes", "attribute_count")
+    assert [getattr(config, name).offset for name in names] == [0, 12, 24, 32, 40, 48]
+    assert ctypes.sizeof(config) == 56
+
+
+def test_a_launch_made_ready_keeps_its_description() -> None:
+    made: Any = _Launched()
+    call = made.starting(1 << 40, (1, 2, 3, 4, 5, 6), 7, 8, 9)
+    gc.collect()
+    _ = [cuda_driver.LaunchConfig() for _ in range(1000)]  # would be where it was
+    config = cuda_driver.LaunchConfig.from_address(call.args[0].value)
+    assert ([*config.groups], [*config.work_items]) == ([1, 2, 3], [4, 5, 6])
+    assert (config.shared_nbytes, config.stream, config.attributes, config.attribute_count) == (7, 8, None, 0)
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)

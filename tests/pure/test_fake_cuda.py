@@ -107,6 +107,9 @@ RIGHT = {
     "a copy between GPUs": (
         "r.memcpyPeerAsync(a, 0, b, 1, 8, s); r.deviceEnablePeerAccess(1); d.copy(a, b, 8, s)"
     ),
+    "a kernel launched in other contexts": (
+        "d.set_context(other); assert not launch(fill(a)); d.set_context(0); assert not launch(fill(a))"
+    ),
     "more shared memory": ("m.funcSetAttribute(k, 8, 100_000); launch(fill(a), shared=100_000)"),
 }
 
@@ -129,7 +132,7 @@ def fill(address):
 def launch(parameters, groups=(1, 1, 1), items=(32, 1, 1), shared=0, stream=s):
     packed, size = ctypes.create_string_buffer(parameters, len(parameters)), ctypes.c_size_t(len(parameters))
     extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-    return d.launch(k, *groups, *items, shared, stream, 0, ctypes.addressof(extra))
+    return d.starting(k, (*groups, *items), shared, stream, ctypes.addressof(extra))()
 said = {}
 for name, code in json.loads(sys.stdin.read()).items():
     end, begin = os.pipe()
@@ -156,3 +159,41 @@ def test_mistakes_are_found_and_nothing_else(tmp_path: Path) -> None:
         if status != 99 or not any(each in text for each in expected.split("|")):
             wrong[name] = said[name]
     assert wrong == {}
+
+
+IN_THREADS = """
+import threading
+import numpy as np, pyopencl as cl
+from vdev.executor.line import Line
+made, again = [], Line.again
+def counted(*args):
+    made.append(again(*args))
+    return made[-1]
+Line.again = counted
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+found = np.zeros(64, np.uint32)
+counts = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=found)
+source = "kernel void count(global uint *counts, uint step) { counts[get_global_id(0)] += step; }"
+kernel = cl.Kernel(cl.Program(context, source).build(), "count")
+kernel.set_arg_types([None, np.uint32])
+def launches():
+    queue.finish()  # nothing is left to the worker's thread
+    for _ in range(200):
+        kernel(queue, (64,), (64,), counts, np.uint32(3))
+for _ in range(3):
+    thread = threading.Thread(target=launches)
+    thread.start()
+    thread.join()
+    launches()
+cl.enqueue_copy(queue, found, counts)
+print(set(found.tolist()), sum(each is not None for each in made) > 300)
+"""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("workers", ["cuda:0", "cuda:1"])
+def test_launches_are_made_again_in_any_context(tmp_path: Path, workers: str, strict: bool) -> None:
+    """Also where the driver launches in the calling thread's context only, which threads then have to enter."""
+    env = fake_cuda.environment(tmp_path, workers) | ({"FAKE_CUDA_STRICT": "1"} if strict else {})
+    assert fake_cuda.run(IN_THREADS, env) == "{3600} True\n"

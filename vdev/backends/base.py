@@ -172,8 +172,10 @@ KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | Host
 class Repeated(Protocol):
     """Repeats a launch (`Backend.again`)."""
 
-    def __call__(self, changed: Sequence[tuple[int, bytes]] = (), /) -> object:
-        """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values."""
+    def __call__(self, changed: Sequence[tuple[int, bytes]] = (), /) -> int:
+        """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values. Returns what
+        is pending then (`Backend.pending`).
+        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -197,7 +197,10 @@ class Line:
                 stretch, before = streak.stretch, executor.last_number
                 if executor.standing is not standing:
                     return None
-                if before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5]):
+                goes_on = (
+                    before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5])
+                )
+                if goes_on:
                     entry = stretch.entries[-1]
                 elif (
                     (self._alone or (self._last == before and self.first <= streak.number))
@@ -210,15 +213,25 @@ class Line:
                 number = executor.last_number = before + 1
                 step = worker.submitted = worker.submitted + 1
                 try:
-                    streak.start(streak.changed(args))  # which makes the thread ready
+                    pending = streak.start(streak.changed(args))  # which makes the thread ready
                 except Exception as error:
                     self._refused(error, number, step)
                     return None
                 except BaseException:  # as in `_perform`
                     self._enter(entry, number, step)
                     raise
-                part = self._enter(entry, number, step)
-                streak.stretch, streak.number = part.stretch, number
+                # A finaliser may have run meanwhile.
+                if (
+                    goes_on
+                    and stretch.mark is worker.next_mark
+                    and stretch.is_open
+                    and stretch.clock[self._at] == step - 1
+                ):
+                    part = self._lengthen(stretch, entry, number, step, pending)
+                else:
+                    part = self._enter(entry, number, step)
+                    streak.stretch = part.stretch
+                streak.number = number
         finally:
             if part is None or worker.next_mark.ends[-1] >= MARK_EVERY or worker.wanted <= worker.issued:
                 self._give_turn(part)
@@ -439,25 +452,30 @@ class Line:
 
     def _enter(self, entry: Entry, number: int, step: int) -> Part:
         """The command was handed over."""
-        worker, stretch, end, at = self.worker, self._stretch, self._pending(), self._at
+        worker, stretch = self.worker, self._stretch
         mark = worker.next_mark
-        worker.issued = step
         if number != self._last + 1:
             self.first = number
-        self._last = number
         if stretch is None or not (
             stretch.mark is mark
             and stretch.is_open
             and stretch.last == number - 1
-            and stretch.clock[at] == step - 1
+            and stretch.clock[self._at] == step - 1
         ):
             stretch = self._open(mark, number, step, entry)
+        return self._lengthen(stretch, entry, number, step, self._pending())
+
+    def _lengthen(self, stretch: Stretch, entry: Entry, number: int, step: int, pending: int) -> Part:
+        """Enter a command at the end of the last stretch. `pending`: what the back end has handed over with it since the last mark."""
+        at = self._at
+        self.worker.issued = step
+        self._last = number
         part = _new(Part)
         part.stretch, part.index = stretch, stretch.launches
         stretch.entries.append(entry)
-        stretch.ends.append(end)
+        stretch.ends.append(pending)
         stretch.launches += 1
-        stretch.last, stretch.clock[at], mark.ends[-1] = number, step, end
+        stretch.last, stretch.clock[at], stretch.mark.ends[-1] = number, step, pending
         if not self._alone:
             for holdings in entry[1]:
                 holdings.written[at] = step

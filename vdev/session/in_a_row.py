@@ -105,7 +105,7 @@ class InARow:
     ) -> Part | None:
         if queue is not self._queue or ndrange is not self._ndrange:
             return None
-        at_once, line, session = self._at_once, self._line, self._session
+        at_once, line, session, streak = self._at_once, self._line, self._session, self._streak
         with session.lock:
             if after and not may_follow(after, queue, line.worker.number, alone=at_once.is_alone):
                 if not all_complete(after):
@@ -118,20 +118,21 @@ class InARow:
                 or (left < 0 and (left := self._left(args)) < 0)
             ):
                 return None
-            part = line.again(self._streak, self._standing, args, after)
+            part = line.again(streak, self._standing, args, after)
             if part is None:
                 return None
             at_once.until_looked_at = left
             at_once.streak_length += 1
-            if self._streak.is_renewed:  # others may have used buffers meanwhile
-                self._streak.is_renewed = False
+            if streak.is_renewed:  # others may have used buffers meanwhile
+                streak.is_renewed = False
                 number = session.next_number()
-                for buffer in self._streak.buffers(args):
+                for buffer in streak.buffers(args):
                     buffer.used = number
             self.used[0] = True
             self._cached.outcome.launches += 1
-            if queue.last is not part.stretch.completion:
-                queue.remember(part.stretch.completion)
+            completion = part.stretch.completion
+            if queue.last is not completion:
+                queue.remember(completion)
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part

@@ -14,6 +14,7 @@
 // FAKE_CUDA_DEVICES: how many there are. FAKE_CUDA_MEMORY: bytes that each gives. FAKE_CUDA_PEERS=0: none can address another.
 // FAKE_CUDA_REFUSED: a function that refuses to do what it is asked, always or, with FAKE_CUDA_SEED, every second time.
 // `fake_refuse`: the same of a single call.
+// FAKE_CUDA_STRICT: kernels are launched in the calling thread's context only, which older drivers may ask for.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
 #include <csignal>
 #include <cstdint>
@@ -43,6 +44,7 @@ static std::map<std::string, long> calls;
 static const long late = number_in("FAKE_CUDA_LATE", -1), devices = number_in("FAKE_CUDA_DEVICES", 2);
 static const size_t most = (size_t)number_in("FAKE_CUDA_MEMORY", 16L << 30);
 static const bool idle = getenv("FAKE_CUDA_IDLE") != nullptr, peers = number_in("FAKE_CUDA_PEERS", 1) != 0;
+static const bool strict = getenv("FAKE_CUDA_STRICT") != nullptr;
 static const bool by_chance = getenv("FAKE_CUDA_SEED") != nullptr;
 static std::minstd_rand chance((unsigned)number_in("FAKE_CUDA_SEED", 0));
 static struct AtEnd {
@@ -427,14 +429,16 @@ static void require_limits(const Function *function, unsigned gx, unsigned gy, u
   require(bx <= 1024 && by <= 1024 && bz <= 64 && (size_t)bx * by * bz <= 1024, "too many work-items in a group");
   require(shared <= function->shared, "more shared memory than was permitted");
 }
-CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                        void *where, void **params, void **extra) {
+struct CUlaunchConfig { unsigned gx, gy, gz, bx, by, bz, shared; void *stream, *attributes; unsigned attribute_count; };
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **params, void **extra) {
   ASKED;
+  auto [gx, gy, gz, bx, by, bz, shared, where, attributes, attribute_count] = *config;
   auto *stream = (Stream *)where;
   auto *function = function_of(handle);
   require_stream(stream);
-  require(stream->context == current, "a stream of another context");
-  require(function->module->context == current, "a function of another context");
+  require(!attributes && !attribute_count, "attributes of a launch");
+  require(function->module->context == stream->context, "a function of another context than the stream's");
+  if (strict && stream->context != current) return current ? INVALID_HANDLE : NO_CONTEXT;
   require_limits(function, gx, gy, gz, bx, by, bz, shared);
   require(!params && extra && (uintptr_t)extra[0] == 1 && (uintptr_t)extra[2] == 2 && !extra[4], "not a buffer of parameters and its size");
   require(*(size_t *)extra[3] == function->nbytes, "the parameters are not as many bytes as the kernel's");
@@ -442,7 +446,7 @@ CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, uns
   std::vector<Piece> content(function->nbytes / sizeof(Piece) + 1);
   memcpy(content.data(), extra[1], function->nbytes);
   Op op;
-  op.run = [=, context = current]() mutable {
+  op.run = [=, context = stream->context]() mutable {
     const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
     require(modules.count(function->module), "a kernel of a module that was unloaded");
     if (idle) return;

@@ -127,7 +127,7 @@ class CudaBackend(CudaCompiling):
         #: made here: other workers' plans have a place for it, and are compiled without this one's turn
         self._fence = driver.new_event()
         self._own = OwnKernels(
-            self.stream, self.info.compute_units, self._load_own, driver.launch_assembled, self._gpu.check
+            self.stream, self.info.compute_units, self._load_own, driver.starting, self._gpu.check
         )
 
     def enter(self) -> None:

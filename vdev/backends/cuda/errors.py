@@ -8,6 +8,7 @@ from vdev.errors import INVALID_VALUE, MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RES
 
 __all__ = [
     "ALREADY_ENABLED",
+    "ELSEWHERE",
     "ERROR_INVALID_VALUE",
     "ERROR_NOT_READY",
     "ERROR_OUT_OF_MEMORY",
@@ -21,6 +22,9 @@ SUCCESS, ERROR_INVALID_VALUE, ERROR_OUT_OF_MEMORY, ERROR_NOT_READY = 0, 1, 2, 60
 #: cudaErrorPeerAccessAlreadyEnabled, for which CuPy has no name: another worker on the GPU, or the program's own use
 #: of CUDA, came first
 ALREADY_ENABLED = 704
+#: CUDA_ERROR_INVALID_CONTEXT and CUDA_ERROR_INVALID_HANDLE: what a driver may say that launches in the calling thread's context only.
+#: That of CUDA 13 launches in the context of the function and the stream.
+ELSEWHERE = frozenset({201, 400})
 
 #: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", in CUDA's
 #: words). The runtime's errors have the same numbers.

@@ -9,7 +9,6 @@ import ctypes
 import struct
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from vdev.backends.base import Allocation, KernelArgument, LaunchShape, LocalBytes
@@ -173,10 +172,7 @@ class Kernel:
 
     def assembled(self, grid: Grid, stream: int, driver: Driver) -> DriverCall:
         """The driver's call that starts a grid, with the parameters at the time of the call."""
-        number, handle = ctypes.c_uint, ctypes.c_void_p
-        sizes = [number(size) for size in (*grid[:6], self.shared)]
-        nothing, extra = handle(0), handle(self.extra[3])
-        return partial(driver.launch_assembled, handle(self.function), *sizes, handle(stream), nothing, extra)
+        return driver.starting(self.function, grid[:6], self.shared, stream, self.extra[3])
 
     def with_own_parameters(self, args: list[KernelArgument], driver: Driver) -> Kernel | None:
         """The same kernel with these arguments in a parameter buffer of its own; None where launches of one change what the driver

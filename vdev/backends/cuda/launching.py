@@ -5,7 +5,8 @@ Decides how a launch reaches the driver: what is set and asked before it, and ho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from vdev.backends.base import (
     Backend,
@@ -18,9 +19,12 @@ from vdev.backends.base import (
 )
 from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
+from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import Kernel, LoadedProgram
 from vdev.backends.cuda.modules import Modules
+
+T = TypeVar("T")
 
 #: so often a launch that is made again finds its kernel's parameters set to others before it gets a parameter buffer of its own
 _MOST_LOST = 4
@@ -88,6 +92,14 @@ class CudaLaunches(Backend):
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
 
+    def _in_own_context(self, call: Callable[[], T]) -> T:
+        outside = self.visit()
+        try:
+            return call()
+        finally:
+            if outside is not None:
+                self.leave(outside)
+
     def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
@@ -97,12 +109,11 @@ class CudaLaunches(Backend):
             kernel = self._modules.with_full_groups(kernel)
         grid = known.grids[0]
         start = kernel.assembled(grid, self.stream, self.driver)
-        counters, visit, own = self.counters, self.visitor(), self.context
-        ask, place, current = self.driver.asking()
+        counters = self.counters
         # The driver copies the parameters when it is called.
         used, set_value, mine, lost = kernel, kernel.set_argument, object(), 0
 
-        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
+        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> int:
             nonlocal used, set_value, start, lost
             if used.owner is mine:
                 for index, value in changed:
@@ -115,21 +126,19 @@ class CudaLaunches(Backend):
                 before, used = used, _set_up(used, args, grid[6], lost, self.driver)
                 start = start if used is before else used.assembled(grid, self.stream, self.driver)
                 set_value, used.owner = used.set_argument, mine
-            outside = None if not ask(place) and current.value == own else visit()
-            try:
-                if self._fetches or not self._first or self._gpu.lost is not None:
-                    self._begin()
-                else:
-                    self._count += 1
-                result = start()
-            finally:
-                if outside is not None:
-                    self.leave(outside)
+            if self._fetches or not self._first or self._gpu.lost is not None:
+                self._in_own_context(self._begin)
+            else:
+                self._count += 1
+            result = start()
+            if result and result in ELSEWHERE:
+                result = self._in_own_context(start)
             if result:
                 self._count -= 1  # it was refused
                 # Its name is the kernel's, which must exist as long as this may be called.
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
             counters.launches += 1
+            return self._count
 
         return launch
 

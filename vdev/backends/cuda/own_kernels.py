@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -55,16 +54,16 @@ class OwnKernels:
         stream: int,
         compute_units: int,
         load: Callable[[], Mapping[str, int]],
-        launch: Callable[..., int],
+        starting: Callable[[int, Sequence[int], int, int, int], DriverCall],
         check: Callable[[int, str], None],
     ) -> None:
-        """`load`: gives the functions by name, called when the first is needed. `launch`: the driver's, for ctypes objects
-        (`Driver.launch_assembled`). `check`: raises the error of a CUresult.
+        """`load`: gives the functions by name, called when the first is needed. `starting`: makes a call of the driver
+        (`Driver.starting`). `check`: raises the error of a CUresult.
         """
         self._stream = stream
         self._most_groups = compute_units * _GROUPS
         self._load = load
-        self._launch = launch
+        self._starting = starting
         self._check = check
         self._functions: Mapping[str, int] = {}
         #: by boxes: the call that copies them. Programs that exchange the same edges again and again copy the same boxes.
@@ -83,17 +82,8 @@ class OwnKernels:
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-        handle, number = ctypes.c_void_p, ctypes.c_uint
-        sizes = [number(size) for size in (groups, 1, 1, kernels.BLOCK, 1, 1, 0)]
-        # ctypes objects: with them the call takes less than half the time
-        call = partial(
-            self._launch,
-            handle(function),
-            *sizes,
-            handle(self._stream),
-            handle(0),
-            handle(ctypes.addressof(extra)),
-        )
+        sizes = (groups, 1, 1, kernels.BLOCK, 1, 1)
+        call = self._starting(function, sizes, 0, self._stream, ctypes.addressof(extra))
         return Prepared(call, name, self._check, (packed, size, extra))
 
     def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:

@@ -103,7 +103,7 @@ class OpenCLLaunches(Backend):
             extent = shape.global_size, self.device.local_size(shape), shape.first, None, False, False
             start = partial(self._cl.enqueue_nd_range_kernel, queue, native, *extent)
 
-        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
+        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> int:
             try:
                 for index, value in changed:
                     set_to[index] = _UNSET
@@ -118,6 +118,7 @@ class OpenCLLaunches(Backend):
             self._events.append(event)  # a marker begins another list
             self.last = event
             counters.launches += 1
+            return len(self._events)
 
         return launch
 
