@@ -44,6 +44,7 @@ from .types import (
     vector_type,
 )
 from .unaligned import Unaligned
+from .unrolling import COPIES, wants_copies
 
 _TRUTHS = COMPARISONS | LOGICAL
 _KEYWORDS = {CursorKind.STRUCT_DECL: "struct", CursorKind.UNION_DECL: "union"}
@@ -524,7 +525,8 @@ class Printer(Unaligned):
         """
         *clauses, body = node.parts
         last = self._around(body, "{", "}") if node.hides else self._part(body)
-        return _spliced(node, [*map(self._part, clauses), last])
+        hint = [f'_Pragma("unroll {COPIES}") '] if wants_copies(node, self.text) else []
+        return [*hint, *_spliced(node, [*map(self._part, clauses), last])]
 
     def _switch(self, node: nodes.Switch) -> Text:
         """The condition is written with its type after C's promotions, which C++ does not apply to enumerations.
