@@ -28,10 +28,11 @@ _TURNS = 32
 #: operations of a body, those on a vector counted by component
 _LEAST, _MOST = 20, 60
 #: built-in functions that take a GPU few instructions
-_SHORT = frozenset(
-    "fma mad mad24 mul24 min max fmin fmax fabs abs clamp dot rsqrt half_rsqrt half_recip half_sqrt native_rsqrt native_recip native_sqrt"
-    " native_exp2 native_log2 native_sin native_cos native_divide select step sign".split()
-)
+_SHORT = frozenset({
+    "abs", "clamp", "dot", "fabs", "fma", "fmax", "fmin", "half_recip", "half_rsqrt", "half_sqrt", "mad",
+    "mad24", "max", "min", "mul24", "native_cos", "native_divide", "native_exp2", "native_log2",
+    "native_recip", "native_rsqrt", "native_sin", "native_sqrt", "rsqrt", "select", "sign", "step",
+})  # fmt: skip
 #: what compares a counter with where it stops
 _COMPARED = frozenset(
     {Binary.LESS, Binary.LESS_EQUAL, Binary.GREATER, Binary.GREATER_EQUAL, Binary.NOT_EQUAL}
