@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +40,11 @@ class Program:
         """One that goes to the worker by its line; what repeats it."""
         holdings: Any = [arg.buffer.holdings for arg in self.args]
         entry: Any = (SimpleNamespace(), holdings, self.args, SPACE, ((0, 0, 0),), ())
-        return Streak(self.line.enter_launched([(entry, 1)], []), entry, self.made.append)
+        return Streak(self.line.enter_launched([(entry, 1)], []), entry, self.start)
+
+    def start(self, changed: Sequence[tuple[int, bytes]] = (), /) -> int:
+        self.made.append(changed)
+        return 1
 
     def again(self, streak: Streak) -> bool:
         part = self.line.again(streak, self.executor.standing, self.args, ())

@@ -198,18 +198,18 @@ class Line:
                 if executor.standing is not standing:
                     return None
                 goes_on = (
-                    before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5])
+                    before == streak.number
+                    and stretch.is_open
+                    and not (after or (entry := stretch.entries[-1])[5])
                 )
-                if goes_on:
-                    entry = stretch.entries[-1]
-                elif (
-                    (self._alone or (self._last == before and self.first <= streak.number))
-                    and not worker.queue
-                    and home.completed >= home.submitted
-                ):
+                if not goes_on:
+                    if (
+                        not (self._alone or (self._last == before and self.first <= streak.number))
+                        or worker.queue
+                        or home.completed < home.submitted
+                    ):
+                        return None
                     entry = streak.entry(args, after)
-                else:
-                    return None
                 number = executor.last_number = before + 1
                 step = worker.submitted = worker.submitted + 1
                 try:
@@ -233,7 +233,7 @@ class Line:
                     streak.stretch = part.stretch
                 streak.number = number
         finally:
-            if part is None or worker.next_mark.ends[-1] >= MARK_EVERY or worker.wanted <= worker.issued:
+            if part is None or pending >= MARK_EVERY or worker.wanted <= step:
                 self._give_turn(part)
             else:
                 worker.holder = 0

@@ -99,13 +99,7 @@ def launch_captured(
         return enqueue_nd_range_kernel(queue, kernel, global_size, local_size, None, wait_for)
     after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
     repetition = state.repetition
-    if (
-        repetition is None
-        or repetition is ONCE
-        or state.has_local
-        or state.kernel.addresses is not None
-        or line.is_finalized
-    ):
+    if repetition is None or state.has_local or state.kernel.addresses is not None or line.is_finalized:
         return _launched(queue, state, args, ndrange, after)
     # the same as there, with fewer calls
     completion = repetition.again(line.order, ndrange, args, after)

@@ -65,22 +65,19 @@ class Repeat:
         """
         if len(args) != self._count:
             return None
-        values, kinds, captured, at = self._values, self._kinds, self._captured.copy(), -1
-        for value in args[_AHEAD:]:
+        captured, at = self._captured.copy(), -1
+        for value, known, kind in zip(args[_AHEAD:], self._values, self._kinds, strict=True):
             at += 1
-            known = values[at]
             if value is known:
                 continue
-            if type(value) is not kinds[at]:
+            if type(value) is not kind:
                 return None
             if type(known) is not Memory:
                 arg = self._converted(kernel, at, value)
+            elif (memory := value._vdev_state) is known:
+                arg = known.argument if known.references > 0 else None
             else:
-                memory = value._vdev_state
-                if memory is not known:
-                    arg = self._replaced(kernel, at, memory)
-                else:
-                    arg = memory.argument if memory.references > 0 else None
+                arg = self._replaced(kernel, at, memory)
             if arg is None:
                 return None
             captured[at] = arg
