@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -46,6 +46,11 @@ _OVERLAID = "__import__('vdev.translators.ranges.labelled', fromlist=['overlaid'
 
 def _planner(name: str, module: str, old: str, new: str, issue: str = "") -> Defect:
     return _one(name, "planner", f"vdev.planner.{module}", old, new, issue)
+
+
+def _by_tests(defect: Defect, tests: str) -> Defect:
+    """One that random programs hardly reach, and a file of tests has to find."""
+    return replace(defect, tests=f"tests/pure/{tests}.py")
 
 
 def _cuda(name: str, module: str, old: str, new: str) -> Defect:
@@ -138,12 +143,12 @@ DEFECTS: tuple[Defect, ...] = (
               "if kind.bits == 8 or (lo <= a.lo and a.hi <= hi):\n        return a\n    if type(a) is Const:"),
     _analysis("a cast cuts to one window", "symbolic.evaluation",
               "window = first + self.choose(last - first + 1)", "window = first"),
-    _analysis("a quotient of negative numbers is rounded down", "symbolic.evaluation",
+    _by_tests(_analysis("a quotient of negative numbers is rounded down", "symbolic.evaluation",
               "return self.floor_div(form.times(-1), divisor).times(-1)\n        return self.between",
-              "return self.floor_div(form, divisor)\n        return self.between"),
-    _analysis("a remainder is never negative", "symbolic.operations",
+              "return self.floor_div(form, divisor)\n        return self.between"), "test_operation_bounds"),
+    _by_tests(_analysis("a remainder is never negative", "symbolic.operations",
               "return scope.between(max(low, 1 - divisor) if low < 0 else 0, min(max(high, 0), divisor - 1), a)",
-              "return scope.between(0, min(max(high, 0), divisor - 1), a)"),
+              "return scope.between(0, min(max(high, 0), divisor - 1), a)"), "test_operation_bounds"),
     _analysis("a mask loses its highest bit", "symbolic.operations",
               "block.bit_length()).times(1 << trailing)", "block.bit_length() - 1).times(1 << trailing)"),
     _analysis("or ends at its larger operand", "symbolic.operations",
@@ -360,8 +365,8 @@ DEFECTS: tuple[Defect, ...] = (
              "if view.cut is None or inside == view.cut.inside:", "if view.cut is None or view.cut.inside:"),
     _planner("what is read is not in view", "views",
              "parts = (footprint.reads, footprint.exact,", "parts = (footprint.exact,"),
-    _planner("the window of one chunk", "parameters",
-             "for chunk in chunks_of(traced, habit):", "for chunk in chunks_of(traced, habit)[:1]:"),
+    _by_tests(_planner("the window of one chunk", "parameters",
+             "for chunk in chunks_of(traced, habit):", "for chunk in chunks_of(traced, habit)[:1]:"), "test_parameters"),
     _one("a traced condition is one too wide", "planner", "vdev.translators.ranges.tracing",
          "self._narrow(linear, None, bound // abs(factor))", "self._narrow(linear, None, bound // abs(factor) + 1)"),
     _one("a number that is looked at is not pinned", "planner", "vdev.translators.ranges.tracing",
@@ -376,8 +381,8 @@ DEFECTS: tuple[Defect, ...] = (
          "parts.append(args[index])\n        if launch.shared", "pass\n        if launch.shared"),
     _one("plans are found whatever the offsets", "planner", "vdev.session.launch_plans",
          "parts.append((arg.offset, arg.nbytes, arg.before))", "parts.append((arg.nbytes, arg.before))"),
-    _planner("who begins in the middle is not near", "nearby",
-             "both &= before[bisect_left(firsts, high)] &", "both &= before[bisect_right(firsts, low)] &"),
+    _by_tests(_planner("who begins in the middle is not near", "nearby",
+             "both &= before[bisect_left(firsts, high)] &", "both &= before[bisect_right(firsts, low)] &"), "test_nearby"),
     # launches without plans, and repeated ones
     _session("kept buffers change while others read them", "test_kept", ("session.immediate_moves",
              "if readers is not None and not self._executor.have_ended(readers):", "if False:")),

@@ -124,7 +124,7 @@ def measured(defect: Defect, bench: Bench) -> dict[str, Any]:
     took, what = first_failure(outcome)
     found = {
         "defect": defect.name,
-        "kind": defect.kind,
+        "kind": f"{defect.kind}, tests" if defect.tests and defect.kind != "session" else defect.kind,
         "issue": defect.issue,
         "programs": took,
         "what": what[:300],
@@ -242,7 +242,7 @@ def write(
         f"`python -m tests.fuzz.strength --seed {args.seed} --workers {args.workers} --programs {args.programs} --json {path.name}`\n"
         "plants each in a process of its own and runs the programs of that seed in order. The last column: programs until one\n"
         "differed from its native result; the numbers are those of faults that were found by hand and are put back. A star: measured\n"
-        "with an earlier generator. Where it says session, tests of one file are run instead of programs.\n\n"
+        "with an earlier generator. Where it says session or tests, tests of one file are run instead of programs.\n\n"
     )
     path.with_name(f"{path.stem.upper()}.md").write_text(head + markdown(table, programs))
 
