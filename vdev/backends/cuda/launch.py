@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -66,7 +65,7 @@ class Grids:
         self.grids = grids
         self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
         #: the driver's calls, made for this many bytes of local memory
-        self.starts: list[tuple[bytes, Callable[[], int]]] | None = None
+        self.starts: list[tuple[bytes, DriverCall]] | None = None
         self.shared = 0
 
 
@@ -77,6 +76,7 @@ class Kernel:
         "buffer",
         "extra",
         "function",
+        "handles",
         "hidden",
         "info",
         "last",
@@ -108,6 +108,8 @@ class Kernel:
             1, 0 if address is None else ctypes.addressof(address), 2, ctypes.addressof(size), 0
         )
         self.extra = (pointers, address, size, ctypes.addressof(pointers))
+        #: of a call that launches it: the function, no parameters in an array, and where those are that are assembled
+        self.handles = tuple(map(ctypes.c_void_p, (function, 0, self.extra[3])))
         self.last: list[object] = [_UNSET] * info.hidden_index
         self.hidden: bytes | None = None
         self.owner: object = None  #: the call of `CudaBackend.again` whose parameters they are
@@ -130,13 +132,15 @@ class Kernel:
         self.latest = known
         return known
 
-    def assemble(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, Callable[[], int]]]:
+    def starts(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, DriverCall]]:
         """For each grid of a shape, the hidden argument and the driver's call that starts it, with the parameters at
         the time of the call and the local memory that there is now.
         """
-        known.shared = self.shared
-        known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
-        return known.starts
+        starts = known.starts
+        if starts is None or known.shared != self.shared:
+            known.shared = self.shared
+            starts = known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
+        return starts
 
     def set_arguments(self, args: list[KernelArgument]) -> None:
         """Set those that are set to something else."""
@@ -173,10 +177,9 @@ class Kernel:
 
     def assembled(self, grid: Grid, stream: int, driver: Driver) -> DriverCall:
         """The driver's call that starts a grid, with the parameters at the time of the call."""
-        number, handle = ctypes.c_uint, ctypes.c_void_p
-        sizes = [number(size) for size in (*grid[:6], self.shared)]
-        nothing, extra = handle(0), handle(self.extra[3])
-        return partial(driver.launch_assembled, handle(self.function), *sizes, handle(stream), nothing, extra)
+        function, nothing, extra = self.handles
+        sizes = map(ctypes.c_uint, (*grid[:6], self.shared))
+        return partial(driver.launch_assembled, function, *sizes, ctypes.c_void_p(stream), nothing, extra)
 
     def with_own_parameters(self, args: list[KernelArgument], driver: Driver) -> Kernel | None:
         """The same kernel with these arguments in a parameter buffer of its own; None where launches of one change what the driver
@@ -269,20 +272,21 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
     """A chunk as launches within CUDA's limits."""
     ndrange, chunk = shape.ndrange, shape.chunk
     wide, high, deep = (*shape.local_size, 1, 1)[:3]
-    shifts = dict(shape.bases)
+    counts, shifts = chunk.counts, {}
     if shape.hidden is None:  # pointers arrive in the form in which they are used
-        chunk, shifts = whole_chunk(ndrange), {}
+        chunk = whole_chunk(ndrange)
+    elif max(counts[1:], default=0) <= _MOST_GROUPS:  # as nearly always
+        x, y, z = (*counts, 1, 1)[:3]
+        return [(x, y, z, wide, high, deep, shape.hidden + _WORK_DIMS[len(counts)])]
+    else:
+        shifts = dict(shape.bases)
     found: list[Grid] = []
     for part in within_limits(chunk):
-        groups = part.counts
-        if part is chunk and shape.hidden is not None:
-            hidden = shape.hidden + _WORK_DIMS[ndrange.work_dim]
-        else:
-            try:
-                hidden = info.pack(ndrange, part, [shifts.get(arg, 0) for arg in info.pointer_args])
-            except ValueError as error:
-                raise BackendError(INVALID_WORK_GROUP_SIZE, str(error)) from error
-        x, y, z = (*groups, 1, 1)[:3]
+        try:
+            hidden = info.pack(ndrange, part, [shifts.get(arg, 0) for arg in info.pointer_args])
+        except ValueError as error:
+            raise BackendError(INVALID_WORK_GROUP_SIZE, str(error)) from error
+        x, y, z = (*part.counts, 1, 1)[:3]
         found.append((x, y, z, wide, high, deep, hidden))
     return found
 
