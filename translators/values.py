@@ -1,4 +1,4 @@
-"""Data classes that cost little to define.
+"""Data classes that cost little to define, and properties that are computed once.
 
 `dataclasses.dataclass` compiles the text of up to six functions for each class. For over a hundred classes that took
 half of what importing vdev took, and a short program makes few objects of few of them. Here a class's constructor is
@@ -15,7 +15,7 @@ from operator import attrgetter, ge, gt, le, lt
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["computed_once", "dataclass"]
 
 #: A class with this attribute, compared by identity, is frozen for mypy alone, which finds every assignment to a field. To refuse it
 #: while the program runs makes a constructor call a setter for each field, and so take twice as long.
@@ -219,7 +219,26 @@ def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
+    from functools import cached_property as computed_once
 else:
+
+    class computed_once:
+        """A property of a value that never changes: computed at the first request, and an attribute of the object from then on.
+
+        `functools.cached_property` without the lock that it takes before Python 3.12, which costs more than what is computed here. Two
+        threads may both compute it, and find the same.
+        """
+
+        def __init__(self, function: Callable[[Any], Any]) -> None:
+            self._function = function
+            self._name = function.__name__
+            self.__doc__ = function.__doc__
+
+        def __get__(self, item: Any, owner: type | None = None) -> Any:
+            if item is None:
+                return self
+            found = item.__dict__[self._name] = self._function(item)
+            return found
 
     def dataclass(
         cls: type | None = None,

@@ -42,6 +42,10 @@ __kernel void take(__global uint *out, __global const uint *in, __global const u
 {
     out[get_global_id(0)] = in[where[get_global_id(0)]];
 }
+__kernel void grow(__global uint *out, uint step)
+{
+    out[get_global_id(0)] += step * (uint)get_num_groups(0) + (uint)(get_global_size(0) + get_global_offset(0));
+}
 __kernel void count(__global uint *out, __global const uint *in, uint step) { atomic_add(&out[in[get_global_id(0)] % 16], step); }
 """
 Command = Callable[[int], None]
@@ -59,6 +63,8 @@ class RandomCalls:
         self.adds = [cl.Kernel(built, "add") for _ in range(2)]
         self.mix, self.turn, self.take = (cl.Kernel(built, name) for name in ("mix", "turn", "take"))
         self.smooth, self.count = cl.Kernel(built, "smooth"), cl.Kernel(built, "count")
+        self.grow = cl.Kernel(built, "grow")
+        self.grow.set_arg_types([None, np.uint32])
         for kernel in (self.smooth, self.count):
             kernel.set_arg_types([None, None, np.uint32])
         self.order = np.array(drawn.choices(range(ITEMS), k=ITEMS), np.uint32)
@@ -90,6 +96,8 @@ class RandomCalls:
         return [
             *launches,
             *launches,
+            self._growing,
+            self._growing,
             self._reading,
             self._reading,
             self._writing,
@@ -180,6 +188,27 @@ class RandomCalls:
             self.arrays[out] = self.arrays[out] + found * step
 
         return count
+
+    def _growing(self) -> Command:
+        """Over another part of a buffer each time, or over one of a few."""
+        at, local = self.drawn.randrange(4), self.drawn.choice((4, 8))
+        parts, by_set_args = self.drawn.choice((2, 4, MOST_TIMES)), self.drawn.random() < 0.3
+        ends = [sorted(self.drawn.sample(range(ITEMS // local + 1), 2)) for _ in range(parts)]
+        starts_at_0 = self.drawn.random() < 0.5
+
+        def grow(time: int) -> None:
+            first, last = (local * end for end in ends[time % parts])
+            first *= not starts_at_0
+            step, size, count = np.uint32(time // 2), (last - first,), (last - first) // local
+            if by_set_args or first:
+                self.grow.set_args(self.buffers[at], step)
+                cl.enqueue_nd_range_kernel(self.queue, self.grow, size, (local,), (first,))
+            else:
+                self.grow(self.queue, size, (local,), self.buffers[at], step)
+            self.arrays[at] = self.arrays[at].copy()
+            self.arrays[at][first:last] += step * np.uint32(count) + np.uint32(size[0] + first)
+
+        return grow
 
     def _reading(self) -> Command:
         at, start, count = self._part()

@@ -104,12 +104,23 @@ from vdev.executor.worker import Worker
 PLANTED_IN_ROTATION = {
     "other buffers": "Rotation.key = lambda self, kernel, args: ()",
     "values of the launch before": "Streak.changed = lambda self, args: ()",
+    "the index space of the launch before": """
+over = WholeLaunchStep.over
+def stale(self, worker, ndrange, places):
+    shape = over(self, worker, ndrange, places)
+    return self._last[2] if shape else None
+WholeLaunchStep.over = stale
+""",
+    "the size without what the kernel is told of it": """
+set_shape = OpenCLLaunches._set_shape
+OpenCLLaunches._set_shape = lambda self, kernel, args, shape: kernel.hidden or set_shape(self, kernel, args, shape)
+""",
     "arguments of another launch": """
 def unowned(self, kernel, args, shape):
     found = again(self, kernel, args, shape)
-    def launch(changed=()):
+    def launch(changed=(), shape=None):
         kernel.owner = next(cell.cell_contents for name, cell in zip(found.__code__.co_freevars, found.__closure__) if name == "mine")
-        return found(changed)
+        return found(changed, shape)
     return launch
 again, OpenCLLaunches.again = OpenCLLaunches.again, unowned
 """,
@@ -121,9 +132,10 @@ def test_a_defect_of_launches_made_again_is_found(planted: str) -> None:
     script = f"""
 from vdev.backends.opencl.launching import OpenCLLaunches
 from vdev.executor.line import Streak
+from vdev.executor.whole import WholeLaunchStep
 from vdev.facade.rotation import Rotation
 {PLANTED_IN_ROTATION[planted]}
-{SCRIPT.format(1, 12)}
+{SCRIPT.format(49, 12)}
 """
     environment = os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "PYOPENCL_NO_CACHE": "1"}
     command = [sys.executable, "-W", "ignore", "-c", script]

@@ -13,7 +13,9 @@ def again(
 ) -> Repeated:
     """Takes the place of `ReferenceBackend.again`, which repeats nothing."""
 
-    def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> int:
+    def launch(changed: Sequence[tuple[int, bytes]] = (), other: LaunchShape | None = None, /) -> int:
+        nonlocal shape
+        shape = shape if other is None else other
         for index, value in changed:
             args[index] = value
         backend.launch(kernel, args, shape)  # a test may have replaced it by then

@@ -696,6 +696,56 @@ def test_launches_that_take_turns_have_parameters_of_their_own_after_a_while() -
     assert driver.launched[-1][10] != driver.launched[-2][10]
 
 
+def _resized(kernel: Any, groups: int, shift: int = 64) -> LaunchShape:
+    """The shape of a launch of that kernel with so many work-groups."""
+    ndrange = NDRange((64 * groups,), (64,), (0,))
+    chunk = whole_chunk(ndrange)
+    return _shape(ndrange, chunk, kernel.info.pack(ndrange, chunk, (shift,))[:-8])
+
+
+def test_a_launch_made_again_goes_over_to_another_index_space() -> None:
+    """With what the kernel is told of it, and its own arguments and local memory: behind itself, and behind another launch."""
+    backend, driver = _cuda()
+    driver.current = backend.context
+    kernel, again = _launched(backend)
+    memory = cuda_launch.CudaAllocation(SimpleNamespace(ptr=0x7F00_0000_9000), 4096)
+    others: list[Any] = [memory, LocalBytes(512), struct.pack("<i", 9)]
+    pointer, number, hidden = (kernel.offsets[at] for at in (0, 2, 3))
+    shapes = [_resized(kernel, groups) for groups in (5, 2, 3)]
+    value = 7
+    for turn in range(24):  # by then, it has parameters of its own
+        if turn % 4 > 1:
+            backend.launch(kernel, list(others), _resized(kernel, 1))
+        shape = shapes[turn // 2 % 3]
+        assert backend.repeats_over(kernel, shape)
+        if turn % 3 == 0:
+            value = turn
+            again([(2, struct.pack("<i", value))], shape)
+        else:
+            again((), shape)
+        groups = shape.chunk.stop[0]
+        for _ in range(2):
+            passed = _passed(driver.launched[-1])
+            assert driver.launched[-1][1:9] == [groups, 1, 1, 64, 1, 1, 256, backend.stream]
+            assert struct.unpack_from("<Q", passed, pointer)[0] == 0x7F00_0000_1000
+            assert struct.unpack_from("<i", passed, number)[0] == value
+            assert shape.hidden is not None
+            assert passed[hidden : hidden + len(shape.hidden)] == shape.hidden
+            again()  # once more, over the same
+
+
+def test_what_is_not_one_grid_of_the_same_kernel_is_not_made_again() -> None:
+    backend, _ = _cuda()
+    kernel, _ = _launched(backend)
+    ndrange = NDRange((64, 200_000, 1), (64, 1, 1), (0, 0, 0))
+    chunk = whole_chunk(ndrange)
+    several = _shape(ndrange, chunk, kernel.info.pack(ndrange, chunk, (64,))[:-8])
+    assert not backend.repeats_over(kernel, several)
+    assert backend.repeats_over(kernel, _resized(kernel, 7))
+    kernel.threads = 32  # for groups of 64 it takes one with fewer registers
+    assert not backend.repeats_over(kernel, _resized(kernel, 7))
+
+
 def test_a_launch_made_again_behind_a_marker_begins_what_the_next_one_times() -> None:
     backend, driver = _cuda()
     driver.current, backend._gpu.clock = backend.context, SimpleNamespace(due=math.inf)

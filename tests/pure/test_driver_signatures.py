@@ -99,7 +99,8 @@ def _fits(function: _Function, arg: Any, kind: str) -> bool:
     if hasattr(arg, "_obj"):  # what `byref` gives: the driver writes there
         return kind in ("*p" if type(arg._obj) is ctypes.c_char_p else "", f"*{_KINDS[type(arg._obj)]}")
     if function.argtypes is None:  # a ctypes object passes as its own type
-        return _KINDS[type(arg)] == ("p" if "*" in kind else kind)
+        of = next(each for each in type(arg).__mro__ if each in _KINDS)
+        return _KINDS[of] == ("p" if "*" in kind else kind)
     return kind == "p" if isinstance(arg, bytes) else isinstance(arg, int) and not kind.startswith(("*", "f"))
 
 
@@ -178,7 +179,7 @@ def test_a_launch_is_described_as_the_header_lays_it_out() -> None:
 
 def test_a_launch_made_ready_keeps_its_description() -> None:
     made: Any = _Launched()
-    call = made.starting(1 << 40, (1, 2, 3, 4, 5, 6), 7, 8, 9)
+    call = made.starting((1, 2, 3, 4, 5, 6), 7, 8, cuda_driver.launch_handles(1 << 40, 9))
     gc.collect()
     _ = [cuda_driver.LaunchConfig() for _ in range(1000)]  # would be where it was
     config = cuda_driver.LaunchConfig.from_address(call.args[0].value)

@@ -119,7 +119,7 @@ from cupy_backends.cuda.api import runtime as r
 from tests.pure import fake_cuda
 from vdev.backends.cuda import kernels
 from vdev.backends.cuda.cupy_parts import ModuleCalls
-from vdev.backends.cuda.driver import Driver
+from vdev.backends.cuda.driver import Driver, launch_handles
 d, m = Driver(), ModuleCalls()
 r.setDevice(1)
 other, t, b = d.context(), r.streamCreateWithFlags(1), d.take_memory(4096)[1]
@@ -132,7 +132,7 @@ def fill(address):
 def launch(parameters, groups=(1, 1, 1), items=(32, 1, 1), shared=0, stream=s):
     packed, size = ctypes.create_string_buffer(parameters, len(parameters)), ctypes.c_size_t(len(parameters))
     extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
-    return d.starting(k, (*groups, *items), shared, stream, ctypes.addressof(extra))()
+    return d.starting((*groups, *items), shared, stream, launch_handles(k, ctypes.addressof(extra)))()
 said = {}
 for name, code in json.loads(sys.stdin.read()).items():
     end, begin = os.pipe()

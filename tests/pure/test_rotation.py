@@ -10,8 +10,8 @@ from vdev.facade.memory import Memory
 from vdev.facade.rotation import Known, Rotation
 from vdev.session.commands import ONCE, LocalArg
 
-FIRST: Known = ONCE, (1, None)
-SECOND: Known = ONCE, (2, None)
+FIRST: Known = ONCE, 1
+SECOND: Known = ONCE, 2
 
 
 def memory() -> Any:

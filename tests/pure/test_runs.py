@@ -39,6 +39,7 @@ def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ReferenceBackend, "any_thread", True)
     monkeypatch.setattr(ReferenceBackend, "again", again)
+    monkeypatch.setattr(ReferenceBackend, "repeats_over", lambda *_: True)
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ class Caller:
         at_once = self.program.session.at_once
         assert at_once is not None
         if same and before == self.number - 1:
-            self.row = at_once.in_a_row(self.program.kernel, self.space, queue, part)
+            self.row = at_once.in_a_row(self.program.kernel, queue, part)
 
     @property
     def counted(self) -> int:
@@ -669,7 +670,7 @@ def test_nothing_is_prepared_once_a_command_is_held_back_in_the_queue() -> None:
         program.session.executor.quiesce()
         part = at_once.launch(program.kernel, args, launch.space, (), program.queue)
         held = program.submit(Fill(buffer, 0, NBYTES, b"\1\0\0\0"), [gate])
-        row = part and at_once.in_a_row(program.kernel, launch.space, program.queue, part)
+        row = part and at_once.in_a_row(program.kernel, program.queue, part)
         assert row is None
         gate.set_status(0)
         assert ended(held) == 0
@@ -694,16 +695,39 @@ def test_no_repetition_overtakes_a_command_that_is_held_back_in_the_queue(joined
         assert program.content(buffer).tolist() == triple(np.ones(WORDS, np.uint32)).tolist()
 
 
-def test_launches_in_a_row_are_of_one_queue_and_index_space() -> None:
+@pytest.mark.parametrize("goes_over", [True, False])
+def test_launches_in_a_row_may_differ_in_their_index_spaces(
+    goes_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReferenceBackend, "repeats_over", lambda *_: goes_over)
+    with Program(1) as program:
+        buffer, launch, count = in_a_row(program)
+        expected, whole = numbers(3), launch.space
+        for _ in range(count):
+            expected = triple(expected)
+        half, other = NDRange((WORDS // 2,), (LOCAL,), (0,)), NDRange((WORDS // 2,), (LOCAL,), (WORDS // 2,))
+        made = 0
+        for space in [whole, half, half, other, whole, other, half] * 9:
+            made -= launch.in_a_row
+            program.session.executor.quiesce()
+            launch.space = space
+            launch(buffer, buffer)
+            made += launch.in_a_row
+            start = space.offset[0]
+            expected[start : start + space.nitems] = triple(expected[start : start + space.nitems])
+        assert program.content(buffer).tolist() == expected.tolist()
+        assert launch.counted == program.backends[0].counters.launches == count + 63
+        assert (made > 40) is goes_over
+
+
+def test_launches_in_a_row_are_of_one_queue() -> None:
     with Program(1) as program:
         _, launch, _ = in_a_row(program)
         row, last = launch.row, launch.last
         assert row is not None
         assert last is not None
         queue = program.session.create_queue(in_order=True)
-        space = NDRange(launch.space.global_size, launch.space.local_size, launch.space.offset)
         assert row.again(queue, launch.space, last.args) is None
-        assert row.again(program.queue, space, last.args) is None
         program.session.observers.append(lambda command, plan: None)
         assert row.again(program.queue, launch.space, last.args) is None
 

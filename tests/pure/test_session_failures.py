@@ -53,7 +53,7 @@ __kernel void triple(__global uint *out, __global const uint *in) {
 
 
 def _triple(args: Sequence[object], ndrange: NDRange, chunk: Chunk) -> None:
-    start, stop = chunk.start[0] * LOCAL, chunk.stop[0] * LOCAL
+    start, stop = (ndrange.offset[0] + group * LOCAL for group in (chunk.start[0], chunk.stop[0]))
     out, source = args[0], args[1]
     assert isinstance(out, Pointer)
     assert isinstance(source, Pointer)

@@ -13,7 +13,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.executor.line import Line, Streak
 from vdev.executor.mark import Mark
 
-SPACE = NDRange((64,), (64,), (0,))
+SPACE, LARGER = NDRange((64,), (64,), (0,)), NDRange((128,), (64,), (0,))
 
 
 class Program:
@@ -33,21 +33,23 @@ class Program:
             no_steps=[0, 0], all_workers=[self.worker, home],
         )  # fmt: skip
         self.line = Line(self.executor, self.worker, home, alone=alone)
-        self.made: list[object] = []
+        self.made: list[object] = []  #: the shapes with which launches were made again
+        self.shapes: dict[NDRange, object] = {LARGER: "larger", SPACE: "first"}  #: for others there is none
         self.args = [SimpleNamespace(buffer=SimpleNamespace(holdings=SimpleNamespace(written=[0, 0])))]
 
     def launch(self) -> Streak:
         """One that goes to the worker by its line; what repeats it."""
         holdings: Any = [arg.buffer.holdings for arg in self.args]
         entry: Any = (SimpleNamespace(), holdings, self.args, SPACE, ((0, 0, 0),), ())
-        return Streak(self.line.enter_launched([(entry, 1)], []), entry, self.start)
+        over: Any = lambda ndrange, places: self.shapes.get(ndrange)  # noqa: E731
+        return Streak(self.line.enter_launched([(entry, 1)], []), entry, self.start, over)
 
-    def start(self, changed: Sequence[tuple[int, bytes]] = (), /) -> int:
-        self.made.append(changed)
+    def start(self, changed: Sequence[tuple[int, bytes]] = (), shape: Any = None, /) -> int:
+        self.made.append(shape)
         return 1
 
-    def again(self, streak: Streak) -> bool:
-        part = self.line.again(streak, self.executor.standing, self.args, ())
+    def again(self, streak: Streak, space: NDRange = SPACE) -> bool:
+        part = self.line.again(streak, self.executor.standing, space, self.args, ())
         return part is not None
 
     def submit_elsewhere(self) -> None:
@@ -77,6 +79,19 @@ def test_what_was_submitted_elsewhere_ends_them_on_one_of_several_workers() -> N
     later = program.launch()
     program.launch()
     assert program.again(later)
+
+
+def test_the_back_end_is_told_when_the_index_space_changes() -> None:
+    program = Program(alone=True)
+    streak = program.launch()
+    assert all(program.again(streak, space) for space in (SPACE, LARGER, LARGER, SPACE, SPACE, LARGER))
+    assert program.made == [None, "larger", None, "first", None, "larger"]
+    del program.shapes[SPACE]
+    number = program.executor.last_number
+    assert not program.again(streak, SPACE), "the back end does not make that one again"
+    assert (program.executor.last_number, len(program.made)) == (number, 6)
+    assert program.again(streak, LARGER)
+    assert program.made[6:] == [None]
 
 
 def test_the_only_worker_gets_them_in_order_anyway() -> None:

@@ -7,10 +7,10 @@ program was built for non-uniform work-groups; they belong to the last work-grou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from math import prod
+from operator import sub
 
-from vdev.translators.values import dataclass
+from vdev.translators.values import computed_once, dataclass
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class NDRange:
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
+    @computed_once
     def _hash(self) -> int:
         """Each launch's plan is looked up by its index space more than once."""
         return hash((self.global_size, self.local_size, self.offset, self.regroups))
@@ -38,9 +38,11 @@ class NDRange:
     def work_dim(self) -> int:
         return len(self.global_size)
 
-    @cached_property
+    @computed_once
     def num_groups(self) -> tuple[int, ...]:
-        return tuple(-(-size // local) for size, local in zip(self.global_size, self.local_size, strict=True))
+        return tuple(
+            [-(-size // local) for size, local in zip(self.global_size, self.local_size, strict=True)]
+        )
 
     @property
     def nitems(self) -> int:
@@ -76,7 +78,7 @@ class Chunk:
     def counts(self) -> tuple[int, ...]:
         """Work-groups in each dimension."""
         if self.cycle is None:
-            return tuple([stop - start for start, stop in zip(self.start, self.stop, strict=True)])
+            return tuple(map(sub, self.stop, self.start))
         return tuple([self._count(axis) for axis in range(len(self.start))])
 
     def _count(self, axis: int) -> int:

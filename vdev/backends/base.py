@@ -172,9 +172,9 @@ KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | Host
 class Repeated(Protocol):
     """Repeats a launch (`Backend.again`)."""
 
-    def __call__(self, changed: Sequence[tuple[int, bytes]] = (), /) -> int:
-        """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values. Returns what
-        is pending then (`Backend.pending`).
+    def __call__(self, changed: Sequence[tuple[int, bytes]] = (), shape: LaunchShape | None = None, /) -> int:
+        """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values; and with
+        another `shape`, one for which `Backend.repeats_over` says so. Returns what is pending then (`Backend.pending`).
         """
 
 
@@ -549,6 +549,10 @@ class Backend(ABC):
         nothing was started.
         """
         return None
+
+    def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
+        """Whether what `again` gave for a launch of this kernel may be called with that shape, whose `bases` are the same."""
+        return False
 
     def own_kernel(self, program: BackendProgram, name: str) -> object | None:
         """A handle like `kernel`'s, for `driver_launch` alone; None if there is none."""

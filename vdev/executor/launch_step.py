@@ -94,6 +94,12 @@ class LaunchStep(Step):
         """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""
         return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
 
+    def over(
+        self, worker: StepWorker, ndrange: NDRange, places: tuple[tuple[int, int, int], ...]
+    ) -> LaunchShape | None:
+        """The shape with which what `again` gave makes the same launch over that index space; None where it does not."""
+        return None
+
     def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
         if type(self) is not LaunchStep or self.homes or self.kernel is None:
             return None

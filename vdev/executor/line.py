@@ -8,7 +8,7 @@ any other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import get_ident
@@ -25,9 +25,10 @@ from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes, DriverLaunch, Repeated
+    from vdev.backends.base import Bytes, DriverLaunch, LaunchShape, Repeated
     from vdev.executor.holdings import Holdings
     from vdev.executor.worker import Worker
+    from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
 
 
@@ -37,24 +38,32 @@ _new = object.__new__
 
 
 class Streak:
-    """Launches that differ in the values of scalars at most: each after the first is one call of the back end (`Backend.again`).
+    """Launches that differ in the values of scalars and in the index space at most: each after the first is one call of the back end
+    (`Backend.again`).
 
     It goes on while nothing is submitted that might change anything for them: with several workers, while nothing else is
     submitted but what is handed to the same worker by its line.
     """
 
     __slots__ = (
-        "_places", "_prepared", "_slots", "_values", "is_renewed", "ndrange", "number", "start", "stretch",
+        "_over", "_places", "_prepared", "_slots", "_values", "is_renewed", "ndrange", "number", "start", "stretch",
     )  # fmt: skip
 
-    def __init__(self, stretch: Stretch, entry: Entry, start: Repeated) -> None:
-        """`entry`: of the last launch."""
+    def __init__(
+        self,
+        stretch: Stretch,
+        entry: Entry,
+        start: Repeated,
+        over: Callable[[NDRange, tuple[tuple[int, int, int], ...]], LaunchShape | None],
+    ) -> None:
+        """`entry`: of the last launch. `over`: the shape with which `start` goes over to an index space, None where it does not."""
         prepared, holdings, args, ndrange, places, _ = entry
         self.stretch = stretch  #: of the last launch
         self.number = stretch.last  #: of the last launch
         self.start = start
         self.is_renewed = False  #: whether something else came before the last launch
-        self.ndrange = ndrange
+        self.ndrange = ndrange  #: of the last launch
+        self._over = over
         self._prepared, self._places = prepared, places
         #: by slot: an argument that is its buffer
         self._slots = [next(arg for arg, at, _ in places if at == slot) for slot in range(len(holdings))]
@@ -71,6 +80,10 @@ class Streak:
                 values[at] = value
                 found = (*found, (at, value))
         return found
+
+    def shape_over(self, ndrange: NDRange) -> LaunchShape | None:
+        """What `start` takes for a launch over another index space than the last one; None where it takes none."""
+        return self._over(ndrange, self._places)
 
     def buffers(self, args: Sequence[Any]) -> list[Any]:
         """By slot: those of a launch with these `args`, which alone keep them alive."""
@@ -180,11 +193,16 @@ class Line:
         return part
 
     def again(
-        self, streak: Streak, standing: object, args: Sequence[Any], after: Sequence[Completion]
+        self,
+        streak: Streak,
+        standing: object,
+        ndrange: NDRange,
+        args: Sequence[Any],
+        after: Sequence[Completion],
     ) -> Part | None:
-        """Hand over the next launch of a streak, with these `args`; None if it has to be handed over like any other: then nothing
-        has happened. `standing`: the executor's, when it began. `after`: what it waits for, which was handed to the worker before.
-        Under the session's lock.
+        """Hand over the next launch of a streak, over `ndrange` and with these `args`; None if it has to be handed over like any
+        other: then nothing has happened. `standing`: the executor's, when it began. `after`: what it waits for, which was handed to
+        the worker before. Under the session's lock.
 
         It does what `hand_over` does, with as few calls as there can be.
         """
@@ -194,9 +212,12 @@ class Line:
         try:
             worker.holder = get_ident()
             with executor.lock:
-                stretch, before = streak.stretch, executor.last_number
-                if executor.standing is not standing:
+                shape = None
+                if executor.standing is not standing or (
+                    ndrange is not streak.ndrange and (shape := streak.shape_over(ndrange)) is None
+                ):
                     return None
+                stretch, before = streak.stretch, executor.last_number
                 goes_on = (
                     before == streak.number
                     and stretch.is_open
@@ -213,7 +234,7 @@ class Line:
                 number = executor.last_number = before + 1
                 step = worker.submitted = worker.submitted + 1
                 try:
-                    pending = streak.start(streak.changed(args))  # which makes the thread ready
+                    pending = streak.start(streak.changed(args), shape)  # which makes the thread ready
                 except Exception as error:
                     self._refused(error, number, step)
                     return None
@@ -231,7 +252,7 @@ class Line:
                 else:
                     part = self._enter(entry, number, step)
                     streak.stretch = part.stretch
-                streak.number = number
+                streak.number, streak.ndrange = number, ndrange
         finally:
             if part is None or pending >= MARK_EVERY or worker.wanted <= step:
                 self._give_turn(part)
@@ -281,20 +302,21 @@ class Line:
                 if worker.queue or not is_last or not stretch.is_open:
                     return None
                 entry = stretch.entries[-1]  # it is gone once the stretch has ended
-                start = self._repeated(entry)
+                step = entry[0].step
+                if not isinstance(step, LaunchStep):
+                    return None
+                start = self._repeated(step, entry)
         finally:
             worker.holder = 0
             worker.turn.release()
             if worker.queue:
                 worker.wake()
-        return None if start is None else Streak(stretch, entry, start)
+        return None if start is None else Streak(stretch, entry, start, partial(step.over, worker))
 
-    def _repeated(self, entry: Entry) -> Repeated | None:
+    def _repeated(self, step: LaunchStep, entry: Entry) -> Repeated | None:
         """The call of the back end that repeats a launch."""
         prepared, holdings, args, ndrange, places, _ = entry
-        step, job = prepared.step, self._job
-        if not isinstance(step, LaunchStep):
-            return None
+        job = self._job
         job.prepared, job.holdings, job.args, job.ndrange, job.places = (
             prepared, holdings, args, ndrange, places,
         )  # fmt: skip

@@ -25,7 +25,7 @@ _MOST_SHAPES = 512
 class WholeLaunchStep(LaunchStep):
     """A launch with the NDRange and the places of its command."""
 
-    __slots__ = ("_known", "_last", "_shapes", "_told", "at_home")
+    __slots__ = ("_last", "_shapes", "_shifts", "_told", "at_home")
 
     def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
         """`at_home`: slots that are used where the host has them."""
@@ -35,10 +35,10 @@ class WholeLaunchStep(LaunchStep):
         self._told = recipe.hidden is not None  #: the kernel is told of places
         #: the last launch's NDRange, places and shape: mostly those of the next
         self._last: tuple[NDRange | None, Places, LaunchShape] | None = None
+        #: the shapes of earlier launches, by the numbers of their NDRanges and by their places
         self._shapes: dict[Any, LaunchShape] = {}
-        #: the same, by the identity of the NDRange, which the façade keeps: hashing one takes longer than all the
-        #: rest
-        self._known: dict[Any, tuple[NDRange, LaunchShape]] = {}
+        #: the last shape's places, and what the back end is told of them
+        self._shifts: tuple[Places, tuple[tuple[int, int], ...]] | None = None
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
         backend = worker.backend
@@ -53,31 +53,36 @@ class WholeLaunchStep(LaunchStep):
     def again(self, worker: StepWorker, job: StepJob) -> Repeated | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
 
+    def over(self, worker: StepWorker, ndrange: NDRange, places: Places) -> LaunchShape | None:
+        shape = self._shape(ndrange, places)
+        return shape if worker.backend.repeats_over(self.kernel, shape) else None
+
     def _shape_of(self, job: StepJob) -> LaunchShape:
         """The native launch."""
         ndrange = job.ndrange
         assert ndrange is not None, "launches have one"
-        name = (id(ndrange), job.places) if self._told else id(ndrange)
-        known = self._known.get(name)
-        if known is not None and known[0] is ndrange:
-            return known[1]
-        key = (ndrange, job.places) if self._told else ndrange
+        return self._shape(ndrange, job.places)
+
+    def _shape(self, ndrange: NDRange, places: Places) -> LaunchShape:
+        # The numbers rather than the NDRange: its hash would be computed in Python, and only for this.
+        told = places if self._told else None
+        key = ndrange.global_size, ndrange.local_size, ndrange.offset, ndrange.regroups, told
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[key] = self._made(ndrange, job.places)
-        if len(self._known) >= _MOST_SHAPES:
-            self._known.clear()
-        self._known[name] = (ndrange, shape)
+            shape = self._shapes[key] = self._made(ndrange, places)
         return shape
 
     def _made(self, ndrange: NDRange, places: Places) -> LaunchShape:
-        chunk = whole_chunk(ndrange)
-        shifts = tuple((arg, -offset) for arg, slot, offset in places if slot not in self.at_home)
-        hidden = None if self.recipe.hidden is None else self.recipe.hidden(ndrange, chunk, shifts)
+        known, chunk, hidden = self._shifts, whole_chunk(ndrange), self.recipe.hidden
+        if known is None or known[0] is not places:
+            at_home = self.at_home
+            shifts = tuple([(arg, -offset) for arg, slot, offset in places if slot not in at_home])
+            known = self._shifts = (places, shifts)
+        packed = None if hidden is None else hidden(ndrange, chunk, known[1])
         return LaunchShape(
-            ndrange, chunk, ndrange.global_size, ndrange.local_size, ndrange.offset, shifts, hidden
+            ndrange, chunk, ndrange.global_size, ndrange.local_size, ndrange.offset, known[1], packed
         )
 
     def _arguments(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:

@@ -73,7 +73,7 @@ class KernelState:
     """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
 
     __slots__ = (
-        "allows_partial_groups", "args", "context", "converters", "converting", "has_local", "images", "is_ready", "kernel",
+        "allows_partial_groups", "args", "context", "converters", "converting", "groups", "has_local", "images", "is_ready", "kernel",
         "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "repeat",
         "repetition", "rotation",
     )  # fmt: skip
@@ -103,14 +103,16 @@ class KernelState:
         self.allows_partial_groups = _allows_partial_groups(made_of)
         #: index spaces of earlier launches that were found valid, by the sizes that the program gave
         self.ndranges: dict[Any, NDRange | None] = {}
+        #: the local sizes among these, by what the program gave: valid for whatever global size that is a multiple
+        self.groups: dict[Any, tuple[int, ...]] = {}
         #: takes the next call if it is like the last one; None once an argument has been set in another way
         self.repeat: Repeat | None = None
         #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
         #: what repeats launches with other arguments than the last ones
         self.rotation = Rotation()
-        #: of the last launch that was handed over without a submission: its number and its index space
-        self.launched: tuple[int, NDRange | None] = (-1, None)
+        #: the number of the last launch that was handed over without a submission
+        self.launched = -1
         #: launches that are not repeated before one is prepared for that, and how many of them have passed
         self.pause = self.paused = 0
 

@@ -92,8 +92,10 @@ def launch_captured(
     state = state_of(kernel)
     try:
         line = state_of(queue)
-        context, ndrange = line.context, state.ndranges[global_size, local_size, None, False]
-    except (KeyError, TypeError, AttributeError):
+        context, ndrange = line.context, state.ndranges.get((global_size, local_size, None, False))
+        if ndrange is None and type(queue) is CommandQueue:
+            ndrange = _resized(state, global_size, local_size, None)
+    except (TypeError, AttributeError):
         ndrange = None
     if ndrange is None or state.context is not context:
         return enqueue_nd_range_kernel(queue, kernel, global_size, local_size, None, wait_for)
@@ -170,23 +172,23 @@ def _handed_over(
     known: Known,
     key: Key | None = None,
 ) -> Completion | None:
-    """Launch without a submission; None where that is not possible. The second launch with the same arguments and sizes, with nothing
+    """Launch without a submission; None where that is not possible. The second launch with the same arguments, with nothing
     in between that went elsewhere, prepares for more of them. `known`: what was kept for launches with the same arguments. `key`: the
     name under which it is kept for them from now on, even if there are others in between.
     """
     kernel.repetition = None
-    repetition, (last, last_ndrange) = known
+    repetition, last = known
     at_once = line.session.at_once
     part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
     if at_once is None or part is None:
         return None
-    kernel.launched = launched = part.stretch.last, ndrange
+    kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
-    is_like_last = repetition is not None and last_ndrange is ndrange
-    if not is_like_last or not at_once.is_undisturbed(last) or not _is_worthwhile(kernel, repetition):
+    is_like_last = repetition is not None and at_once.is_undisturbed(last)
+    if not is_like_last or not _is_worthwhile(kernel, repetition):
         kernel.repetition = kept = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
-        kept = at_once.in_a_row(kernel.kernel, ndrange, line.order, part)
+        kept = at_once.in_a_row(kernel.kernel, line.order, part)
         _keep(kernel, args, kept)
     if key is not None:
         kernel.rotation.keep(key, (kept, launched))
@@ -234,12 +236,55 @@ def _remembered(
     """The index space, checked; kept with the kernel where the program gave it as tuples."""
     if global_size is None or (g_times_l is not True and g_times_l is not False):
         fail_type(_FUNCTION, global_size, g_times_l)
+    ndrange = None if g_times_l else _resized(kernel, global_size, local_size, offset)
+    if ndrange is not None:
+        return ndrange
     ndrange = _parse(kernel, global_size, local_size, offset, g_times_l)
     if all(isinstance(sizes, tuple) or sizes is None for sizes in (global_size, local_size, offset)):
-        if len(kernel.ndranges) >= _MOST_REMEMBERED:
-            kernel.ndranges.clear()
-        kernel.ndranges[global_size, local_size, offset, g_times_l] = ndrange
+        _remember(kernel, (global_size, local_size, offset, g_times_l), ndrange)
+        if ndrange is not None and local_size is not None and not g_times_l:
+            kernel.groups[local_size] = ndrange.local_size
     return ndrange
+
+
+def _remember(kernel: KernelState, given: tuple[Any, ...], ndrange: NDRange | None) -> None:
+    if len(kernel.ndranges) >= _MOST_REMEMBERED:
+        kernel.ndranges.clear()
+        kernel.groups.clear()
+    kernel.ndranges[given] = ndrange
+
+
+def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any) -> NDRange | None:
+    """The index space of that global size and offset, where one with the same local size was found valid: what is left to be checked
+    then is little. None where there was none, or where this one is not valid, or takes a closer look.
+    """
+    try:
+        group = kernel.groups.get(local_size)
+    except TypeError:
+        return None
+    if group is None:
+        return None
+    dimensions, bits = len(group), state_of(kernel.context).limits["ADDRESS_BITS"]
+    if not _are_plain(global_size, 1, dimensions, bits):
+        return None
+    if any(map(mod, global_size, group)) and not kernel.allows_partial_groups:
+        return None
+    if offset is not None and not _are_plain(offset, 0, dimensions, bits):
+        return None
+    ndrange = NDRange(global_size, group, (0,) * dimensions if offset is None else offset)
+    _remember(kernel, (global_size, local_size, offset, False), ndrange)
+    return ndrange
+
+
+def _are_plain(sizes: Any, least: int, dimensions: int, bits: int) -> bool:
+    """Whether these are a tuple of so many integers, none below that nor with more bits."""
+    return (
+        type(sizes) is tuple
+        and len(sizes) == dimensions
+        and {*map(type, sizes)} == _PLAIN
+        and min(sizes) >= least
+        and not max(sizes) >> bits
+    )
 
 
 def _sizes(name: str, values: Iterable[Any]) -> list[int]:

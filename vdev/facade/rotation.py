@@ -15,10 +15,9 @@ from vdev.facade.memory import Memory
 
 if TYPE_CHECKING:
     from vdev.session.commands import Argument, Repeater
-    from vdev.translators.ranges.ndrange import NDRange
 
-#: what made the last launch with a set of buffers again, or will make the next; and that launch's number and index space
-Known: TypeAlias = tuple["Repeater | None", tuple[int, "NDRange | None"]]
+#: what made the last launch with a set of buffers again, or will make the next; and that launch's number
+Known: TypeAlias = tuple["Repeater | None", int]
 Key: TypeAlias = tuple[Any, ...]
 
 #: sets of buffers that are known of a kernel

@@ -122,8 +122,8 @@ class Repeater(Protocol):
         args: Sequence[Argument],
         after: Sequence[Completion] = (),
     ) -> Completion | None:
-        """Launch once more in `queue` and behind all of `after`, over the same index space, with the same arguments, but for their
-        values if it `takes_values`: what tells of its end. None where that takes a submission: then nothing has happened.
+        """Launch once more in `queue` and behind all of `after`, with the same arguments, but for their values if it `takes_values`:
+        what tells of its end. None where that takes a submission, as over another index space it may: then nothing has happened.
         """
 
 

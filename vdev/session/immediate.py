@@ -173,9 +173,7 @@ class AtOnce(MovesAtOnce):
                     ready.queue.remember(stretch.completion)
         return True
 
-    def in_a_row(
-        self, kernel: SessionKernel, ndrange: NDRange, queue: QueueOrder, part: Part
-    ) -> InARow | None:
+    def in_a_row(self, kernel: SessionKernel, queue: QueueOrder, part: Part) -> InARow | None:
         """What makes launches like the one of `part` again, which was handed over last; None where that is not possible."""
         session, cache = self._session, kernel.plans
         with session.lock:
@@ -189,7 +187,7 @@ class AtOnce(MovesAtOnce):
             if streak is None:
                 return None
             looked_at = None if self._only is not None else cache
-            return InARow(session, self, line, streak, standing, cached, ndrange, queue, looked_at)
+            return InARow(session, self, line, streak, standing, cached, queue, looked_at)
 
     def _found(  # noqa: C901 (on the way of every launch)
         self, cache: LaunchCache | None, args: Sequence[Argument]

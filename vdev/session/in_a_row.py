@@ -65,13 +65,13 @@ class ReadyLaunch:
 
 
 class InARow:
-    """Launches in a row in one queue, over one index space and with the same arguments but for values: each is handed over
+    """Launches in a row in one queue, with the same arguments but for values, over whatever index space: each is handed over
     without a look at the others (`Streak`). A `Repeater`.
     """
 
     takes_values = True
     __slots__ = (
-        "_at_once", "_cache", "_cached", "_line", "_ndrange", "_queue", "_session", "_standing", "_streak", "_weight",
+        "_at_once", "_cache", "_cached", "_line", "_queue", "_session", "_standing", "_streak", "_weight",
         "used",
     )  # fmt: skip
 
@@ -83,7 +83,6 @@ class InARow:
         streak: Streak,
         standing: object,
         cached: CachedPlan,
-        ndrange: NDRange,
         queue: QueueOrder,
         cache: LaunchCache | None,
     ) -> None:
@@ -91,7 +90,7 @@ class InARow:
         self._session, self._at_once = session, at_once
         self._line, self._streak, self._standing = line, streak, standing
         self._cached = cached  #: their plan
-        self._ndrange, self._queue = ndrange, queue
+        self._queue = queue
         self._cache = cache
         self._weight = 0 if cache is None else cache.weight
         self.used = [False]
@@ -103,7 +102,7 @@ class InARow:
         args: Sequence[Argument],
         after: Sequence[Completion] = (),
     ) -> Part | None:
-        if queue is not self._queue or ndrange is not self._ndrange:
+        if queue is not self._queue:
             return None
         at_once, line, session, streak = self._at_once, self._line, self._session, self._streak
         with session.lock:
@@ -118,7 +117,7 @@ class InARow:
                 or (left < 0 and (left := self._left(args)) < 0)
             ):
                 return None
-            part = line.again(streak, self._standing, args, after)
+            part = line.again(streak, self._standing, ndrange, args, after)
             if part is None:
                 return None
             at_once.until_looked_at = left

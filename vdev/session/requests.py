@@ -217,8 +217,16 @@ def hidden_packer(
     if subgrid is None:
         return None
 
+    #: the last shifts, and these by pointer: launches over one index space after the other have the same
+    known: tuple[tuple[tuple[int, int], ...] | None, Sequence[int]] = (None, ())
+
     def pack(ndrange: NDRange, chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
-        by_arg = dict(shifts)
-        return subgrid.pack(ndrange, chunk, [by_arg.get(arg, 0) for arg in subgrid.pointer_args])
+        nonlocal known
+        before, by_pointer = known
+        if shifts is not before:
+            by_arg = dict(shifts)
+            by_pointer = [by_arg.get(arg, 0) for arg in subgrid.pointer_args]
+            known = shifts, by_pointer
+        return subgrid.pack(ndrange, chunk, by_pointer)
 
     return pack

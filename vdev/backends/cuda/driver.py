@@ -40,6 +40,19 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
+class _Kept(ctypes.c_void_p):
+    """An address, and what has to live as long as it."""
+
+    kept: object
+
+
+def launch_handles(function: int, extra: int) -> tuple[ctypes.c_void_p, ...]:
+    """Of a call that launches a kernel: the function, no parameters in an array, and where the driver is told of the parameters, which
+    it copies at each call.
+    """
+    return ctypes.c_void_p(function), ctypes.c_void_p(0), ctypes.c_void_p(extra)
+
+
 class Driver:
     """The driver's entry points that never wait, with the interpreter lock kept; all return a CUresult."""
 
@@ -119,19 +132,19 @@ class Driver:
         return found.value or 0
 
     def starting(
-        self, function: int, sizes: Sequence[int], shared_nbytes: int, stream: int, extra: int
+        self, sizes: Sequence[int], shared_nbytes: int, stream: int, handles: tuple[ctypes.c_void_p, ...]
     ) -> DriverCall:
-        """A call that launches a kernel. `sizes`: groups and work-items of a group, in three dimensions each; `extra`: where the
-        driver is told of the parameters, which it copies at each call.
+        """A call that launches a kernel. `sizes`: groups and work-items of a group, in three dimensions each; `handles`: what
+        `launch_handles` gives.
 
         The context of the calling thread does not matter: function and stream have one (but see `errors.ELSEWHERE`). cuLaunchKernel
         takes eleven arguments where this takes four; on an H100 a call takes 5.7 us that way and 4.5 us this way.
         """
         x, y, z, *work_items = sizes
         config = LaunchConfig((x, y, z), tuple(work_items), shared_nbytes, stream, None, 0)
-        handle = ctypes.c_void_p
-        place = ctypes.cast(ctypes.pointer(config), handle)  # which keeps `config`
-        return partial(self._launch, place, handle(function), handle(0), handle(extra))
+        place = _Kept(ctypes.addressof(config))
+        place.kept = config
+        return partial(self._launch, place, *handles)
 
     def visitor(self, own: int) -> Callable[[], object]:
         """A function that makes `own` the calling thread's context, and returns the one before, None if that was

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from vdev.backends.base import Allocation, KernelArgument, LaunchShape, LocalBytes
@@ -19,6 +18,7 @@ from vdev.backends.cuda.driver import (
     NUM_REGS,
     SHARED_NBYTES,
     Driver,
+    launch_handles,
 )
 from vdev.backends.cuda.programs import Multiprocessor, Translated, fewer_groups
 from vdev.errors import OUT_OF_RESOURCES, BackendError
@@ -65,7 +65,7 @@ class Grids:
         self.grids = grids
         self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
         #: the driver's calls, made for this many bytes of local memory
-        self.starts: list[tuple[bytes, Callable[[], int]]] | None = None
+        self.starts: list[tuple[bytes, DriverCall]] | None = None
         self.shared = 0
 
 
@@ -76,6 +76,7 @@ class Kernel:
         "buffer",
         "extra",
         "function",
+        "handles",
         "hidden",
         "info",
         "last",
@@ -107,6 +108,8 @@ class Kernel:
             1, 0 if address is None else ctypes.addressof(address), 2, ctypes.addressof(size), 0
         )
         self.extra = (pointers, address, size, ctypes.addressof(pointers))
+        #: of a call that launches it
+        self.handles = launch_handles(function, self.extra[3])
         self.last: list[object] = [_UNSET] * info.hidden_index
         self.hidden: bytes | None = None
         self.owner: object = None  #: the call of `CudaBackend.again` whose parameters they are
@@ -129,13 +132,15 @@ class Kernel:
         self.latest = known
         return known
 
-    def assemble(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, Callable[[], int]]]:
+    def starts(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, DriverCall]]:
         """For each grid of a shape, the hidden argument and the driver's call that starts it, with the parameters at
         the time of the call and the local memory that there is now.
         """
-        known.shared = self.shared
-        known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
-        return known.starts
+        starts = known.starts
+        if starts is None or known.shared != self.shared:
+            known.shared = self.shared
+            starts = known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
+        return starts
 
     def set_arguments(self, args: list[KernelArgument]) -> None:
         """Set those that are set to something else."""
@@ -172,7 +177,7 @@ class Kernel:
 
     def assembled(self, grid: Grid, stream: int, driver: Driver) -> DriverCall:
         """The driver's call that starts a grid, with the parameters at the time of the call."""
-        return driver.starting(self.function, grid[:6], self.shared, stream, self.extra[3])
+        return driver.starting(grid[:6], self.shared, stream, self.handles)
 
     def with_own_parameters(self, args: list[KernelArgument], driver: Driver) -> Kernel | None:
         """The same kernel with these arguments in a parameter buffer of its own; None where launches of one change what the driver
@@ -265,20 +270,21 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
     """A chunk as launches within CUDA's limits."""
     ndrange, chunk = shape.ndrange, shape.chunk
     wide, high, deep = (*shape.local_size, 1, 1)[:3]
-    shifts = dict(shape.bases)
+    counts, shifts = chunk.counts, {}
     if shape.hidden is None:  # pointers arrive in the form in which they are used
-        chunk, shifts = whole_chunk(ndrange), {}
+        chunk = whole_chunk(ndrange)
+    elif max(counts[1:], default=0) <= _MOST_GROUPS:  # as nearly always
+        x, y, z = (*counts, 1, 1)[:3]
+        return [(x, y, z, wide, high, deep, shape.hidden + _WORK_DIMS[len(counts)])]
+    else:
+        shifts = dict(shape.bases)
     found: list[Grid] = []
     for part in within_limits(chunk):
-        groups = part.counts
-        if part is chunk and shape.hidden is not None:
-            hidden = shape.hidden + _WORK_DIMS[ndrange.work_dim]
-        else:
-            try:
-                hidden = info.pack(ndrange, part, [shifts.get(arg, 0) for arg in info.pointer_args])
-            except ValueError as error:
-                raise BackendError(INVALID_WORK_GROUP_SIZE, str(error)) from error
-        x, y, z = (*groups, 1, 1)[:3]
+        try:
+            hidden = info.pack(ndrange, part, [shifts.get(arg, 0) for arg in info.pointer_args])
+        except ValueError as error:
+            raise BackendError(INVALID_WORK_GROUP_SIZE, str(error)) from error
+        x, y, z = (*part.counts, 1, 1)[:3]
         found.append((x, y, z, wide, high, deep, hidden))
     return found
 

@@ -17,6 +17,7 @@ from vdev.backends.base import (
     LaunchShape,
     Repeated,
 )
+from vdev.backends.call_lists import DriverCall
 from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
@@ -81,10 +82,7 @@ class CudaLaunches(Backend):
             self._begin()
         else:
             self._count += 1
-        starts = known.starts
-        if starts is None or known.shared != kernel.shared:
-            starts = kernel.assemble(known, self.stream, self.driver)
-        for hidden, start in starts:
+        for hidden, start in kernel.starts(known, self.stream, self.driver):
             if hidden is not kernel.hidden:
                 kernel.set_hidden(hidden)
             result = start()
@@ -107,25 +105,21 @@ class CudaLaunches(Backend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        grid = known.grids[0]
-        start = kernel.assembled(grid, self.stream, self.driver)
+        made = _Made(kernel, args, shape, self.stream, self.driver)
+        start = kernel.starts(kernel.grids(shape), self.stream, self.driver)[0][1]
         counters = self.counters
         # The driver copies the parameters when it is called.
-        used, set_value, mine, lost = kernel, kernel.set_argument, object(), 0
+        used, set_value = kernel, kernel.set_argument
 
-        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> int:
-            nonlocal used, set_value, start, lost
-            if used.owner is mine:
+        def launch(changed: Sequence[tuple[int, bytes]] = (), other: LaunchShape | None = None, /) -> int:
+            nonlocal used, set_value, start
+            if other is None and used.owner is made:
                 for index, value in changed:
                     set_value(index, value)
                     args[index] = value
             else:
-                for index, value in changed:
-                    args[index] = value
-                lost += 1
-                before, used = used, _set_up(used, args, grid[6], lost, self.driver)
-                start = start if used is before else used.assembled(grid, self.stream, self.driver)
-                set_value, used.owner = used.set_argument, mine
+                start = made.ready(changed, other)
+                used, set_value = made.kernel, made.kernel.set_argument
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._in_own_context(self._begin)
             else:
@@ -142,13 +136,48 @@ class CudaLaunches(Backend):
 
         return launch
 
+    def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
+        assert type(kernel) is Kernel
+        known = kernel.grids(shape)
+        return len(known.grids) == 1 and known.threads <= kernel.threads
 
-def _set_up(kernel: Kernel, args: list[KernelArgument], hidden: bytes, lost: int, driver: Driver) -> Kernel:
-    """The kernel with these arguments; with parameters of its own where others have set them so often."""
-    found = kernel.with_own_parameters(args, driver) if lost == _MOST_LOST else None
-    if found is None:
-        found = kernel
-        found.set_arguments(args)
-    if hidden is not found.hidden:
-        found.set_hidden(hidden)
-    return found
+
+class _Made:
+    """A launch that is made again: its shape, its arguments, and the kernel whose parameters are set to them."""
+
+    __slots__ = ("_args", "_driver", "_lost", "_shape", "_stream", "kernel")
+
+    def __init__(
+        self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape, stream: int, driver: Driver
+    ) -> None:
+        self.kernel = kernel
+        self._args, self._shape = args, shape
+        self._stream, self._driver = stream, driver
+        self._lost = 0  #: how often the parameters were found set to others
+
+    def ready(self, changed: Sequence[tuple[int, bytes]], shape: LaunchShape | None) -> DriverCall:
+        """The driver's call, with the parameters set, these values `changed`, and over another `shape` if there is one."""
+        kernel, args, is_set = self.kernel, self._args, self.kernel.owner is self
+        for index, value in changed:
+            args[index] = value
+            if is_set:
+                kernel.set_argument(index, value)
+        if not is_set:
+            kernel = self.kernel = self._set_up(kernel)
+        if shape is not None:
+            self._shape = shape
+        # Only now: how much local memory it takes is among the arguments.
+        ((hidden, call),) = kernel.starts(kernel.grids(self._shape), self._stream, self._driver)
+        if hidden is not kernel.hidden:
+            kernel.set_hidden(hidden)
+        return call
+
+    def _set_up(self, kernel: Kernel) -> Kernel:
+        """The kernel with the arguments; with parameters of its own where others have set them so often."""
+        self._lost += 1
+        found = kernel.with_own_parameters(self._args, self._driver) if self._lost == _MOST_LOST else None
+        if found is None:
+            found = kernel
+            found.set_arguments(self._args)
+        found.owner = self
+        return found

@@ -20,6 +20,7 @@ from vdev.backends.cuda.boxes import (
     shared_regions,
     whole_units,
 )
+from vdev.backends.cuda.driver import launch_handles
 from vdev.translators.ranges import byte_runs
 from vdev.translators.ranges.grain import MAX_CUTS, Grain
 from vdev.translators.ranges.region import Region
@@ -54,7 +55,7 @@ class OwnKernels:
         stream: int,
         compute_units: int,
         load: Callable[[], Mapping[str, int]],
-        starting: Callable[[int, Sequence[int], int, int, int], DriverCall],
+        starting: Callable[[Sequence[int], int, int, tuple[ctypes.c_void_p, ...]], DriverCall],
         check: Callable[[int, str], None],
     ) -> None:
         """`load`: gives the functions by name, called when the first is needed. `starting`: makes a call of the driver
@@ -83,7 +84,8 @@ class OwnKernels:
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
         sizes = (groups, 1, 1, kernels.BLOCK, 1, 1)
-        call = self._starting(function, sizes, 0, self._stream, ctypes.addressof(extra))
+        handles = launch_handles(function, ctypes.addressof(extra))
+        call = self._starting(sizes, 0, self._stream, handles)
         return Prepared(call, name, self._check, (packed, size, extra))
 
     def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:

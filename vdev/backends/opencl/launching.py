@@ -94,17 +94,17 @@ class OpenCLLaunches(Backend):
 
     def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         assert type(kernel) is Kernel
-        native, queue, set_value, set_to = kernel.native, self._queue, kernel.native._set_arg_buf, kernel.last
+        native, set_value, set_to = kernel.native, kernel.native._set_arg_buf, kernel.last
         counters, error, mine = self.counters, self._cl.Error, object()
-        start: Callable[[], Any]
-        if self.device.orders_launches:
-            start = partial(self.device.enqueue, queue, native, shape)
-        else:
-            extent = shape.global_size, self.device.local_size(shape), shape.first, None, False, False
-            start = partial(self._cl.enqueue_nd_range_kernel, queue, native, *extent)
+        start = self._start(native, shape)
 
-        def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> int:
+        def launch(changed: Sequence[tuple[int, bytes]] = (), other: LaunchShape | None = None, /) -> int:
+            nonlocal shape, start
             try:
+                if other is not None:
+                    shape, start = other, self._start(native, other)
+                    if kernel.owner is mine:
+                        self._set_shape(kernel, args, other)
                 for index, value in changed:
                     set_to[index] = _UNSET
                     set_value(index, value)
@@ -122,10 +122,24 @@ class OpenCLLaunches(Backend):
 
         return launch
 
+    def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
+        return True
+
+    def _start(self, native: Any, shape: LaunchShape) -> Callable[[], Any]:
+        """What starts a kernel over a shape with the arguments that it has then; its event."""
+        if self.device.orders_launches:
+            return partial(self.device.enqueue, self._queue, native, shape)
+        extent = shape.global_size, self.device.local_size(shape), shape.first, None, False, False
+        return partial(self._cl.enqueue_nd_range_kernel, self._queue, native, *extent)
+
     def _prepare(self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape) -> None:
         """Set a kernel's arguments."""
         kernel.owner = None
         self._set_arguments(kernel, args)
+        self._set_shape(kernel, args, shape)
+
+    def _set_shape(self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape) -> None:
+        """Set what a kernel is given behind its arguments."""
         images, hidden, count = kernel.images, shape.hidden, len(args)
         if images is not None:
             images.set(kernel.native, args, shape)
