@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdev.executor.direct_reads import (
     Arriving,
@@ -32,7 +32,8 @@ from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes
+    from numpy.typing import NDArray
+
     from vdev.executor import Completion
     from vdev.planner.instructions import Plan
     from vdev.session.buffers import VirtualBuffer
@@ -179,35 +180,30 @@ class Moves:
         return status
 
     @waits
-    def read_again(self, buffer: VirtualBuffer, start: int, host: Bytes, queue: QueueOrder) -> int | None:
-        """`read_at_once` of the bytes from `start` on into all of `host`, like the buffer's last one, which waits for nothing but
-        its queue. None if it has to go the usual way: then nothing has happened.
+    def read_again(
+        self, buffer: VirtualBuffer, reading: RepeatedRead, host: NDArray[Any], queue: QueueOrder
+    ) -> int | None:
+        """`read_at_once` into all of `host`, a contiguous array of `reading.nbytes` bytes, like the buffer's last one, which waits for
+        nothing but its queue. None if it has to go the usual way: then nothing has happened.
         """
         session = self._session
         with session.lock:
-            reading = buffer.reading
-            if reading is None or reading.start != start or reading.nbytes != host.size:
+            if buffer.reading is not reading or session.observers or session.recorder is not None:
                 return None
-            if session.observers or session.recorder is not None:
-                return None
-            executor = session.executor
             if not (
-                executor.standing is reading.standing and queue is reading.queue
+                queue is reading.queue and session.executor.standing is reading.standing
             ) and not self._may_repeat(reading, queue):
                 return None
-            begun = reading.begin(host)
+            begun = reading.make(host, self._note_again)
             if begun is None:
                 return None
-            if session.choosing is None:
-                executor.waits += 1
-            else:
-                self.look(reading.nbytes)
-            buffer.used = session.number = session.number + 1
-            tally = session.ledger.commands["read"]
-            tally.count += 1
-            tally.moved.worker_to_host += reading.nbytes
+            buffer.used = session.number
             order = queue.last
-        status = reading.end(begun, host)
+        status = 0
+        if begun is not True:
+            status = reading.end(begun, host)
+        elif order is None or order is reading.line.latest:  # all of that is its worker's
+            return 0
         if (
             order is not None
             and not self._is_idle()
@@ -216,6 +212,18 @@ class Moves:
         ):
             order.wait()
         return status
+
+    def _note_again(self, reading: RepeatedRead) -> None:
+        """Count a read that is being made again. Under the session's lock."""
+        session = self._session
+        if session.choosing is None:
+            session.executor.waits += 1
+        else:
+            self.look(reading.nbytes)
+        session.number += 1
+        tally = session.ledger.commands["read"]
+        tally.count += 1
+        tally.moved.worker_to_host += reading.nbytes
 
     def _may_repeat(self, reading: RepeatedRead, queue: QueueOrder) -> bool:
         """Whether a read may be made again in a queue, behind what has been submitted. Under the session's lock."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_size_t, c_uint64, c_void_p
 from functools import cached_property, partial
 
 from vdev.backends.base import (
@@ -23,7 +24,9 @@ from vdev.backends.base import (
     Box,
     Bytes,
     Counters,
+    Deliver,
     Marker,
+    Reread,
     WorkerInfo,
 )
 from vdev.backends.cuda import kernels as cuda_kernels
@@ -245,30 +248,66 @@ class CudaBackend(CudaCompiling):
         self.counters.to_host += nbytes
         return done and self._lost is None
 
-    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Deliver:
         lent = self._landing.lend(self._land(source, start, nbytes))
         return lambda target, at: lent.copy_to(target, at, nbytes)
 
-    def read_soon(self, source: Allocation, start: int, target: Bytes) -> Callable[[Bytes, int], None] | None:
-        nbytes, landing, stream = target.size, self._landing, self.stream
-        pinned = self._land(source, start, nbytes)
-        result, query = ERROR_NOT_READY, self.driver.stream_query
-        for _ in _LOOKS:
-            result = query(stream)
-            if result != ERROR_NOT_READY:
-                break
-        if result or self._lost is not None or any(self._let_go_behind_markers):
-            lent = landing.lend(pinned)
-            return lambda target, at: lent.copy_to(target, at, nbytes)
-        target[:] = pinned.array[:nbytes]
-        landing.free.append(pinned)
-        return None
+    def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
+        assert type(source) is CudaAllocation
+        landing, driver, counters, visit = self._landing, self.driver, self.counters, self.visitor()
+        ask, place, current = driver.asking()
+        own, copy, query = self.context, driver.read_assembled, driver.query_assembled
+        to, size, stream = c_void_p(), c_size_t(nbytes), c_void_p(self.stream)
+        at = c_uint64(source.address + start)
+        pinned: Pinned | None = None
+        arrived: Bytes
+
+        def begin() -> object:
+            nonlocal pinned, arrived
+            outside = None if not ask(place) and current.value == own else visit()
+            try:
+                # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
+                free = landing.free or landing.filled()
+                if free[-1] is not pinned:
+                    pinned = free[-1]
+                    to.value, arrived = pinned.address, pinned.array[:nbytes]
+                if self._fetches or not self._first or self._gpu.lost is not None:
+                    self._begin()
+                else:
+                    self._count += 1
+                result = copy(to, at, size, stream)
+                if result:
+                    self._count -= 1  # it was refused
+                    raise self._gpu.error(result, "read")
+            except BaseException:
+                if outside is not None:
+                    self.leave(outside)
+                raise
+            counters.to_host += nbytes
+            return outside
+
+        def end(target: Bytes) -> Deliver | None:
+            nonlocal pinned
+            result = ERROR_NOT_READY
+            for _ in _LOOKS:
+                result = query(stream)
+                if result != ERROR_NOT_READY:
+                    break
+            if result or self._lost is not None or any(self._let_go_behind_markers):
+                assert pinned is not None, "it was begun"
+                landing.free.remove(pinned)
+                lent, pinned = landing.lend(pinned), None
+                return lambda target, at: lent.copy_to(target, at, nbytes)
+            target[:] = arrived
+            return None
+
+        return begin, end
 
     def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
         """Hand over a read of consecutive bytes into pinned memory."""
         assert type(source) is CudaAllocation
         landing = self._landing
-        pinned = landing.free.pop() if landing.free else landing.make()
+        pinned = landing.filled().pop()
         try:
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._begin()

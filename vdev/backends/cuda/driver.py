@@ -48,6 +48,10 @@ class Driver:
         self.read_pinned = declared(
             library.cuMemcpyDtoHAsync_v2, ctypes.c_uint64, ctypes.c_uint64, size, handle
         )
+        #: the same, and `stream_query`, for arguments that are ctypes objects already
+        self.read_assembled = library["cuMemcpyDtoHAsync_v2"]
+        self.query_assembled = library["cuStreamQuery"]
+        self.read_assembled.restype = self.query_assembled.restype = ctypes.c_int
         self.fill_1 = declared(library.cuMemsetD8Async, ctypes.c_uint64, ctypes.c_ubyte, size, handle)
         self.fill_2 = declared(library.cuMemsetD16Async, ctypes.c_uint64, ctypes.c_ushort, size, handle)
         self.fill_4 = declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
