@@ -63,7 +63,9 @@ class Reads:
         self.array = self.array + np.uint32(by)
         return event
 
-    def read(self, host: Any = None, queue: cl.CommandQueue | None = None, buffer: Any = None, **more: Any) -> Any:
+    def read(
+        self, host: Any = None, queue: cl.CommandQueue | None = None, buffer: Any = None, **more: Any
+    ) -> Any:
         host = self.host if host is None else host
         return cl.enqueue_copy(queue or self.queue, host, buffer or self.buffer, **more)
 
@@ -71,7 +73,9 @@ class Reads:
         """`host` has what the buffer holds from a byte on."""
         host = self.host if host is None else host
         expected = self.array.tobytes()[offset : offset + host.nbytes]
-        assert host.tobytes("A") == expected, f"{host.ravel()[:4]} instead of {np.frombuffer(expected, host.dtype)[:4]}"
+        assert host.tobytes("A") == expected, (
+            f"{host.ravel()[:4]} instead of {np.frombuffer(expected, host.dtype)[:4]}"
+        )
 
     def until_again(self, **more: Any) -> None:
         """Launch and read until two reads one after the other were made again."""
@@ -119,7 +123,12 @@ def other_arrays() -> None:
     reads.until_again()
     whole = np.zeros((3, READ), np.uint32)
     before = made[0]
-    for host in (np.zeros(READ, np.uint32), whole[1], np.zeros((2, READ // 2), np.float32), np.zeros(READ // 2, np.complex64)):
+    for host in (
+        np.zeros(READ, np.uint32),
+        whole[1],
+        np.zeros((2, READ // 2), np.float32),
+        np.zeros(READ // 2, np.complex64),
+    ):
         reads.launch()
         reads.read(host)
         reads.check(host)
@@ -274,7 +283,9 @@ def a_smaller_launch() -> None:
     for items in (GROUP, N, GROUP, N // 2):
         reads.until_again()
         reads.add(reads.queue, (items,), (GROUP,), reads.buffer, np.uint32(9))
-        reads.array = reads.array + np.where(np.arange(N) < items, np.uint32(9), np.uint32(0)).astype(np.uint32)
+        reads.array = reads.array + np.where(np.arange(N) < items, np.uint32(9), np.uint32(0)).astype(
+            np.uint32
+        )
         reads.read()
         reads.check()
 
@@ -325,6 +336,24 @@ def a_barrier() -> None:
 
 
 @case
+def a_barrier_behind_other_workers() -> None:
+    """All that came before the barrier has ended, whatever it has to do with the bytes that are read."""
+    out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    reads = Reads()
+    reads.queue = cl.CommandQueue(reads.context, properties=out_of_order)
+    other, second = reads.new(reads.array), cl.CommandQueue(reads.context)
+    for _ in range(3):
+        reads.until_again()
+        event = reads.add(reads.queue, (N,), (GROUP,), other, np.uint32(1))
+        cl.enqueue_barrier(reads.queue)
+        for _ in range(3):  # what the read's worker does is known to be done
+            reads.read(queue=second)
+        reads.read()
+        reads.check()
+        assert event.command_execution_status == cl.command_execution_status.COMPLETE
+
+
+@case
 def another_queue() -> None:
     """Behind all that it was given, though the buffer's last reads were in others."""
     reads = Reads()
@@ -354,6 +383,25 @@ def a_queue_that_takes_times() -> None:
         event = reads.read(queue=timed)
         reads.check()
         assert event.profile.end >= event.profile.start > 0
+
+
+@case
+def a_read_of_another_part_that_went_another_way() -> None:
+    """What was kept is still the first part's."""
+    reads = Reads(nbytes=READ)
+    timed = cl.CommandQueue(reads.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    other, spare = reads.new(reads.array), np.zeros(N, np.uint32)
+    reads.take(reads.queue, (N,), (GROUP,), other, other)
+    for _ in range(4):
+        reads.until_again(src_offset=64)
+        reads.launch()
+        reads.queue.finish()
+        reads.read(queue=timed, src_offset=128)
+        reads.check(offset=128)
+        for _ in range(3):  # what its worker does is known to be done
+            reads.read(spare, buffer=other)
+        reads.read(src_offset=128)
+        reads.check(offset=128)
 
 
 @case

@@ -29,6 +29,8 @@ int twelve(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j,
 { NOTE(a + b + c + d + e + f + g + h + i + j + k + 2 * l); return 0; }
 int five(int a, int b, int c, int d, int e) { NOTE(a + 2 * b + 3 * c + 4 * d + 5 * e); return 0; }
 int fail(int status) { NOTE(status); return status; }
+uint64_t context; int asked;
+int ask(void **found) { *found = (void *)context; return asked; }
 """
 
 
@@ -86,6 +88,65 @@ def test_places_are_left_out_and_filled_in(noting: ctypes.CDLL) -> None:
     assert (made.make_all(), _seen(noting)) == (3, [0, 0, 77, 1, 0, 0, 2, 0, 0])
     words[first.at] = words[made.place(1).at] = 0
     assert (made.make_all(), _seen(noting)) == (3, [2, 0, 0])
+
+
+def test_a_call_within_a_context_is_made_nowhere_else(noting: ctypes.CDLL) -> None:
+    call_lists.walker()
+    own, wide = 0x7FED_CBA9_8765_4321, 0xFEDC_BA98_7654_3210
+    context, asked = (ctypes.c_uint64.in_dll(noting, "context"), ctypes.c_int.in_dll(noting, "asked"))
+    call: DriverCall = partial(noting["narrow"], 200, ctypes.c_int(-5), ctypes.c_uint64(wide))
+    made = call_lists.within(call, noting["ask"], own)
+    refused = call_lists.within(partial(noting["fail"], 719), noting["ask"], own)
+    for other in (0, own - 1, own & 0xFFFF_FFFF):
+        context.value = other
+        assert (made(), refused(), _seen(noting)) == (call_lists.ELSEWHERE,) * 2 + ([],)
+    context.value = own
+    assert (made(), refused(), _seen(noting)) == (0, 719, [200, -5 & (1 << 64) - 1, wide, 719])
+    asked.value = 201
+    try:
+        assert (made(), _seen(noting)) == (call_lists.ELSEWHERE, [])
+    finally:
+        asked.value = context.value = 0
+
+
+def test_without_the_library_a_call_within_a_context_is_made_nowhere(
+    noting: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_lists, "_made_within", None)
+    made = call_lists.within(partial(noting["fail"], 0), noting["ask"], 0)
+    assert (made(), _seen(noting)) == (call_lists.ELSEWHERE, [])
+
+
+@pytest.mark.parametrize("cached", ["1", "0"])
+def test_the_library_is_had_at_hand_where_it_takes_no_wait(
+    cached: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled beside the caller, once, and only where it is kept."""
+    monkeypatch.setenv("VDEV_CACHE", cached)
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
+    key = library.calls_key()
+    monkeypatch.setattr(library, "calls_key", lambda: key[:-1] + "y")
+    compiled: list[threading.Thread] = []
+    compile_calls = library.compile_calls
+    monkeypatch.setattr(
+        library,
+        "compile_calls",
+        lambda target: compiled.append(threading.current_thread()) or compile_calls(target),
+    )
+    try:
+        for _ in range(2):
+            call_lists._walker.cache_clear()
+            monkeypatch.setattr(call_lists, "_made_within", None)
+            call_lists.have_at_hand()
+            for thread in threading.enumerate():
+                if thread.name == "vdev-calls":
+                    thread.join()
+            assert threading.current_thread() not in compiled
+            assert (call_lists._made_within is not None) is (cached == "1")
+            assert len(compiled) == (cached == "1")
+    finally:
+        call_lists._walker.cache_clear()
+        call_lists.walker()
 
 
 def test_threads_walk_lists_of_their_own(noting: ctypes.CDLL) -> None:

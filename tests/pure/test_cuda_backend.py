@@ -27,6 +27,7 @@ from vdev.translators.ranges.byte_runs import Block
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 
 from vdev.backends.base import BackendProgram, Box, Counters, LaunchShape, LocalBytes, copy_box
+from vdev.backends.call_lists import ELSEWHERE
 from vdev.backends.cuda import (
     boxes as cuda_boxes,
 )
@@ -559,6 +560,10 @@ class _Driver:
         return self.current
 
     asking, visitor = cuda_driver.Driver.asking, cuda_driver.Driver.visitor
+    at_hand = True  #: the library that makes a call within a context
+
+    def within(self, own: int, call: Callable[[], int]) -> Callable[[], int]:
+        return lambda: call() if self.at_hand and self.current == own else ELSEWHERE
 
     def _ask_context(self, place: Any) -> int:
         place._obj.value = self.current
@@ -612,7 +617,9 @@ def _launched(backend: Any, groups: int = 3) -> tuple[Any, Any]:
     return kernel, backend.again(kernel, args, shape)
 
 
-def test_a_launch_made_again_is_the_same_call() -> None:
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_a_launch_made_again_is_the_same_call(at_hand: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Driver, "at_hand", at_hand)
     backend, driver = _cuda()
     driver.current = backend.context
     _, again = _launched(backend)
@@ -705,7 +712,11 @@ def test_a_launch_made_again_behind_a_marker_begins_what_the_next_one_times() ->
     [(0, 0x42, ["own", 0x42]), (1, 0, ["own", 0]), (0, 0, ["own"]), (1, "own", [])],
     ids=["another", "none", "none-and-the-first-GPU", "its-own"],
 )
-def test_the_thread_gets_its_context_back(number: int, outside: Any, set_to: list[Any]) -> None:
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_the_thread_gets_its_context_back(
+    number: int, outside: Any, set_to: list[Any], at_hand: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Driver, "at_hand", at_hand)
     backend, driver = _cuda(number)
     _, again = _launched(backend)
     driver.current = backend.context if outside == "own" else outside

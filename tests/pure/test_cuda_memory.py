@@ -10,6 +10,7 @@ import ctypes
 import re
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from vdev.translators.ranges.grain import BYTES, Grain, joined, of_store, of_uni
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import Box, Counters, copy_box
+from vdev.backends.call_lists import ELSEWHERE
 from vdev.backends.cuda import (
     backend as cuda,
 )
@@ -486,6 +488,7 @@ class _DriverLater(_Driver):
         self.waiting: list[tuple[int, int, int]] = []
         self.looks = 0  #: before everything is there
         self.failure = 0
+        self.current = _CONTEXT  #: the calling thread's
 
     def read_pinned(self, target: int, source: int, nbytes: int, stream: int) -> int:
         self.calls.append("copy")
@@ -495,8 +498,8 @@ class _DriverLater(_Driver):
     def read_assembled(self, *args: Any) -> int:
         return self.read_pinned(*[each.value for each in args])
 
-    def asking(self) -> tuple[Any, object, ctypes.c_void_p]:
-        return lambda place: 0, None, ctypes.c_void_p(_CONTEXT)
+    def within(self, own: int, call: Callable[[], int]) -> Callable[[], int]:
+        return lambda: call() if own == self.current else ELSEWHERE
 
     def stream_synchronize(self, stream: int) -> int:
         self.calls.append("synchronize")
@@ -616,7 +619,7 @@ def test_a_read_made_again_from_another_gpus_context(
     left: list[object] = []
     monkeypatch.setattr(backend, "visitor", lambda: lambda: "outside")
     monkeypatch.setattr(backend, "leave", left.append)
-    monkeypatch.setattr(driver, "asking", lambda: (lambda place: 0, None, ctypes.c_void_p(_CONTEXT + 1)))
+    driver.current = _CONTEXT + 1
     source, memory = _allocation(3)
     begin, end = backend.read_again(source, 0, 40)
     if fails:

@@ -60,7 +60,6 @@ def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     if request.param.startswith("small reads arrive"):
         monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES)
     if request.param == "small reads arrive soon":
-
         plain_again = ReferenceBackend.read_again
 
         def read_again(each: ReferenceBackend, source: Allocation, start: int, nbytes: int) -> Reread:
@@ -85,7 +84,7 @@ waited: list[ReferenceBackend] = []
 def read_again(session: Session, buffer: VirtualBuffer, host: Bytes, queue: QueueOrder) -> int | None:
     """Like the buffer's last read, if there was one: the status. None if it has to go another way."""
     reading = buffer.reading
-    return None if reading is None else session.moves.read_again(buffer, reading, host, queue)
+    return None if reading is None else session.moves.read_again(buffer, reading, host, queue, int, ())
 
 
 class Reader:

@@ -116,7 +116,7 @@ class Buffers:
             assert ended(each) == 0
         reading, status = self.all[number].reading, None
         if reading is not None:
-            status = self.session.moves.read_again(self.all[number], reading, target, queue)
+            status = self.session.moves.read_again(self.all[number], reading, target, queue, int, ())
         if status is None:
             status = self.session.read_at_once(command, queue)
         else:

@@ -26,6 +26,11 @@ MACHINES: dict[str, tuple[str, dict[str, str], int]] = {
     "one": ("cuda:0", {}, 256),
     "three": ("cuda:0-2", {}, 256),
     "three, split": ("cuda:0-2", {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1"}, 64),
+    "three, split and late": (
+        "cuda:0-2",
+        {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_LATE": "2"},
+        64,
+    ),
     "one, late": ("cuda:0", {"FAKE_CUDA_LATE": "0"}, 256),
     "three, by chance": ("cuda:0-2", {"FAKE_CUDA_SEED": "7"}, 256),
 }
@@ -42,6 +47,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, 
         env = fake_cuda.environment(folder, workers) | {"FAKE_CUDA_DEVICES": "3", "PYOPENCL_NO_CACHE": "1"}
         env.pop("VDEV_PLANNING", None)
         script = f"import sys; sys.argv = ['', '{items}']; from tests.pure.reads_again import main; main()"
+        if "late" not in machine:  # the library that asks for the context and calls in one step
+            script = f"from vdev.backends import call_lists; call_lists.walker(); {script}"
         said = fake_cuda.run(script, env | settings)
         found: dict[str, str] = json.loads(said.splitlines()[-1])
         assert list(found) == CASES

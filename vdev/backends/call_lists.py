@@ -12,12 +12,14 @@ import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vdev.packaging import library as compiling
 from vdev.process import folders, switches
+from vdev.process.ending import at_end
 from vdev.process.private_files import private_folder, read_private, write_private
 
 #: a call of a driver's function, which returns 0 if all went well: of ctypes, with integers or ctypes' objects for parameters
@@ -28,6 +30,8 @@ Walker = Callable[..., int]
 logger = logging.getLogger("vdev.cuda")
 
 _MOST_PARAMETERS = 12
+#: seconds that the end of the process waits for a compiler
+_LAST = 1.0
 #: words of a call: the function's address, how many parameters, and these
 _WORDS = 2 + _MOST_PARAMETERS
 
@@ -96,6 +100,28 @@ class CallList:
         return self._result.value
 
 
+#: what a call within a context returns where it was not made, since the calling thread has another context
+ELSEWHERE = -1
+
+
+def within(call: DriverCall, ask: Any, own: int) -> Callable[[], int]:
+    """A function that makes a call if the calling thread's context is `own`, and says so (`ELSEWHERE`) otherwise, and always as long as
+    the library is not at hand. `ask`: the driver's function that gives a thread's context. Asking and calling are one step, and take a
+    fraction of the time that ctypes takes for many parameters.
+    """
+    function = _made_within
+    if function is None:
+        return _elsewhere
+    words = (ctypes.c_uint64 * (2 + _WORDS))(
+        ctypes.cast(ask, ctypes.c_void_p).value or 0, own, *_words_of(call)
+    )
+    return partial(function, ctypes.byref(words))  # which keeps them
+
+
+def _elsewhere() -> int:
+    return ELSEWHERE
+
+
 def _words_of(call: DriverCall) -> list[int]:
     """A function's address, the number of its parameters, and these."""
     function: Any = call.func
@@ -111,6 +137,26 @@ def _word(parameter: Any) -> int:
 
 
 _loading = threading.Lock()
+#: of the library, once it is loaded
+_made_within: Walker | None = None
+
+
+def have_at_hand() -> None:
+    """Load the library, so that `within` has it, where that takes no compiler. Where what a compiler makes is kept, it is begun here, and
+    goes on beside the caller.
+    """
+    with suppress(NoWalker):
+        if _made_within is None and _is_there():
+            walker()
+        elif _made_within is None and switches.cache():
+            thread = threading.Thread(target=_compile_beside, name="vdev-calls", daemon=True)
+            thread.start()
+            at_end(partial(thread.join, _LAST))
+
+
+def _compile_beside() -> None:
+    with suppress(NoWalker):
+        walker()
 
 
 def walker() -> Walker:
@@ -124,30 +170,50 @@ def walker() -> Walker:
 
 @lru_cache(maxsize=1)
 def _walker() -> Walker | NoWalker:
+    global _made_within
     try:
         # The interpreter lock is kept, as for each call alone: none of the calls waits, and whoever lets the lock go may get it back
         # milliseconds later.
-        function = _library()["vdev_make_calls"]
+        library = _library()
+        function, made_within = library["vdev_make_calls"], library["vdev_make_within"]
     except AttributeError:
         return NoWalker("how this system passes parameters is not known")
     except (OSError, compiling.NoCompiler) as error:
         return NoWalker(str(error))
-    function.restype = ctypes.c_int64
+    function.restype, made_within.restype = ctypes.c_int64, ctypes.c_int32
+    _made_within = made_within
     return function
+
+
+def _packed(key: str) -> Path | None:
+    """The library that came with the installation, if it was made from these sources."""
+    packed = Path(__file__).with_name(compiling.CALLS_NAME)
+    return packed if packed.is_file() and key.encode() in packed.read_bytes() else None
+
+
+def _kept(key: str) -> Path:
+    """Where the cache has the library, or will have it."""
+    return private_folder(folders.cache_dir()) / f"calls-{key}-{sysconfig.get_platform()}"
+
+
+def _is_there() -> bool:
+    """Whether nothing has to be compiled, most likely."""
+    key = compiling.calls_key()
+    return _packed(key) is not None or (switches.cache() and (_kept(key) / compiling.CALLS_NAME).is_file())
 
 
 def _library() -> ctypes.PyDLL:
     """The one that came with the installation, if it was made from these sources and for this machine, else the one in the cache."""
     key = compiling.calls_key()
-    packed = Path(__file__).with_name(compiling.CALLS_NAME)
-    if packed.is_file() and key.encode() in packed.read_bytes():
+    packed = _packed(key)
+    if packed is not None:
         try:
             return ctypes.PyDLL(str(packed))
         except OSError as error:  # of another machine that shares the disk
             logger.info("the library that came with the installation cannot be loaded: %s", error)
     folder = None
     if switches.cache():
-        folder = private_folder(folders.cache_dir()) / f"calls-{key}-{sysconfig.get_platform()}"
+        folder = _kept(key)
         if read_private(private_folder(folder), compiling.CALLS_NAME) is not None:
             try:
                 return ctypes.PyDLL(str(folder / compiling.CALLS_NAME))

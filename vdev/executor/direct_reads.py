@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from vdev.executor.steps import DownloadStep
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.rectangles import Layout
+
+T = TypeVar("T")
 
 #: seconds that a read waits for the queue to empty before it is queued as well
 _DRAINING = 0.001
@@ -188,10 +190,13 @@ class RepeatedRead:
         assert line is not None, "any thread may work with it"
         self.line = line  #: the direct way to its worker
 
-    def make(self, host: NDArray[Any], meanwhile: Callable[[RepeatedRead], object]) -> Begun | bool | None:
-        """Hand it over, call `meanwhile` with it while the bytes are on their way, and wait a moment: True if they are in `host`, a
-        contiguous array of `nbytes` bytes, and the worker has done all that it was given, and well. None where the read takes another
-        way: then nothing has happened, and `meanwhile` was not called. Otherwise `end` has to follow. Under the session's lock.
+    def make(
+        self, host: NDArray[Any], meanwhile: Callable[..., T], *given: Any
+    ) -> tuple[Begun | None, T] | None:
+        """Hand it over, call `meanwhile` with it and what is `given` while the bytes are on their way, and wait a moment. First of what is
+        returned: None if the bytes are in `host`, a contiguous array of `nbytes` bytes, and the worker has done all that it was given,
+        and well; otherwise `end` has to follow. Second: what `meanwhile` has returned. None where the read takes another way: then
+        nothing has happened, and `meanwhile` was not called. Under the session's lock.
         """
         worker = self._worker
         if not may_wait() or not worker.turn.acquire(False):
@@ -207,7 +212,7 @@ class RepeatedRead:
                 return None
             outside = self._begin()
             try:
-                meanwhile(self)
+                found = meanwhile(self, *given)
                 deliver = self._end((host if host.ndim == 1 else host.reshape(-1)).view(np.uint8))
             finally:
                 if outside is not None:
@@ -215,8 +220,8 @@ class RepeatedRead:
             if deliver is None:
                 if worker.completed < worker.issued:
                     worker.all_is_done()
-                return True
-            return worker.next_mark, worker.issued, deliver, worker.backend.pending()
+                return None, found
+            return (worker.next_mark, worker.issued, deliver, worker.backend.pending()), found
         except BackendError:
             return None  # submitted, it gets its error
         finally:

@@ -179,7 +179,7 @@ class Line:
             self._give_turn(part)
         return part
 
-    def again(
+    def again(  # noqa: C901 (on the way of every launch)
         self, streak: Streak, standing: object, args: Sequence[Any], after: Sequence[Completion]
     ) -> Part | None:
         """Hand over the next launch of a streak, with these `args`; None if it has to be handed over like any other: then nothing
@@ -217,8 +217,28 @@ class Line:
                 except BaseException:  # as in `_perform`
                     self._enter(entry, number, step)
                     raise
-                part = self._enter(entry, number, step)
-                streak.stretch, streak.number = part.stretch, number
+                mark = stretch.mark
+                if (
+                    mark is worker.next_mark
+                    and stretch.is_open
+                    and stretch.last == before
+                    and stretch.clock[self._at] == step - 1
+                ):
+                    # As `_enter` does where a stretch goes on.
+                    worker.issued, end = step, self._pending()
+                    self._last = stretch.last = streak.number = number
+                    part = _new(Part)
+                    part.stretch, part.index = stretch, stretch.launches
+                    stretch.entries.append(entry)
+                    stretch.ends.append(end)
+                    stretch.launches += 1
+                    stretch.clock[self._at], mark.ends[-1] = step, end
+                    if not self._alone:
+                        for holdings in entry[1]:
+                            holdings.written[self._at] = step
+                else:
+                    part = self._enter(entry, number, step)
+                    streak.stretch, streak.number = part.stretch, number
         finally:
             if part is None or worker.next_mark.ends[-1] >= MARK_EVERY or worker.wanted <= worker.issued:
                 self._give_turn(part)

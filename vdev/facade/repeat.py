@@ -65,13 +65,12 @@ class Repeat:
         """
         if len(args) != self._count:
             return None
-        values, kinds, captured, at = self._values, self._kinds, self._captured.copy(), -1
-        for value in args[_AHEAD:]:
+        captured, at = self._captured.copy(), -1
+        for value, known, kind in zip(args[_AHEAD:], self._values, self._kinds, strict=False):
             at += 1
-            known = values[at]
             if value is known:
                 continue
-            if type(value) is not kinds[at]:
+            if type(value) is not kind:
                 return None
             if type(known) is not Memory:
                 arg = self._converted(kernel, at, value)

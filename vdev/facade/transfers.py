@@ -129,11 +129,14 @@ def _enqueue_read_buffer(
             and type(src_offset) is int
             and not (line.is_finalized or starts)  # there is shared virtual memory
         ):
-            code = line.session.moves.read_again(memory.buffer, reading, hostbuf, line.order)
-            if code == 0:
-                return NannyEvent._vdev_of_read(queue, memory.context, READ_BUFFER.kind, hostbuf)
-            if code is not None:
-                READ_BUFFER.fail(code)
+            given = queue, memory.context, READ_BUFFER.kind, hostbuf
+            done = line.session.moves.read_again(
+                memory.buffer, reading, hostbuf, line.order, NannyEvent._vdev_of_read, given
+            )
+            if done is not None:
+                if isinstance(done, int):
+                    READ_BUFFER.fail(done)
+                return done
     return _read_anew(queue, mem, hostbuf, src_offset)
 
 

@@ -7,8 +7,8 @@ Decides where an earlier plan is found, and which reads the calling thread does 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdev.executor.direct_reads import (
     Arriving,
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vdev.executor import Completion
+    from vdev.executor.direct_reads import Begun
     from vdev.planner.instructions import Plan
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
+
+
+T = TypeVar("T")
 
 
 class Moves:
@@ -181,10 +185,17 @@ class Moves:
 
     @waits
     def read_again(
-        self, buffer: VirtualBuffer, reading: RepeatedRead, host: NDArray[Any], queue: QueueOrder
-    ) -> int | None:
+        self,
+        buffer: VirtualBuffer,
+        reading: RepeatedRead,
+        host: NDArray[Any],
+        queue: QueueOrder,
+        meanwhile: Callable[..., T],
+        given: Sequence[Any],
+    ) -> T | int | None:
         """`read_at_once` into all of `host`, a contiguous array of `reading.nbytes` bytes, like the buffer's last one, which waits for
-        nothing but its queue. None if it has to go the usual way: then nothing has happened.
+        nothing but its queue. Where that is done, what `meanwhile` has returned, called with `given` while the bytes were on their way;
+        the status of what has failed; None if it has to go the usual way: then nothing has happened.
         """
         session = self._session
         with session.lock:
@@ -194,16 +205,15 @@ class Moves:
                 queue is reading.queue and session.executor.standing is reading.standing
             ) and not self._may_repeat(reading, queue):
                 return None
-            begun = reading.make(host, self._note_again)
-            if begun is None:
+            made: tuple[Begun | None, T] | None = reading.make(host, self._note_again, meanwhile, given)
+            if made is None:
                 return None
             buffer.used = session.number
             order = queue.last
-        status = 0
-        if begun is not True:
-            status = reading.end(begun, host)
-        elif order is None or order is reading.line.latest:  # all of that is its worker's
-            return 0
+        begun, found = made
+        if begun is None and (order is None or order is reading.line.latest):  # all of that is its worker's
+            return found
+        status = 0 if begun is None else reading.end(begun, host)
         if (
             order is not None
             and not self._is_idle()
@@ -211,10 +221,10 @@ class Moves:
             and not (order.settled or is_complete(order))
         ):
             order.wait()
-        return status
+        return status if status else found
 
-    def _note_again(self, reading: RepeatedRead) -> None:
-        """Count a read that is being made again. Under the session's lock."""
+    def _note_again(self, reading: RepeatedRead, meanwhile: Callable[..., T], given: Sequence[Any]) -> T:
+        """Count a read that is being made again, and do what there is to do meanwhile. Under the session's lock."""
         session = self._session
         if session.choosing is None:
             session.executor.waits += 1
@@ -224,6 +234,7 @@ class Moves:
         tally = session.ledger.commands["read"]
         tally.count += 1
         tally.moved.worker_to_host += reading.nbytes
+        return meanwhile(*given)
 
     def _may_repeat(self, reading: RepeatedRead, queue: QueueOrder) -> bool:
         """Whether a read may be made again in a queue, behind what has been submitted. Under the session's lock."""

@@ -29,6 +29,7 @@ from vdev.backends.base import (
     Reread,
     WorkerInfo,
 )
+from vdev.backends.call_lists import ELSEWHERE, DriverCall
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
@@ -255,34 +256,30 @@ class CudaBackend(CudaCompiling):
     def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         assert type(source) is CudaAllocation
         landing, driver, counters, visit = self._landing, self.driver, self.counters, self.visitor()
-        ask, place, current = driver.asking()
-        own, copy, query = self.context, driver.read_assembled, driver.query_assembled
-        to, size, stream = c_void_p(), c_size_t(nbytes), c_void_p(self.stream)
-        at = c_uint64(source.address + start)
+        own, query, stream = self.context, driver.query_assembled, c_void_p(self.stream)
+        at, size = c_uint64(source.address + start), c_size_t(nbytes)
         pinned: Pinned | None = None
         arrived: Bytes
+        copy: DriverCall
+        here: Callable[[], int]
 
         def begin() -> object:
-            nonlocal pinned, arrived
-            outside = None if not ask(place) and current.value == own else visit()
-            try:
-                # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
-                free = landing.free or landing.filled()
-                if free[-1] is not pinned:
-                    pinned = free[-1]
-                    to.value, arrived = pinned.address, pinned.array[:nbytes]
-                if self._fetches or not self._first or self._gpu.lost is not None:
-                    self._begin()
-                else:
-                    self._count += 1
-                result = copy(to, at, size, stream)
-                if result:
-                    self._count -= 1  # it was refused
-                    raise self._gpu.error(result, "read")
-            except BaseException:
-                if outside is not None:
-                    self.leave(outside)
-                raise
+            nonlocal pinned, arrived, copy, here
+            # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
+            free = landing.free or landing.filled()
+            if free[-1] is not pinned:
+                pinned = free[-1]
+                arrived = pinned.array[:nbytes]
+                copy = partial(driver.read_assembled, c_void_p(pinned.address), at, size, stream)
+                here = driver.within(own, copy)
+            outside = None
+            result = ELSEWHERE if self._fetches or not self._first or self._gpu.lost is not None else here()
+            if result == 0:
+                self._count += 1
+            elif result == ELSEWHERE:
+                outside, result = self._visiting(visit, copy)
+            if result:
+                raise self._gpu.error(result, "read")
             counters.to_host += nbytes
             return outside
 

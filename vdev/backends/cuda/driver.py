@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from typing import Any
 
+from vdev.backends import call_lists
 from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
 from vdev.errors import BackendError, CudaMissing
@@ -115,6 +116,10 @@ class Driver:
         """
         found = ctypes.c_void_p()
         return self._ask_context, ctypes.byref(found), found
+
+    def within(self, own: int, call: call_lists.DriverCall) -> Callable[[], int]:
+        """A function that makes a call where the thread's context is `own` (`call_lists.within`)."""
+        return call_lists.within(call, self._ask_context, own)
 
     def visitor(self, own: int) -> Callable[[], object]:
         """A function that makes `own` the calling thread's context, and returns the one before, None if that was
@@ -221,6 +226,7 @@ def _load() -> tuple[Any, Driver] | CudaMissing:
         return CudaMissing(f"CUDA does not work: {error}")
     if count == 0:
         return CudaMissing("the driver reports no GPU (is CUDA_VISIBLE_DEVICES set?)")
+    call_lists.have_at_hand()
     return cupy, driver
 
 

@@ -5,7 +5,7 @@ Decides how a launch reaches the driver: what is set and asked before it, and ho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vdev.backends.base import (
     Backend,
@@ -16,6 +16,7 @@ from vdev.backends.base import (
     LaunchShape,
     Repeated,
 )
+from vdev.backends.call_lists import ELSEWHERE, DriverCall
 from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.gpu import Gpu
@@ -95,15 +96,15 @@ class CudaLaunches(Backend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        grid = known.grids[0]
-        start = kernel.assembled(grid, self.stream, self.driver)
-        counters, visit, own = self.counters, self.visitor(), self.context
-        ask, place, current = self.driver.asking()
+        grid, driver, own = known.grids[0], self.driver, self.context
+        start = kernel.assembled(grid, self.stream, driver)
+        here = driver.within(own, start)
+        counters, visit = self.counters, self.visitor()
         # The driver copies the parameters when it is called.
         used, set_value, mine, lost = kernel, kernel.set_argument, object(), 0
 
         def launch(changed: Sequence[tuple[int, bytes]] = (), /) -> None:
-            nonlocal used, set_value, start, lost
+            nonlocal used, set_value, start, here, lost
             if used.owner is mine:
                 for index, value in changed:
                     set_value(index, value)
@@ -112,26 +113,45 @@ class CudaLaunches(Backend):
                 for index, value in changed:
                     args[index] = value
                 lost += 1
-                before, used = used, _set_up(used, args, grid[6], lost, self.driver)
-                start = start if used is before else used.assembled(grid, self.stream, self.driver)
+                before, used = used, _set_up(used, args, grid[6], lost, driver)
+                if used is not before:
+                    start = used.assembled(grid, self.stream, driver)
+                    here = driver.within(own, start)
                 set_value, used.owner = used.set_argument, mine
-            outside = None if not ask(place) and current.value == own else visit()
-            try:
-                if self._fetches or not self._first or self._gpu.lost is not None:
-                    self._begin()
-                else:
-                    self._count += 1
-                result = start()
-            finally:
-                if outside is not None:
-                    self.leave(outside)
-            if result:
-                self._count -= 1  # it was refused
-                # Its name is the kernel's, which must exist as long as this may be called.
-                raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
+            result = ELSEWHERE if self._fetches or not self._first or self._gpu.lost is not None else here()
+            if result == 0:
+                self._count += 1
+            else:  # the name is the kernel's, which must exist as long as this may be called
+                self._launch_elsewhere(result, visit, start, kernel.info.name)
             counters.launches += 1
 
         return launch
+
+    def _launch_elsewhere(
+        self, result: int, visit: Callable[[], object], start: DriverCall, name: str
+    ) -> None:
+        """Make a launch on a thread that may have another GPU's context; or raise why it was refused, where it was."""
+        if result == ELSEWHERE:
+            outside, result = self._visiting(visit, start)
+            if outside is not None:
+                self.leave(outside)
+        if result:
+            raise self._gpu.error(result, f"launch of kernel {name}")
+
+    def _visiting(self, visit: Callable[[], object], call: DriverCall) -> tuple[object, int]:
+        """Count an operation and make its call on a thread that may have another GPU's context: what that is, for `leave`, or None, and
+        a CUresult. Where the call is refused, there is nothing to leave.
+        """
+        outside, result = visit(), -1
+        try:
+            self._begin()
+            result = call()
+            if result:
+                self._count -= 1
+        finally:
+            if result and outside is not None:
+                self.leave(outside)
+        return None if result else outside, result
 
 
 def _set_up(kernel: Kernel, args: list[KernelArgument], hidden: bytes, lost: int, driver: Driver) -> Kernel:

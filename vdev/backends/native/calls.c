@@ -52,4 +52,19 @@ EXPORTED int64_t vdev_make_calls(const struct call *calls, int64_t first, int64_
     }
     return stop;
 }
+
+/* A call for a thread that has the right context: `ask` gives the thread's, and `own` is the right one. */
+struct call_within {
+    int (*ask)(void **);
+    const void *own;
+    struct call call;
+};
+enum { ELSEWHERE = -1 };
+
+/* Makes it: what it returns; ELSEWHERE, and it was not made, where the thread has another context. */
+EXPORTED int32_t vdev_make_within(const struct call_within *within) {
+    void *current = NULL;
+    if (within->ask(&current) != 0 || current != within->own) return ELSEWHERE;
+    return make(&within->call);
+}
 #endif
