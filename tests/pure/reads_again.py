@@ -1,7 +1,7 @@
-"""What may come between a blocking read and the next one like it, through PyOpenCL on the driver for machines without a GPU: a process
-of its own, started by `test_reads_again`, which prints by case what was wrong.
+"""What may come between a small read or write and the next one like it, through PyOpenCL on the driver for machines without a GPU: a
+process of its own, started by `test_reads_again`, which prints by case what was wrong.
 
-Each case reads a buffer until that is made again as it was, changes one thing, and reads once more.
+Each case reads or writes a buffer until that is made again as it was, changes one thing, and does it once more.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 import pyopencl as cl
 
 from vdev.executor import direct_reads
+from vdev.session.immediate_moves import MovesAtOnce
 
 SOURCE = """
 kernel void add(global uint *a, uint by) { a[get_global_id(0)] += by; }
@@ -27,6 +28,8 @@ kernel void take(global uint *a, global const uint *b) { a[get_global_id(0)] = b
 N, GROUP = 256, 64
 #: items of a read: where launches are split, those of one worker
 READ = int(sys.argv[1]) if len(sys.argv) > 1 else N
+IS_SPLIT = READ < N  #: then no write is made again: its queue's last command is that of several workers
+WRITTEN = 16  #: items of a write
 READ_WRITE, COPY = cl.mem_flags.READ_WRITE, cl.mem_flags.COPY_HOST_PTR
 
 made = [0]  #: reads that were made again
@@ -40,6 +43,18 @@ def _counted(self: direct_reads.RepeatedRead, *given: Any) -> Any:
 
 
 direct_reads.RepeatedRead.make = _counted  # type: ignore[method-assign]
+
+written = [0]  #: writes that were made again
+_write_again = MovesAtOnce.write_again
+
+
+def _counted_write(self: MovesAtOnce, *given: Any) -> Any:
+    found = _write_again(self, *given)
+    written[0] += found is not None
+    return found
+
+
+MovesAtOnce.write_again = _counted_write  # type: ignore[method-assign]
 
 
 class Reads:
@@ -432,6 +447,244 @@ def a_buffer_that_was_released() -> None:
         cl._cl._enqueue_read_buffer(reads.queue, buffer, reads.host)
 
     _same_error(released)
+
+
+class Writes(Reads):
+    """The same for writes: of `given`, from a byte on, behind a launch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = np.arange(WRITTEN, dtype=np.uint32)
+
+    def write(
+        self, given: Any = None, offset: Any = 0, queue: Any = None, buffer: Any = None, **more: Any
+    ) -> Any:
+        given = self.given if given is None else given
+        found = cl.enqueue_copy(queue or self.queue, buffer or self.buffer, given, dst_offset=offset, **more)
+        self.put(given, offset)
+        return found
+
+    def put(self, given: Any, offset: int) -> None:
+        """What is expected of a write."""
+        whole = bytearray(self.array.tobytes())
+        whole[offset : offset + given.nbytes] = given.tobytes("A")
+        self.array = np.frombuffer(bytes(whole), np.uint32)
+
+    def until_written_again(self, offset: int = 0) -> None:
+        in_a_row = 0
+        for number in range(200):
+            self.launch()
+            before, self.given[:] = written[0], number
+            self.write(offset=offset)
+            self.given[:] = 99  # its bytes have been taken
+            in_a_row = in_a_row + 1 if written[0] > before else 0
+            if in_a_row == 2 or (IS_SPLIT and number == 4):
+                return
+            time.sleep(0.0002)
+        raise AssertionError("no write was made again")
+
+    def check_all(self) -> None:
+        host = np.zeros(N, np.uint32)
+        self.read(host)
+        self.check(host)
+
+
+def _same_error_of_writes(change: Callable[[Writes, cl.Buffer], object]) -> None:
+    writes = Writes()
+    writes.until_written_again()
+    other = writes.new(writes.array)
+    expected, found = _said(lambda: change(writes, other)), _said(lambda: change(writes, writes.buffer))
+    assert found == expected != "nothing", (found, expected)
+
+
+@case
+def writes_of_other_arrays() -> None:
+    writes = Writes()
+    writes.until_written_again()
+    before = written[0]
+    fixed = np.full(WRITTEN, 5, np.uint32)
+    fixed.flags.writeable = False
+    whole = np.random.default_rng(3).integers(0, 2**32, (3, WRITTEN), dtype=np.uint32)
+    for given in (fixed, whole[1], whole[2].view(np.float32), whole[0].reshape(2, -1)):
+        for _ in range(2):
+            writes.launch()
+            writes.write(given)
+            writes.check_all()
+    assert written[0] > before or IS_SPLIT, "none was made again"
+    scrambled = np.asfortranarray(whole[0].reshape(2, -1))
+    writes.launch()
+    writes.write(scrambled)
+    writes.check_all()
+    for count in (1, WRITTEN // 2, WRITTEN):
+        writes.launch()
+        writes.write(whole[0, :count])
+        writes.check_all()
+
+
+@case
+def writes_that_are_wrong() -> None:
+    gaps = np.zeros(2 * WRITTEN, np.uint32)[::2]
+    _same_error_of_writes(lambda writes, buffer: writes.write(gaps, buffer=buffer))
+    _same_error_of_writes(lambda writes, buffer: writes.write(offset=4 * N - 4, buffer=buffer))
+    _same_error_of_writes(lambda writes, buffer: writes.write(offset=0.0, buffer=buffer))
+    _same_error_of_writes(lambda writes, buffer: writes.write(is_blocking=1, buffer=buffer))
+    other = cl.CommandQueue(cl.create_some_context(interactive=False))
+    _same_error_of_writes(lambda writes, buffer: writes.write(queue=other, buffer=buffer))
+
+    def released(writes: Writes, buffer: cl.Buffer) -> None:
+        buffer.release()
+        cl._cl._enqueue_write_buffer(writes.queue, buffer, writes.given)
+
+    _same_error_of_writes(released)
+
+
+@case
+def writes_at_other_offsets() -> None:
+    writes = Writes()
+    for offset in (64, 0, 64, 4, 64):
+        writes.until_written_again(offset)
+        for other in (0, offset, 32, offset):
+            writes.launch()
+            writes.write(offset=other)
+            writes.check_all()
+    part = writes.buffer.get_sub_region(512, 256)
+    writes.until_written_again()
+    for _ in range(3):
+        cl.enqueue_copy(writes.queue, part, writes.given)
+        writes.put(writes.given, 512)
+        writes.check_all()
+    hidden = writes.buffer.get_sub_region(0, 256, cl.mem_flags.HOST_READ_ONLY)
+    assert "INVALID_OPERATION" in _said(lambda: cl.enqueue_copy(writes.queue, hidden, writes.given))
+    writes.check_all()
+
+
+@case
+def writes_behind_what_changes_the_buffer() -> None:
+    writes = Writes()
+    source = writes.new(np.full(N, 3, np.uint32))
+
+    def copy() -> None:
+        cl.enqueue_copy(writes.queue, writes.buffer, source)
+
+    def take() -> None:
+        writes.take(writes.queue, (N,), (GROUP,), writes.buffer, source)
+
+    def mapped() -> None:
+        array, _ = cl.enqueue_map_buffer(writes.queue, writes.buffer, cl.map_flags.WRITE, 0, (N,), np.uint32)
+        array[:] = 3
+        array.base.release(writes.queue)
+
+    def large() -> None:
+        cl.enqueue_copy(writes.queue, writes.buffer, np.full(N, 3, np.uint32))
+
+    for change in (copy, take, mapped, large) * 2:
+        writes.until_written_again()
+        change()
+        writes.array = np.full(N, 3, np.uint32)
+        writes.write()
+        writes.check_all()
+
+
+@case
+def writes_behind_what_waits_for_the_program() -> None:
+    """In the same queue, and in another one that a barrier or a wait list makes it wait for."""
+    out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    for how in ("queue", "barrier", "wait list"):
+        writes = Writes()
+        if how == "barrier":
+            writes.queue = cl.CommandQueue(writes.context, properties=out_of_order)
+        writes.until_written_again()
+        gate, other = cl.UserEvent(writes.context), cl.CommandQueue(writes.context)
+        launched = writes.launch(writes.queue if how == "queue" else other, wait_for=[gate])
+        if how == "barrier":
+            cl.enqueue_barrier(writes.queue, wait_for=[launched])
+        timer = threading.Timer(0.05, gate.set_status, [0])
+        timer.start()
+        writes.write(wait_for=[launched] if how == "wait list" else None)
+        writes.check_all()
+        timer.join()
+
+
+@case
+def writes_from_what_is_being_read() -> None:
+    """What a read brings is what is written."""
+    writes = Writes()
+    content = np.random.default_rng(4).integers(0, 2**32, WRITTEN, dtype=np.uint32)
+    source, second = writes.new(content), cl.CommandQueue(writes.context)
+    writes.take(writes.queue, (WRITTEN,), (WRITTEN,), source, source)
+    for _ in range(5):
+        writes.until_written_again()
+        writes.queue.finish()
+        event = writes.read(writes.given, queue=second, buffer=source, is_blocking=False)
+        cl.enqueue_copy(writes.queue, writes.buffer, writes.given)
+        event.wait()
+        writes.put(content, 0)
+        writes.check_all()
+
+
+@case
+def writes_beside_other_readers() -> None:
+    """What was asked for before the write gets what was there before it."""
+    writes = Writes()
+    target = writes.new(np.zeros(N, np.uint32))
+    second = cl.CommandQueue(writes.context)
+    for _ in range(5):
+        writes.until_written_again()
+        writes.queue.finish()
+        expected = writes.array
+        writes.take(second, (N,), (GROUP,), target, writes.buffer)
+        writes.write()
+        found = np.zeros(N, np.uint32)
+        cl.enqueue_copy(second, found, target)
+        assert (found == expected).all()
+        writes.check_all()
+
+
+@case
+def events_of_writes() -> None:
+    """They say when the write has ended, its times where the queue takes them, and keep what was written until they are waited for."""
+    writes = Writes()
+    writes.until_written_again()
+    writes.launch()
+    event = writes.write()
+    assert event.get_ward() is writes.given
+    assert event.command_type == cl.command_type.WRITE_BUFFER
+    event.wait()
+    assert event.get_ward() is None
+    assert event.command_execution_status == cl.command_execution_status.COMPLETE
+    timed = cl.CommandQueue(writes.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    writes.queue.finish()
+    event = writes.write(queue=timed)
+    event.wait()
+    assert event.profile.end >= event.profile.start > 0
+    with writes.queue:
+        writes.launch()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        writes.write()
+    assert [each.category for each in caught] == [cl.CommandQueueUsedAfterExit]
+    writes.queue = cl.CommandQueue(writes.context)
+    writes.check_all()
+
+
+@case
+def figures_of_writes() -> None:
+    from vdev.start.current import current_session
+
+    writes = Writes()
+    writes.until_written_again()
+    session = current_session()
+    assert session is not None
+    with session.observing() as ledger:
+        tally = ledger.command("write")
+        count, moved, before = tally.count, tally.moved.host_to_worker, written[0]
+    for _ in range(20):
+        writes.launch()
+        writes.write()
+    writes.check_all()
+    assert written[0] > before or IS_SPLIT
+    assert tally.count == count + 20
+    assert tally.moved.host_to_worker == moved + 20 * writes.given.nbytes
 
 
 @case

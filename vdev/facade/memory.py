@@ -26,6 +26,7 @@ from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
     from vdev.executor.direct_reads import RepeatedRead
+    from vdev.session.immediate_moves import RepeatedWrite
     from vdev.session.session import VirtualBuffer
 
 _mem = native.mem_flags
@@ -63,6 +64,7 @@ class Memory(Numbered):
         "flags",
         "hostbuf",
         "last_read",
+        "last_write",
         "map_count",
         "nbytes",
         "offset",
@@ -95,6 +97,7 @@ class Memory(Numbered):
         self.references = 1
         #: the offset of the last blocking read into a plain array, which was in bounds and allowed, and what makes it again
         self.last_read: tuple[int, RepeatedRead | None] = (0, None)
+        self.last_write: tuple[int, RepeatedWrite | None] = (0, None)  #: the same of a write
         self._handle: Any = 0
         self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
         self.argument = BufferArg(buffer, offset, nbytes)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from vdev.executor.completion import DONE
 from vdev.facade.calls import (
     COPY_BUFFER,
     COPY_BUFFER_RECT,
@@ -129,9 +130,9 @@ def _enqueue_read_buffer(
             and type(src_offset) is int
             and not (line.is_finalized or starts)  # there is shared virtual memory
         ):
-            given = queue, memory.context, READ_BUFFER.kind, hostbuf
+            given = queue, memory.context, READ_BUFFER.kind, DONE, hostbuf
             done = line.session.moves.read_again(
-                memory.buffer, reading, hostbuf, line.order, NannyEvent._vdev_of_read, given
+                memory.buffer, reading, hostbuf, line.order, NannyEvent._vdev_of_taken, given
             )
             if done is not None:
                 if isinstance(done, int):
@@ -163,7 +164,41 @@ def _enqueue_write_buffer(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
-    return _move_span(WRITE_BUFFER, queue, mem, hostbuf, dst_offset, wait_for, is_blocking)
+    if wait_for or not (is_blocking is True or is_blocking is False):
+        return _move_span(WRITE_BUFFER, queue, mem, hostbuf, dst_offset, wait_for, is_blocking)
+    if type(hostbuf) is np.ndarray and type(mem) is Buffer and type(queue) is CommandQueue:
+        memory, line = mem._vdev_state, queue._vdev_state
+        (offset, writing), at_once = memory.last_write, line.session.at_once
+        if (
+            writing is not None
+            and at_once is not None
+            and dst_offset == offset
+            and hostbuf.nbytes == writing.nbytes
+            and hostbuf.flags.c_contiguous
+            and memory.references > 0
+            and memory.context is line.context
+            and type(dst_offset) is int
+            and not (line.is_finalized or starts)  # there is shared virtual memory
+        ):
+            host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+            part = at_once.write_again(memory.buffer, writing, host, line.order)
+            if part is not None:
+                return NannyEvent._vdev_of_taken(queue, memory.context, WRITE_BUFFER.kind, part, hostbuf)
+    return _write_anew(queue, mem, hostbuf, dst_offset, is_blocking)
+
+
+@waits
+def _write_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, is_blocking: bool) -> Event:
+    """A write that waits for no events, which is not made again as it was; the next one may be."""
+    memory = _usual(WRITE_BUFFER, queue, mem, hostbuf, offset)
+    if memory is None:
+        return _move_span(WRITE_BUFFER, queue, mem, hostbuf, offset, None, is_blocking)
+    buffer, start = memory.buffer, memory.offset + offset
+    event = _move_usual(WRITE_BUFFER, queue, memory, hostbuf, offset, None, is_blocking)
+    writing = buffer.writing
+    if writing is not None and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):
+        memory.last_write = offset, writing
+    return event
 
 
 def _enqueue_copy_buffer(

@@ -26,7 +26,7 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
-from vdev.session.immediate_moves import may_follow
+from vdev.session.immediate_moves import may_follow, may_repeat
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
@@ -203,7 +203,7 @@ class Moves:
                 return None
             if not (
                 queue is reading.queue and session.executor.standing is reading.standing
-            ) and not self._may_repeat(reading, queue):
+            ) and not may_repeat(session, reading, queue):
                 return None
             made: tuple[Begun | None, T] | None = reading.make(host, self._note_again, meanwhile, given)
             if made is None:
@@ -235,18 +235,6 @@ class Moves:
         tally.count += 1
         tally.moved.worker_to_host += reading.nbytes
         return meanwhile(*given)
-
-    def _may_repeat(self, reading: RepeatedRead, queue: QueueOrder) -> bool:
-        """Whether a read may be made again in a queue, behind what has been submitted. Under the session's lock."""
-        session, barrier = self._session, queue.barrier
-        executor = session.executor
-        if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
-            return False
-        if queue.profiled or (barrier is not None and not barrier.settled):
-            return False
-        if queue.in_order:  # which has no barriers: it holds until something is submitted that changes the executor's standing
-            reading.queue, reading.standing = queue, executor.standing
-        return True
 
     def look(self, nbytes: int) -> None:
         """The program is about to wait for so many bytes, or for all that there is to do: 0. Under the session's lock."""
