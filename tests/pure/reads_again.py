@@ -547,6 +547,26 @@ def writes_at_other_offsets() -> None:
             writes.launch()
             writes.write(offset=other)
             writes.check_all()
+    timed = cl.CommandQueue(writes.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    for _ in range(4):
+        writes.until_written_again()
+        writes.queue.finish()
+        writes.write(offset=128, queue=timed)
+        timed.finish()
+        for given in (7, 8):
+            writes.given[:] = given
+            writes.write(offset=128)
+            writes.check_all()
+    twice = np.arange(2 * WRITTEN, dtype=np.uint32)
+    for _ in range(4):
+        box = {"buffer_origin": (0, 0), "host_origin": (4 * WRITTEN, 0), "region": (4 * WRITTEN, 1)}
+        for _ in range(3):
+            cl.enqueue_copy(writes.queue, writes.buffer, twice, **box)
+        writes.put(twice[WRITTEN:], 0)
+        writes.check_all()
+        for _ in range(3):
+            writes.write()
+            writes.check_all()
     part = writes.buffer.get_sub_region(512, 256)
     writes.until_written_again()
     for _ in range(3):

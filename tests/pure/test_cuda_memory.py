@@ -580,6 +580,36 @@ def test_small_reads_are_there_after_some_looks(
         memory += 1 + round_
 
 
+def test_a_small_write_made_again_takes_what_the_array_holds(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, _ = _landing_later(backend, monkeypatch)
+    target, memory = _allocation(3)
+    expected, refused = memory.copy(), [0]
+
+    def copy(*args: Any) -> int:
+        to, source, nbytes, stream = (each.value or 0 for each in args)
+        assert stream == backend.stream
+        if not refused[0]:
+            ctypes.memmove(to, source, nbytes)
+        return refused[0]
+
+    monkeypatch.setattr(driver, "copy_assembled", copy, raising=False)
+    write = backend.write_again(target, 11, 40)
+    fixed = np.full(40, 9, np.uint8)
+    fixed.flags.writeable = False
+    before, moved = backend.pending(), backend.counters.from_host
+    for source in (np.arange(40, dtype=np.uint8), fixed, np.arange(80, dtype=np.uint8)[40:]):
+        write(source)
+        expected[11:51] = source
+        assert (memory == expected).all()
+    assert (backend.pending(), backend.counters.from_host) == (before + 3, moved + 120)
+    refused[0] = 1
+    with pytest.raises(BackendError, match="upload"):
+        write(fixed)
+    assert (backend.pending(), backend.counters.from_host) == (before + 3, moved + 120)
+
+
 def test_small_reads_under_way_have_memory_of_their_own(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

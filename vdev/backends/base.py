@@ -458,6 +458,13 @@ class Backend(ABC):
         """
         self.write(target, source, box)
 
+    def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        """What makes such a write of all of an array of `nbytes` bytes again and again, as long as `target` is allocated; each is one
+        operation. BackendError if it is refused: then nothing has happened.
+        """
+        box = Box.contiguous(0, start, nbytes)
+        return lambda source: self.write_now(target, source, box)
+
     @abstractmethod
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         """The worker to host memory; `target` holds the bytes when the next marker is done.

@@ -328,7 +328,7 @@ class WorkerProgress:
         """With the turn: the device has done everything it was given, and well. Those who wait for it are told; the
         commands are settled when somebody looks, or behind the next marker.
         """
-        issued = self.issued
+        issued, executor = self.issued, self.executor
         with self.lock:
             if self.arrivals:
                 self._complete(issued)
@@ -336,7 +336,6 @@ class WorkerProgress:
                 self.completed = issued
         if self.wanted <= issued:
             self.serve()
-        executor = self.executor
         with executor.lock:
             is_followed = executor.followers[self.number]
         if is_followed:

@@ -210,7 +210,7 @@ class NannyEvent(Event):
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end the threads that could finish the transfer no longer run
         ward = self._ward
-        if ward.kept is None or not ward.in_use or is_ending() or state_of(self._context).is_lost:
+        if not ward.in_use or ward.kept is None or is_ending() or state_of(self._context).is_lost:
             return
         if may_wait():
             _warn_of_failure(self._vdev_state.wait())

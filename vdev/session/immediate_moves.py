@@ -46,14 +46,20 @@ class Repeatable(Protocol):
 class RepeatedWrite:
     """A small write of consecutive bytes to one worker's memory, made again (`MovesAtOnce.write_again`). A `Repeatable`."""
 
-    __slots__ = ("entry", "layout", "line", "nbytes", "queue", "standing", "start")
+    __slots__ = ("entry", "layout", "line", "make", "nbytes", "queue", "replica", "standing", "start")
 
     def __init__(self, line: Line, entry: Entry, layout: Layout) -> None:
-        """`entry`: of the write, which waits for nothing."""
+        """`entry`: of the write, which waits for nothing and has just been made."""
+        worker = line.worker
         self.line, self.entry, self.layout = line, entry, layout
         self.start, self.nbytes = layout.buffer_start, layout.nbytes
         self.standing: object = None
         self.queue: object = None
+        replica = entry[1][0].replicas[worker.number]
+        assert replica is not None, "it has just been written"
+        self.replica = replica
+        at = self.start - replica.start
+        self.make = worker.backend.write_again(replica.allocation, at, self.nbytes)
 
 
 class MovesAtOnce:
@@ -115,9 +121,11 @@ class MovesAtOnce:
             ):
                 return None
             entry = writing.entry
+            if entry[1][0].replicas[line.worker.number] is not writing.replica:
+                return None
             if self._only is None and not self._is_free(line, entry[1], queue):
                 return None
-            part = line.hand_over(entry, executor.standing, (host, writing.layout))
+            part = line.hand_over(entry, executor.standing, (host, writing.layout), make=writing.make)
             if part is None:
                 return None
             buffer.used = session.number = session.number + 1

@@ -40,7 +40,7 @@ from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling
 from vdev.backends.cuda.driver import load
 from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
+from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies, host_address
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, address_of
@@ -239,6 +239,24 @@ class CudaBackend(CudaCompiling):
             self._begin()
             self._host.write(address_of(target), source, box, nbytes)
             self.counters.from_host += nbytes
+
+    def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        counters, place, at = self.counters, c_uint64(), c_uint64(address_of(target) + start)
+        call = partial(self.driver.copy_assembled, at, place, c_size_t(nbytes), c_void_p(self.stream))
+
+        def write(source: Bytes) -> None:
+            place.value = host_address(source)
+            if self._fetches or not self._first or self._gpu.lost is not None:
+                self._begin()
+            else:
+                self._count += 1
+            result = call()  # the driver takes so few bytes at once
+            if result:
+                self._count -= 1  # it was refused
+                raise self._gpu.error(result, "upload")
+            counters.from_host += nbytes
+
+        return write
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         nbytes = box.nbytes
