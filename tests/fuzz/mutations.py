@@ -482,7 +482,7 @@ DEFECTS: tuple[Defect, ...] = (
              "queue is writing.queue and executor.standing is writing.standing", "executor.standing is writing.standing")),
     _session("a write that is made again takes the last array", "test_cuda_memory", ("backends.cuda.backend",
              "            place.value = host_address(source)\n", "            place.value = place.value or host_address(source)\n")),
-    _session("a write is made again while others read", "test_reads_again", ("session.immediate_moves",
+    _session("a write is made again while others read", "test_kept", ("session.immediate_moves",
              "if self._only is None and not self._is_free(line, entry[1], queue):", "if False:")),
     _session("a write that is made again is counted once", "test_reads_again", ("session.immediate_moves",
              "            tally.count += 1\n            tally.moved.host_to_worker += writing",

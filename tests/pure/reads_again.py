@@ -801,6 +801,18 @@ def figures() -> None:
     assert current_session().executor.waits >= waits + 20
 
 
+def main_watched() -> None:
+    """Where somebody wants to see each command, none is made again unseen."""
+    writes = Writes()
+    for number in range(40):
+        writes.launch()
+        writes.given[:] = number
+        writes.write()
+        writes.read()
+        writes.check()
+    print(json.dumps({"reads": made[0], "writes": written[0]}))
+
+
 def main() -> None:
     found = {}
     for name, function in CASES.items():

@@ -1,5 +1,5 @@
-"""Blocking reads that are made again as they were: what comes between two of them is noticed, on one GPU and on several, whether a
-worker's bytes are there soon or late. The cases are `reads_again`'s.
+"""Small reads and writes that are made again as they were: what comes between two of them is noticed, on one GPU and on several, whether
+a worker's bytes are there soon or late. The cases are `reads_again`'s.
 """
 
 from __future__ import annotations
@@ -61,3 +61,16 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, 
 @pytest.mark.parametrize("case", CASES)
 def test_a_read_after_a_change(case: str, machine: str, said: Callable[[str], dict[str, str]]) -> None:
     assert said(machine)[case] == ""
+
+
+@pytest.mark.parametrize("how", ["VDEV_CHECK", "VDEV_TRACE", "VDEV_EXPLAIN", ""])
+def test_watched_commands_are_not_made_again(how: str, tmp_path: Path) -> None:
+    env = fake_cuda.environment(tmp_path, "cuda:0") | {"PYOPENCL_NO_CACHE": "1"}
+    if how:
+        env[how] = "1" if how == "VDEV_CHECK" else str(tmp_path / "watched.json")
+    script = (
+        "import sys; sys.argv = ['', '256']; from tests.pure.reads_again import main_watched; main_watched()"
+    )
+    found = json.loads(fake_cuda.run(script, env).splitlines()[-1])
+    assert (found == {"reads": 0, "writes": 0}) is bool(how), found
+    assert how or min(found.values()) > 10
