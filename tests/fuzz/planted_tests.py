@@ -7,10 +7,13 @@ and which that was.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
 import pytest
+
+from tests.pure.fake_cuda import PLANTED
 
 from .mutations import BY_NAME, nowhere, plant
 
@@ -31,6 +34,7 @@ class Counting:
 def main() -> None:
     name = sys.argv[1]
     plant(name)
+    os.environ[PLANTED] = name
     counting = Counting()
     # Rewritten assertions would have pytest load the modules, this package being one of its plugins.
     pytest.main(

@@ -487,17 +487,23 @@ class _DriverLater(_Driver):
         self.waiting: list[tuple[int, int, int]] = []
         self.looks = 0  #: before everything is there
         self.failure = 0
+        self.current = _CONTEXT  #: the calling thread's
 
     def read_pinned(self, target: int, source: int, nbytes: int, stream: int) -> int:
         self.calls.append("copy")
         self.waiting.append((target, source, nbytes))
         return 0
 
+    def read_assembled(self, *args: Any) -> int:
+        if self.current != _CONTEXT:
+            return 400
+        return self.read_pinned(*[each.value for each in args])
+
     def stream_synchronize(self, stream: int) -> int:
         self.calls.append("synchronize")
         return self._arrive()
 
-    def stream_query(self, stream: int) -> int:
+    def query_assembled(self, stream: ctypes.c_void_p) -> int:
         self.calls.append("look")
         if self.looks:
             self.looks -= 1
@@ -513,6 +519,9 @@ class _DriverLater(_Driver):
         return 0
 
 
+_CONTEXT = 71
+
+
 def _landing_later(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[_DriverLater, list[_PinnedMemory]]:
@@ -521,6 +530,7 @@ def _landing_later(
     monkeypatch.setattr(backend, "driver", driver)
     monkeypatch.setattr(backend, "_first", 7)  # an event that is there since the marker
     monkeypatch.setattr(backend, "visitor", lambda: lambda: None)
+    monkeypatch.setattr(backend, "context", _CONTEXT, raising=False)
     runtime = SimpleNamespace(hostAllocPortable=1)
 
     def pinned(nbytes: int, flags: int) -> _PinnedMemory:
@@ -541,11 +551,13 @@ def test_small_reads_are_there_after_some_looks(
     """Nobody waits for a stream that is done within microseconds; another one is waited for without the turn."""
     driver, made = _landing_later(backend, monkeypatch)
     source, memory = _allocation(3)
+    (begin, end), (begin_other, end_other) = (backend.read_again(source, start, 40) for start in (11, 0))
     for round_ in range(3):
         target = np.zeros(40, np.uint8)
         driver.looks = looks
         before = backend.pending()
-        deliver = backend.read_soon(source, 11, target)
+        assert begin() is None
+        deliver = end(target)
         assert backend.pending() == before + 1
         assert (deliver is None) is (expected is not None)
         if deliver is None:
@@ -557,9 +569,105 @@ def test_small_reads_are_there_after_some_looks(
             deliver(target, 0)
             deliver = None
         assert (target == memory[11:51]).all()
-        assert len(made) == 1, "memory is given back"
+        driver.looks = 0
+        begin_other()
+        assert end_other(target) is None
+        assert (target == memory[:40]).all()
+        assert len(made) == 1, "memory is given back, and used by all"
         driver.calls.clear()
         memory += 1 + round_
+
+
+def test_a_small_write_made_again_takes_what_the_array_holds(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, _ = _landing_later(backend, monkeypatch)
+    target, memory = _allocation(3)
+    expected, refused = memory.copy(), [0]
+
+    def copy(*args: Any) -> int:
+        to, source, nbytes, stream = (each.value or 0 for each in args)
+        assert stream == backend.stream
+        if not refused[0]:
+            ctypes.memmove(to, source, nbytes)
+        return refused[0]
+
+    monkeypatch.setattr(driver, "copy_assembled", copy, raising=False)
+    write = backend.write_again(target, 11, 40)
+    fixed = np.full(40, 9, np.uint8)
+    fixed.flags.writeable = False
+    before, moved = backend.pending(), backend.counters.from_host
+    for source in (np.arange(40, dtype=np.uint8), fixed, np.arange(80, dtype=np.uint8)[40:]):
+        write(source)
+        expected[11:51] = source
+        assert (memory == expected).all()
+    assert (backend.pending(), backend.counters.from_host) == (before + 3, moved + 120)
+    refused[0] = 1
+    with pytest.raises(BackendError, match="upload"):
+        write(fixed)
+    assert (backend.pending(), backend.counters.from_host) == (before + 3, moved + 120)
+
+
+def test_small_reads_under_way_have_memory_of_their_own(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, made = _landing_later(backend, monkeypatch)
+    source, memory = _allocation(3)
+    driver.looks = 1000
+    late = [np.zeros(40, np.uint8) for _ in range(3)]
+    reads = [backend.read_again(source, start, 40) for start in (0, 8, 0)]
+    delivers = []
+    for (begin, end), target in zip(reads, late, strict=True):
+        begin()
+        delivers.append(end(target))
+    between = backend.begin_read(source, 24, 40)
+    driver.stream_synchronize(0)
+    expected = memory.copy()
+    memory[:] = 0  # another read of the first ones' kind, while theirs have not been taken
+    begin, end = reads[0]
+    begin()
+    driver.looks, found = 0, np.ones(40, np.uint8)
+    assert end(found) is None
+    assert not found.any()
+    for start, target, deliver in zip((0, 8, 0), late, delivers, strict=True):
+        assert deliver is not None
+        deliver(target, 0)
+        assert (target == expected[start : start + 40]).all()
+    between(found, 0)
+    assert (found == expected[24:64]).all()
+    assert len(made) == 5
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_read_made_again_from_another_gpus_context(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Where the driver asks for the GPU's own: what the thread had before is given back at once."""
+    driver, _ = _landing_later(backend, monkeypatch)
+    contexts: list[object] = []
+
+    def change(context: int) -> None:
+        driver.current = context
+        contexts.append(context)
+
+    monkeypatch.setattr(backend, "visit", lambda: change(_CONTEXT) or "outside")
+    monkeypatch.setattr(backend, "leave", change)
+    driver.current = _CONTEXT + 1
+    source, memory = _allocation(3)
+    if fails:
+        monkeypatch.setattr(driver, "read_pinned", lambda *_: 1)
+    before = backend.pending()
+    begin, end = backend.read_again(source, 0, 40)
+    if fails:
+        with pytest.raises(BackendError):
+            begin()
+        assert backend.pending() == before
+    else:
+        assert begin() is None
+        target = np.zeros(40, np.uint8)
+        assert end(target) is None
+        assert (target == memory[:40]).all()
+    assert contexts == [_CONTEXT, "outside"]
 
 
 @pytest.mark.parametrize("what", ["failure", "lost fetch", "let go"])
@@ -575,7 +683,9 @@ def test_small_reads_that_a_marker_has_to_tell_of(
         monkeypatch.setattr(backend, "_lost", BackendError(-5, "a copy from a peer"))
     else:
         monkeypatch.setattr(backend, "_let_go_behind_markers", ([], [1]))
-    deliver = backend.read_soon(source, 11, target)
+    begin, end = backend.read_again(source, 11, 40)
+    begin()
+    deliver = end(target)
     assert deliver is not None
     assert not target.any()
     assert not backend.wait_for_all()
@@ -636,11 +746,13 @@ def test_a_refused_read_leaves_nothing_behind(
     target, before = np.zeros(40, np.uint8), backend.pending()
     with monkeypatch.context() as refusing:
         refusing.setattr(driver, "read_pinned", lambda *_: 1)
-        for read in (backend.read_soon, lambda *of: backend.begin_read(*of[:2], of[2].size)):
+        for read in (lambda *what: backend.read_again(*what)[0](), backend.begin_read):
             with pytest.raises(BackendError):
-                read(source, 11, target)
+                read(source, 11, 40)
     assert backend.pending() == before
-    assert backend.read_soon(source, 11, target) is None
+    begin, end = backend.read_again(source, 11, 40)
+    begin()
+    assert end(target) is None
     assert (target == memory[11:51]).all()
     assert len(made) == 1, "memory is given back"
 

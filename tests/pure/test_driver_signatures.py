@@ -90,7 +90,14 @@ def test_functions_are_declared_as_the_header_has_them(functions: list[_Function
             assert all(fits), (function.name, kinds, expected)  # an address may be passed as a number
     typed = {function.name for function in functions if function.argtypes is not None}
     assert typed == set(SIGNATURES) - {"cuLaunchKernelEx"}  # it is given ctypes objects
-    assert {f.name for f in functions if f.argtypes is None} == {"cuLaunchKernelEx", "cuCtxGetCurrent"}
+    assembled = {
+        "cuLaunchKernelEx",
+        "cuCtxGetCurrent",
+        "cuMemcpyAsync",
+        "cuMemcpyDtoHAsync_v2",
+        "cuStreamQuery",
+    }
+    assert {f.name for f in functions if f.argtypes is None} == assembled
 
 
 def _fits(function: _Function, arg: Any, kind: str) -> bool:

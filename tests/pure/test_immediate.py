@@ -7,14 +7,13 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.backends.base import Allocation, Bytes
+from vdev.backends.base import Allocation, Bytes, Deliver, Reread
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion, direct_reads
 from vdev.executor.line import Line
@@ -23,7 +22,7 @@ from vdev.executor.stretch import Part
 from vdev.executor.worker import Worker
 from vdev.session.commands import Fill, Map, Marker, Read, Unmap
 from vdev.session.ordering import QueueOrder
-from vdev.session.session import VirtualBuffer
+from vdev.session.session import Session, VirtualBuffer
 
 from .repeating import again
 from .test_event_order import wait_until
@@ -61,22 +60,31 @@ def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     if request.param.startswith("small reads arrive"):
         monkeypatch.setattr(ReferenceBackend, "small_read_nbytes", NBYTES)
     if request.param == "small reads arrive soon":
+        plain_again = ReferenceBackend.read_again
 
-        def read_soon(
-            each: ReferenceBackend, source: Allocation, start: int, target: Bytes
-        ) -> Deliver | None:
-            deliver = each.begin_read(source, start, target.size)
-            if not wait(each):
-                return deliver
-            deliver(target, 0)
-            return None
+        def read_again(each: ReferenceBackend, source: Allocation, start: int, nbytes: int) -> Reread:
+            begin, end = plain_again(each, source, start, nbytes)
 
-        monkeypatch.setattr(ReferenceBackend, "read_soon", read_soon)
+            def end_soon(target: Bytes) -> Deliver | None:
+                deliver = end(target)
+                if deliver is None or not wait(each):
+                    return deliver
+                deliver(target, 0)
+                return None
+
+            return begin, end_soon
+
+        monkeypatch.setattr(ReferenceBackend, "read_again", read_again)
 
 
-Deliver = Callable[[Bytes, int], None]
 #: what has been waited for before a read
 waited: list[ReferenceBackend] = []
+
+
+def read_again(session: Session, buffer: VirtualBuffer, host: Bytes, queue: QueueOrder) -> int | None:
+    """Like the buffer's last read, if there was one: the status. None if it has to go another way."""
+    reading = buffer.reading
+    return None if reading is None else session.moves.read_again(buffer, reading, host, queue, int, ())
 
 
 class Reader:
@@ -90,7 +98,7 @@ class Reader:
         host = np.zeros(WORDS, np.uint32)
         queue = queue or self.program.queue
         session, target = self.program.session, host.view(np.uint8)
-        status = session.moves.read_again(buffer, 0, target, queue)
+        status = read_again(session, buffer, target, queue)
         if status is not None:
             self.again += 1
         else:
@@ -322,7 +330,7 @@ def test_it_does_not_overtake_commands_that_wait_for_the_program() -> None:
         last = program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0"), [gate])
         host = np.zeros(NBYTES, np.uint8)
         command = Read(buffer, Layout.contiguous(0, NBYTES), host)
-        assert program.session.moves.read_again(buffer, 0, host, program.queue) is None
+        assert read_again(program.session, buffer, host, program.queue) is None
         assert program.session.read_at_once(command, program.queue) is None
         assert not launch(buffer, buffer).settled
         gate.set_status(0)
@@ -370,7 +378,7 @@ def test_a_read_that_is_refused_gets_its_error() -> None:
 
 
 def _read_in_both_ways(program: Program, buffer: VirtualBuffer, host: np.ndarray) -> None:
-    program.session.moves.read_again(buffer, 0, host, program.queue)
+    read_again(program.session, buffer, host, program.queue)
     program.session.read_at_once(Read(buffer, Layout.contiguous(0, NBYTES), host), program.queue)
 
 

@@ -115,6 +115,16 @@ def _enqueue_write(kept: Kept) -> None:
         kept.session.submit(command, queue=kept.queue)
 
 
+def _write_again(kept: Kept) -> None:
+    """As it was made before, where that is possible."""
+    writing, at_once = kept.buffers[1].writing, kept.session.at_once
+    part = None
+    if writing is not None and at_once is not None:
+        part = at_once.write_again(kept.buffers[1], writing, np.zeros(64, np.uint8), kept.queue)
+    if part is None:
+        _enqueue_write(kept)
+
+
 #: by name, what makes a command of a program
 Command = Callable[[Kept], object]
 
@@ -151,6 +161,7 @@ COMMANDS: dict[str, Command] = {
 ENQUEUED: dict[str, Command] = {
     "launch": lambda kept: kept.launch(),
     "write": lambda kept: _enqueue_write(kept),
+    "write again": _write_again,
     "fill": COMMANDS["fill"],
     "copy": COMMANDS["copy"],
 }
@@ -326,7 +337,7 @@ def test_what_was_submitted_to_another_worker_is_waited_for(
         assert tried == ([True] if number == 0 else [])
 
 
-@pytest.mark.parametrize("command", ["launch", "write", "fill", "copy"])
+@pytest.mark.parametrize("command", list(ENQUEUED))
 @pytest.mark.parametrize("in_order", [True, False])
 def test_what_is_before_it_in_its_queue_ends_first(
     kept: Kept, in_order: bool, command: str, monkeypatch: pytest.MonkeyPatch
@@ -357,7 +368,7 @@ def test_a_barrier_is_waited_for(kept: Kept, monkeypatch: pytest.MonkeyPatch) ->
     assert tried == []
 
 
-@pytest.mark.parametrize("command", ["launch", "write", "fill", "copy"])
+@pytest.mark.parametrize("command", list(ENQUEUED))
 def test_who_still_reads_kept_buffers_is_waited_for(
     kept: Kept, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,7 +114,9 @@ class Buffers:
         command = Read(self.all[number], _WHOLE, target)
         for each in self.last[number]:
             assert ended(each) == 0
-        status = self.session.moves.read_again(self.all[number], 0, target, queue)
+        reading, status = self.all[number].reading, None
+        if reading is not None:
+            status = self.session.moves.read_again(self.all[number], reading, target, queue, int, ())
         if status is None:
             status = self.session.read_at_once(command, queue)
         else:

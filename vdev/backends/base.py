@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -176,6 +176,14 @@ class Repeated(Protocol):
         """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values; and with
         another `shape`, one for which `Backend.repeats_over` says so. Returns what is pending then (`Backend.pending`).
         """
+
+
+#: copies what a read has brought into an array, from a byte on
+Deliver: TypeAlias = Callable[["Bytes", int], None]
+#: makes a read of a few consecutive bytes again (`Backend.read_again`). The first hands it over, or raises BackendError: then nothing has
+#: happened. What it returns is for `Backend.leave`, if it is not None, after the second. That waits some microseconds for the device: None
+#: if its argument, as long as the read, has the bytes, and `wait_for_all` would return True at once; otherwise as `begin_read`.
+Reread: TypeAlias = tuple[Callable[[], object], Callable[["Bytes"], Deliver | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -452,6 +460,13 @@ class Backend(ABC):
         """
         self.write(target, source, box)
 
+    def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        """What makes such a write of all of an array of `nbytes` bytes again and again, as long as `target` is allocated; each is one
+        operation. BackendError if it is refused: then nothing has happened.
+        """
+        box = Box.contiguous(0, start, nbytes)
+        return lambda source: self.write_now(target, source, box)
+
     @abstractmethod
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         """The worker to host memory; `target` holds the bytes when the next marker is done.
@@ -459,7 +474,7 @@ class Backend(ABC):
         True if it holds them already, and everything handed over before is done as well, without failures.
         """
 
-    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Deliver:
         """Hand over a read of a few consecutive bytes into memory of the back end's own, and keep nobody waiting.
 
         What is returned copies them into an array, from a byte on. To be called once, on any thread, when the read is done:
@@ -467,13 +482,25 @@ class Backend(ABC):
         """
         raise TypeError("this back end has no memory of its own to read into")
 
-    def read_soon(self, source: Allocation, start: int, target: Bytes) -> Callable[[Bytes, int], None] | None:
-        """`begin_read` of as many bytes as `target` has, and a wait of some microseconds for the device.
+    def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
+        """What makes such a read of `nbytes` bytes again and again; each is one operation.
 
-        None: `target` has the bytes, and `wait_for_all` would return True at once. Otherwise as `begin_read`. It is one
-        operation.
+        It may be used on any thread and without `enter`, by who has the worker's turn, as long as `source` is allocated.
         """
-        return self.begin_read(source, start, target.size)
+        deliver: Deliver
+
+        def begin() -> object:
+            nonlocal deliver
+            outside = self.visit() if self.has_visitors else None
+            try:
+                deliver = self.begin_read(source, start, nbytes)
+            except BaseException:
+                if outside is not None:
+                    self.leave(outside)
+                raise
+            return outside
+
+        return begin, lambda target: deliver
 
     @abstractmethod
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from vdev.errors import BackendError
 from vdev.executor.worker import SMALL_NBYTES
@@ -23,13 +25,17 @@ from vdev.process.forking import in_driver
 from vdev.process.interrupts import block, checkpoint, waits
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes
+    from numpy.typing import NDArray
+
+    from vdev.backends.base import Bytes, Deliver
     from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
     from vdev.executor.mark import Mark
     from vdev.executor.steps import DownloadStep
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.rectangles import Layout
+
+T = TypeVar("T")
 
 #: seconds that a read waits for the queue to empty before it is queued as well
 _DRAINING = 0.001
@@ -76,7 +82,7 @@ class Arriving:
         position: tuple[Mark, int],
         holdings: Holdings,
         host: Bytes,
-        arrival: tuple[Callable[[Bytes, int], None], int],
+        arrival: tuple[Deliver, int],
         operations: tuple[int, int],
     ) -> None:
         """`position`: the next mark, and how far the worker was, when it was handed over. `arrival`: as `DownloadStep.begin`.
@@ -138,9 +144,9 @@ class Arriving:
                 worker.wake()
 
 
-#: a read that was handed over: the next mark at that time and how far the worker was, what delivers the bytes (None: they are
-#: there), and how many operations there were since the mark before
-Begun = tuple["Mark", int, "Callable[[Bytes, int], None] | None", int]
+#: a read that was handed over: the next mark at that time and how far the worker was, what delivers the bytes, and how many operations
+#: there were since the mark before
+Begun = tuple["Mark", int, "Deliver", int]
 
 
 class RepeatedRead:
@@ -148,18 +154,18 @@ class RepeatedRead:
 
     It was possible with the same buffer in the same state, which the caller has to know. The back end may let the thread that makes
     it wait some microseconds for the device, with the worker's turn and the interpreter lock: it needs nobody else for that, and
-    most kernels before a small read are short.
+    most kernels before a small read are short. What the caller does meanwhile takes no time of its own.
     """
 
     __slots__ = (
-        "_allocation",
-        "_at",
+        "_begin",
+        "_end",
         "_failures",
         "_hazards",
         "_holdings",
         "_replica",
-        "_visit",
         "_worker",
+        "line",
         "nbytes",
         "queue",
         "standing",
@@ -179,14 +185,18 @@ class RepeatedRead:
         replica = holdings.replicas[worker.number]
         assert replica is not None, "it has just been read"
         self._replica = replica
-        self._allocation, self._at = replica.allocation, start - replica.start
+        self._begin, self._end = worker.backend.read_again(replica.allocation, start - replica.start, nbytes)
         line = executor.lines[worker.number]
         assert line is not None, "any thread may work with it"
-        self._visit = line.visit
+        self.line = line  #: the direct way to its worker
 
-    def begin(self, host: Bytes) -> Begun | None:
-        """Hand it over; `end` has to follow, with the same `host`. None where it takes another way: then nothing has happened.
-        Under the session's lock.
+    def make(
+        self, host: NDArray[Any], meanwhile: Callable[..., T], *given: Any
+    ) -> tuple[Begun | None, T] | None:
+        """Hand it over, call `meanwhile` with it and what is `given` while the bytes are on their way, and wait a moment. First of what is
+        returned: None if the bytes are in `host`, a contiguous array of `nbytes` bytes, and the worker has done all that it was given,
+        and well; otherwise `end` has to follow. Second: what `meanwhile` has returned. None where the read takes another way: then
+        nothing has happened, and `meanwhile` was not called. Under the session's lock.
         """
         worker = self._worker
         if not may_wait() or not worker.turn.acquire(False):
@@ -200,16 +210,18 @@ class RepeatedRead:
                 or self._holdings.replicas[worker.number] is not self._replica
             ):
                 return None
-            backend = worker.backend
-            outside = None if self._visit is None else self._visit()
+            outside = self._begin()
             try:
-                deliver = backend.read_soon(self._allocation, self._at, host)
+                found = meanwhile(self, *given)
+                deliver = self._end((host if host.ndim == 1 else host.reshape(-1)).view(np.uint8))
             finally:
                 if outside is not None:
-                    backend.leave(outside)
-            if deliver is None and worker.completed < worker.issued:
-                worker.all_is_done()
-            return worker.next_mark, worker.issued, deliver, backend.pending()
+                    worker.backend.leave(outside)
+            if deliver is None:
+                if worker.completed < worker.issued:
+                    worker.all_is_done()
+                return None, found
+            return (worker.next_mark, worker.issued, deliver, worker.backend.pending()), found
         except BackendError:
             return None  # submitted, it gets its error
         finally:
@@ -219,12 +231,10 @@ class RepeatedRead:
                 worker.wake()
 
     @waits
-    def end(self, begun: Begun, host: Bytes) -> int:
+    def end(self, begun: Begun, host: NDArray[Any]) -> int:
         """Return when the bytes are in `host`: 0, or the status of what has failed."""
         mark, issued, deliver, last = begun
-        if deliver is None:
-            return 0
-        worker = self._worker
+        worker, target = self._worker, host.reshape(-1).view(np.uint8)
         went_well = in_driver(worker.backend.wait_for_all)
         if went_well and not self._failures.any and worker.turn.acquire(False):
             try:
@@ -234,14 +244,14 @@ class RepeatedRead:
                     and not (worker.queue or worker.marks)
                 ):  # as `Arriving` finds out with more care
                     worker.all_is_done()
-                    deliver(host, 0)
+                    deliver(target, 0)
                     return 0
             finally:
                 worker.turn.release()
                 if worker.queue:
                     worker.wake()
         position, operations = (mark, issued), (last - 1, last)
-        arriving = Arriving(worker, position, self._holdings, host, (deliver, 0), operations)
+        arriving = Arriving(worker, position, self._holdings, target, (deliver, 0), operations)
         return arriving.end(went_well=went_well)
 
 

@@ -158,13 +158,15 @@ class Line:
         host: tuple[Bytes, Layout] | None = None,
         *,
         reads: bool = False,
+        make: Callable[[Bytes], object] | None = None,
     ) -> Part | None:
         """Hand a command over; None if it has to be submitted instead: then nothing has happened.
 
         Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
         that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
         what it writes to the worker, which nothing else uses, read when this returns; or what it `reads` into, which nobody but
-        the worker may use until the command is complete. Under the session's lock.
+        the worker may use until the command is complete. `make`: writes all of that array again (`Backend.write_again`). Under the
+        session's lock.
         """
         worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
         if worker.queue or not worker.turn.acquire(False):
@@ -184,7 +186,7 @@ class Line:
                 ):
                     outside = None if visit is None else visit()
                     try:
-                        part = self._perform(entry, host, reads)
+                        part = self._perform(entry, host, reads, make)
                     finally:
                         if outside is not None:
                             self._leave(outside)
@@ -209,6 +211,7 @@ class Line:
         worker, executor, home, part = self.worker, self._executor, self._home, None
         if not worker.turn.acquire(False):
             return None
+        pending = MARK_EVERY  # until it is known that no mark is due
         try:
             worker.holder = get_ident()
             with executor.lock:
@@ -254,7 +257,7 @@ class Line:
                     streak.stretch = part.stretch
                 streak.number, streak.ndrange = number, ndrange
         finally:
-            if part is None or pending >= MARK_EVERY or worker.wanted <= step:
+            if pending >= MARK_EVERY or worker.wanted <= step:
                 self._give_turn(part)
             else:
                 worker.holder = 0
@@ -432,14 +435,22 @@ class Line:
         if outside is not None:
             backend.leave(outside)
 
-    def _perform(self, entry: Entry, host: tuple[Bytes, Layout] | None, reads: bool) -> Part | None:
+    def _perform(
+        self,
+        entry: Entry,
+        host: tuple[Bytes, Layout] | None,
+        reads: bool,
+        make: Callable[[Bytes], object] | None,
+    ) -> Part | None:
         executor, worker, job = self._executor, self.worker, self._job
         # A finaliser may submit something while the step runs: that comes after it.
         number = executor.last_number = executor.last_number + 1
         step = worker.submitted = worker.submitted + 1
         job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
         try:
-            if host is None:
+            if make is not None and host is not None:
+                make(host[0])
+            elif host is None:
                 entry[0].step.run(worker, job)  # type: ignore[union-attr]
             else:
                 job.host, job.layout = host

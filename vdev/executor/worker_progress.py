@@ -328,12 +328,14 @@ class WorkerProgress:
         """With the turn: the device has done everything it was given, and well. Those who wait for it are told; the
         commands are settled when somebody looks, or behind the next marker.
         """
+        issued, executor = self.issued, self.executor
         with self.lock:
-            if self.completed < self.issued:
-                self._complete(self.issued)
-        if self.wanted <= self.issued:
+            if self.arrivals:
+                self._complete(issued)
+            elif self.completed < issued:
+                self.completed = issued
+        if self.wanted <= issued:
             self.serve()
-        executor = self.executor
         with executor.lock:
             is_followed = executor.followers[self.number]
         if is_followed:

@@ -178,12 +178,19 @@ class NannyEvent(Event):
     @staticmethod
     def _vdev_of_read(queue: CommandQueue, context: Context, command_type: int, hostbuf: Any) -> NannyEvent:
         """The event of a read into `hostbuf` that is done."""
+        return NannyEvent._vdev_of_taken(queue, context, command_type, DONE, hostbuf)
+
+    @staticmethod
+    def _vdev_of_taken(
+        queue: CommandQueue, context: Context, command_type: int, completion: Completion, hostbuf: Any
+    ) -> NannyEvent:
+        """The event of a transfer that no longer needs `hostbuf`, with few calls: many transfers make one."""
         event: NannyEvent = _new_event(NannyEvent)
         event._handle = 0
         event._queue = queue
         event._context = context
         event._command_type = command_type
-        event._vdev_state = DONE
+        event._vdev_state = completion
         ward = event._ward = _new_ward(Ward)
         ward.kept, ward.in_use = hostbuf, False
         return event
@@ -203,7 +210,7 @@ class NannyEvent(Event):
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end the threads that could finish the transfer no longer run
         ward = self._ward
-        if ward.kept is None or not ward.in_use or is_ending() or state_of(self._context).is_lost:
+        if not ward.in_use or ward.kept is None or is_ending() or state_of(self._context).is_lost:
             return
         if may_wait():
             _warn_of_failure(self._vdev_state.wait())

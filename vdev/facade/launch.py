@@ -89,9 +89,9 @@ def launch_captured(
     wait_for: Iterable[Event] | None,
 ) -> Event:
     """`enqueue_nd_range_kernel` where the kernel's arguments have been captured already."""
-    state = state_of(kernel)
+    state = kernel._vdev_state
     try:
-        line = state_of(queue)
+        line = queue._vdev_state
         context, ndrange = line.context, state.ndranges.get((global_size, local_size, None, False))
         if ndrange is None and type(queue) is CommandQueue:
             ndrange = _resized(state, global_size, local_size, None)

@@ -25,6 +25,8 @@ from vdev.facade.svm_memory import find
 from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
+    from vdev.executor.direct_reads import RepeatedRead
+    from vdev.session.immediate_moves import RepeatedWrite
     from vdev.session.session import VirtualBuffer
 
 _mem = native.mem_flags
@@ -43,6 +45,7 @@ _KNOWN_FLAGS = _ACCESS | _HOST_ACCESS | _HOST_POINTER | _mem.KERNEL_READ_AND_WRI
 _MOST = 2**64 - 1  #: the largest number that the native module takes for flags and sizes
 
 BUFFER_TYPE = native.mem_object_type.BUFFER
+_TYPE = native.mem_info.TYPE
 
 #: reentrant: a collection while it is held may drop another memory object
 _lock = threading.RLock()
@@ -60,6 +63,8 @@ class Memory(Numbered):
         "context",
         "flags",
         "hostbuf",
+        "last_read",
+        "last_write",
         "map_count",
         "nbytes",
         "offset",
@@ -90,6 +95,9 @@ class Memory(Numbered):
         self.hostbuf = hostbuf  #: the program's object, for USE_HOST_PTR
         self.map_count = 0
         self.references = 1
+        #: the offset of the last blocking read into a plain array, which was in bounds and allowed, and what makes it again
+        self.last_read: tuple[int, RepeatedRead | None] = (0, None)
+        self.last_write: tuple[int, RepeatedWrite | None] = (0, None)  #: the same of a write
         self._handle: Any = 0
         self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
         self.argument = BufferArg(buffer, offset, nbytes)
@@ -137,13 +145,9 @@ class MemoryObjectHolder:
         return super().__new__(cls)
 
     def get_info(self, arg: int, /) -> Any:
-        query = _QUERIES.get(arg) if type(arg) is int else None
-        if query is not None:  # PyOpenCL asks for the type in each transfer
-            memory = self._vdev_state
-            if memory is not None and memory.references > 0:
-                return query(memory)
-        else:
-            query = _QUERIES.get(as_int("get_info", arg))
+        if arg is _TYPE and (memory := self._vdev_state) is not None and memory.references > 0:
+            return memory.type  # PyOpenCL asks for it in each transfer
+        query = _QUERIES.get(as_int("get_info", arg))
         if query is None:
             if arg == native.mem_info.HOST_PTR:
                 fail(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from vdev.executor.completion import DONE
 from vdev.facade.calls import (
     COPY_BUFFER,
     COPY_BUFFER_RECT,
@@ -114,30 +115,44 @@ def _enqueue_read_buffer(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
-    if is_blocking is True and not wait_for:
-        memory = _usual(READ_BUFFER, queue, mem, hostbuf, src_offset)
-        if memory is not None:
-            if memory.buffer.reading is not None:
-                event = _read_again(queue, memory, hostbuf, src_offset)
-                if event is not None:
-                    return event
-            return _move_usual(READ_BUFFER, queue, memory, hostbuf, src_offset, None, True)
-    return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
+    if is_blocking is not True or wait_for:
+        return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
+    if type(hostbuf) is np.ndarray and type(mem) is Buffer and type(queue) is CommandQueue:
+        memory, line = mem._vdev_state, queue._vdev_state
+        offset, reading = memory.last_read
+        if (
+            reading is not None
+            and src_offset == offset
+            and hostbuf.nbytes == reading.nbytes
+            and hostbuf.flags.carray  # contiguous and writeable
+            and memory.references > 0
+            and memory.context is line.context
+            and type(src_offset) is int
+            and not (line.is_finalized or starts)  # there is shared virtual memory
+        ):
+            given = queue, memory.context, READ_BUFFER.kind, DONE, hostbuf
+            done = line.session.moves.read_again(
+                memory.buffer, reading, hostbuf, line.order, NannyEvent._vdev_of_taken, given
+            )
+            if done is not None:
+                if isinstance(done, int):
+                    READ_BUFFER.fail(done)
+                return done
+    return _read_anew(queue, mem, hostbuf, src_offset)
 
 
 @waits
-def _read_again(queue: CommandQueue, memory: Memory, hostbuf: Any, offset: int) -> Event | None:
-    """A read that is checked and like the buffer's last one, when it is done; None if it has to go the usual way."""
-    line = queue._vdev_state
-    if line.is_finalized or starts:  # there is shared virtual memory
-        return None
-    host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
-    code = line.session.moves.read_again(memory.buffer, memory.offset + offset, host, line.order)
-    if code is None:
-        return None
-    if code < 0:
-        READ_BUFFER.fail(code)
-    return NannyEvent._vdev_of_read(queue, line.context, READ_BUFFER.kind, hostbuf)
+def _read_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any) -> Event:
+    """A blocking read that waits for no events, which is not made again as it was; the next one may be."""
+    memory = _usual(READ_BUFFER, queue, mem, hostbuf, offset)
+    if memory is None:
+        return _move_span(READ_BUFFER, queue, mem, hostbuf, offset, None, True)
+    buffer, start = memory.buffer, memory.offset + offset
+    event = _move_usual(READ_BUFFER, queue, memory, hostbuf, offset, None, True)
+    reading = buffer.reading
+    if reading is not None and (reading.start, reading.nbytes) == (start, hostbuf.nbytes):
+        memory.last_read = offset, reading
+    return event
 
 
 @waits
@@ -149,7 +164,41 @@ def _enqueue_write_buffer(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
-    return _move_span(WRITE_BUFFER, queue, mem, hostbuf, dst_offset, wait_for, is_blocking)
+    if wait_for or not (is_blocking is True or is_blocking is False):
+        return _move_span(WRITE_BUFFER, queue, mem, hostbuf, dst_offset, wait_for, is_blocking)
+    if type(hostbuf) is np.ndarray and type(mem) is Buffer and type(queue) is CommandQueue:
+        memory, line = mem._vdev_state, queue._vdev_state
+        (offset, writing), at_once = memory.last_write, line.session.at_once
+        if (
+            writing is not None
+            and at_once is not None
+            and dst_offset == offset
+            and hostbuf.nbytes == writing.nbytes
+            and hostbuf.flags.c_contiguous
+            and memory.references > 0
+            and memory.context is line.context
+            and type(dst_offset) is int
+            and not (line.is_finalized or starts)  # there is shared virtual memory
+        ):
+            host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+            part = at_once.write_again(memory.buffer, writing, host, line.order)
+            if part is not None:
+                return NannyEvent._vdev_of_taken(queue, memory.context, WRITE_BUFFER.kind, part, hostbuf)
+    return _write_anew(queue, mem, hostbuf, dst_offset, is_blocking)
+
+
+@waits
+def _write_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, is_blocking: bool) -> Event:
+    """A write that waits for no events, which is not made again as it was; the next one may be."""
+    memory = _usual(WRITE_BUFFER, queue, mem, hostbuf, offset)
+    if memory is None:
+        return _move_span(WRITE_BUFFER, queue, mem, hostbuf, offset, None, is_blocking)
+    buffer, start = memory.buffer, memory.offset + offset
+    event = _move_usual(WRITE_BUFFER, queue, memory, hostbuf, offset, None, is_blocking)
+    writing = buffer.writing
+    if writing is not None and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):
+        memory.last_write = offset, writing
+    return event
 
 
 def _enqueue_copy_buffer(

@@ -120,6 +120,7 @@ class VirtualBuffer:
         "span",
         "used",
         "writer",
+        "writing",
     )
 
     def __init__(
@@ -145,6 +146,8 @@ class VirtualBuffer:
         self.account: Any = None
         #: makes the last small read again, in the same state (`moves`)
         self.reading: RepeatedRead | None = None
+        #: makes the last small write again, in the same state (`immediate_moves.RepeatedWrite`)
+        self.writing: Any = None
         #: the cache of plans of the launch that changed it last, and what identifies similar launches; None:
         #: something else changed it
         self.writer: tuple[Any, Hashable] | None = None
@@ -169,7 +172,7 @@ class VirtualBuffer:
     def state(self, state: BufferState) -> None:
         before = self._state
         if state is not before:
-            self._state, self.resident, self.reading = state, state.resident, None
+            self._state, self.resident, self.reading, self.writing = state, state.resident, None, None
             if self.occupancy is not None and state.replicas != before.replicas:
                 self.occupancy.change(before.replicas, state.replicas)
 

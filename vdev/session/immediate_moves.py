@@ -7,11 +7,11 @@ Decides which: those whose plan is known and is one step on one worker, and that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.executor.job import Job
 from vdev.executor.line import Line
-from vdev.executor.stretch import Part, Stretch
+from vdev.executor.stretch import Entry, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
@@ -34,6 +34,32 @@ _LONG = 64
 _MOST_ARRIVALS = 64
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
+
+
+class Repeatable(Protocol):
+    """A transfer that is made again in the state that its buffer was in."""
+
+    standing: object  #: the executor's when it was found out that it may be made
+    queue: object  #: … in that queue
+
+
+class RepeatedWrite:
+    """A small write of consecutive bytes to one worker's memory, made again (`MovesAtOnce.write_again`). A `Repeatable`."""
+
+    __slots__ = ("entry", "layout", "line", "make", "nbytes", "queue", "replica", "standing", "start")
+
+    def __init__(self, line: Line, entry: Entry, layout: Layout) -> None:
+        """`entry`: of the write, which waits for nothing and has just been made."""
+        worker = line.worker
+        self.line, self.entry, self.layout = line, entry, layout
+        self.start, self.nbytes = layout.buffer_start, layout.nbytes
+        self.standing: object = None
+        self.queue: object = None
+        replica = entry[1][0].replicas[worker.number]
+        assert replica is not None, "it has just been written"
+        self.replica = replica
+        at = self.start - replica.start
+        self.make = worker.backend.write_again(replica.allocation, at, self.nbytes)
 
 
 class MovesAtOnce:
@@ -80,6 +106,38 @@ class MovesAtOnce:
         """
         return self._move(command, after, queue, reads=False)
 
+    def write_again(
+        self, buffer: VirtualBuffer, writing: RepeatedWrite, host: Bytes, queue: QueueOrder
+    ) -> Part | None:
+        """`write` from all of `host`, which is `writing.nbytes` long, like the buffer's last one, behind nothing but its queue. None if it
+        has to go the usual way: then nothing has happened.
+        """
+        session, executor, line = self._session, self._executor, writing.line
+        with session.lock:
+            if buffer.writing is not writing or session.observers or session.recorder is not None:
+                return None
+            if not (queue is writing.queue and executor.standing is writing.standing) and not may_repeat(
+                session, writing, queue
+            ):
+                return None
+            entry = writing.entry
+            if entry[1][0].replicas[line.worker.number] is not writing.replica:
+                return None
+            if self._only is None and not self._is_free(line, entry[1], queue):
+                return None
+            part = line.hand_over(entry, executor.standing, (host, writing.layout), make=writing.make)
+            if part is None:
+                return None
+            buffer.used = session.number = session.number + 1
+            tally = session.ledger.commands["write"]
+            tally.count += 1
+            tally.moved.host_to_worker += writing.nbytes
+            if queue.last is not part.stretch.completion:
+                queue.remember(part.stretch.completion)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return part
+
     def _submit_read(self, command: Read, after: Sequence[Completion], queue: QueueOrder) -> Part | None:
         """A read that the program does not wait for yet."""
         return self._move(command, after, queue, reads=True)
@@ -106,6 +164,10 @@ class MovesAtOnce:
             if part is None:
                 return None
             session.ledger.count("read" if reads else "write", found.plan)
+            if not (reads or after):
+                buffer.writing = RepeatedWrite(
+                    line, (found.prepared, [buffer.holdings], (), None, (), ()), layout
+                )
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part
@@ -202,6 +264,20 @@ class MovesAtOnce:
                 return False
         last = queue.last
         return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
+
+
+def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder) -> bool:
+    """Whether a transfer may be made again in a queue, behind what has been submitted. Under the session's lock."""
+    executor, barrier = session.executor, queue.barrier
+    if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
+        return False
+    if queue.profiled or (barrier is not None and not barrier.settled):
+        return False
+    if (
+        queue.in_order
+    ):  # which has no barriers: it holds until something is submitted that changes the executor's standing
+        kept.queue, kept.standing = queue, executor.standing
+    return True
 
 
 def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:

@@ -7,8 +7,8 @@ Decides where an earlier plan is found, and which reads the calling thread does 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdev.executor.direct_reads import (
     Arriving,
@@ -26,18 +26,23 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
-from vdev.session.immediate_moves import may_follow
+from vdev.session.immediate_moves import may_follow, may_repeat
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes
+    from numpy.typing import NDArray
+
     from vdev.executor import Completion
+    from vdev.executor.direct_reads import Begun
     from vdev.planner.instructions import Plan
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
+
+
+T = TypeVar("T")
 
 
 class Moves:
@@ -179,35 +184,36 @@ class Moves:
         return status
 
     @waits
-    def read_again(self, buffer: VirtualBuffer, start: int, host: Bytes, queue: QueueOrder) -> int | None:
-        """`read_at_once` of the bytes from `start` on into all of `host`, like the buffer's last one, which waits for nothing but
-        its queue. None if it has to go the usual way: then nothing has happened.
+    def read_again(
+        self,
+        buffer: VirtualBuffer,
+        reading: RepeatedRead,
+        host: NDArray[Any],
+        queue: QueueOrder,
+        meanwhile: Callable[..., T],
+        given: Sequence[Any],
+    ) -> T | int | None:
+        """`read_at_once` into all of `host`, a contiguous array of `reading.nbytes` bytes, like the buffer's last one, which waits for
+        nothing but its queue. Where that is done, what `meanwhile` has returned, called with `given` while the bytes were on their way;
+        the status of what has failed; None if it has to go the usual way: then nothing has happened.
         """
         session = self._session
         with session.lock:
-            reading = buffer.reading
-            if reading is None or reading.start != start or reading.nbytes != host.size:
+            if buffer.reading is not reading or session.observers or session.recorder is not None:
                 return None
-            if session.observers or session.recorder is not None:
-                return None
-            executor = session.executor
             if not (
-                executor.standing is reading.standing and queue is reading.queue
-            ) and not self._may_repeat(reading, queue):
+                queue is reading.queue and session.executor.standing is reading.standing
+            ) and not may_repeat(session, reading, queue):
                 return None
-            begun = reading.begin(host)
-            if begun is None:
+            made: tuple[Begun | None, T] | None = reading.make(host, self._note_again, meanwhile, given)
+            if made is None:
                 return None
-            if session.choosing is None:
-                executor.waits += 1
-            else:
-                self.look(reading.nbytes)
-            buffer.used = session.number = session.number + 1
-            tally = session.ledger.commands["read"]
-            tally.count += 1
-            tally.moved.worker_to_host += reading.nbytes
+            buffer.used = session.number
             order = queue.last
-        status = reading.end(begun, host)
+        begun, found = made
+        if begun is None and (order is None or order is reading.line.latest):  # all of that is its worker's
+            return found
+        status = 0 if begun is None else reading.end(begun, host)
         if (
             order is not None
             and not self._is_idle()
@@ -215,19 +221,20 @@ class Moves:
             and not (order.settled or is_complete(order))
         ):
             order.wait()
-        return status
+        return status if status else found
 
-    def _may_repeat(self, reading: RepeatedRead, queue: QueueOrder) -> bool:
-        """Whether a read may be made again in a queue, behind what has been submitted. Under the session's lock."""
-        session, barrier = self._session, queue.barrier
-        executor = session.executor
-        if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
-            return False
-        if queue.profiled or (barrier is not None and not barrier.settled):
-            return False
-        if queue.in_order:  # which has no barriers: it holds until something is submitted that changes the executor's standing
-            reading.queue, reading.standing = queue, executor.standing
-        return True
+    def _note_again(self, reading: RepeatedRead, meanwhile: Callable[..., T], given: Sequence[Any]) -> T:
+        """Count a read that is being made again, and do what there is to do meanwhile. Under the session's lock."""
+        session = self._session
+        if session.choosing is None:
+            session.executor.waits += 1
+        else:
+            self.look(reading.nbytes)
+        session.number += 1
+        tally = session.ledger.commands["read"]
+        tally.count += 1
+        tally.moved.worker_to_host += reading.nbytes
+        return meanwhile(*given)
 
     def look(self, nbytes: int) -> None:
         """The program is about to wait for so many bytes, or for all that there is to do: 0. Under the session's lock."""

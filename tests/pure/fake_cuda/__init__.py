@@ -22,6 +22,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 #: names the folder that the tests of a run share: a library there is whatever its key says, flags included, for whoever comes first
 SHARED = "FAKE_CUDA_SHARED"
+#: names a defect (`tests.fuzz.mutations`) that scripts run with
+PLANTED = "FAKE_CUDA_PLANTED"
 
 
 def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
@@ -89,6 +91,8 @@ def environment(
 
 def run(script: str, env: dict[str, str], given: str = "") -> str:
     """What a script prints. `given`: what it reads."""
+    if PLANTED in env:
+        script = f"from tests.fuzz.mutations import plant; plant({env[PLANTED]!r})\n{script}"
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=env,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_size_t, c_uint64, c_void_p
 from functools import cached_property, partial
 
 from vdev.backends.base import (
@@ -23,9 +24,12 @@ from vdev.backends.base import (
     Box,
     Bytes,
     Counters,
+    Deliver,
     Marker,
+    Reread,
     WorkerInfo,
 )
+from vdev.backends.call_lists import DriverCall
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
@@ -36,7 +40,7 @@ from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling
 from vdev.backends.cuda.driver import load
 from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
+from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies, host_address
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, address_of
@@ -236,6 +240,17 @@ class CudaBackend(CudaCompiling):
             self._host.write(address_of(target), source, box, nbytes)
             self.counters.from_host += nbytes
 
+    def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        counters, place, at = self.counters, c_uint64(), c_uint64(address_of(target) + start)
+        call = partial(self.driver.copy_assembled, at, place, c_size_t(nbytes), c_void_p(self.stream))
+
+        def write(source: Bytes) -> None:
+            place.value = host_address(source)
+            self._start(call, "upload")  # the driver takes so few bytes at once
+            counters.from_host += nbytes
+
+        return write
+
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         nbytes = box.nbytes
         if not nbytes:
@@ -245,30 +260,53 @@ class CudaBackend(CudaCompiling):
         self.counters.to_host += nbytes
         return done and self._lost is None
 
-    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Deliver:
         lent = self._landing.lend(self._land(source, start, nbytes))
         return lambda target, at: lent.copy_to(target, at, nbytes)
 
-    def read_soon(self, source: Allocation, start: int, target: Bytes) -> Callable[[Bytes, int], None] | None:
-        nbytes, landing, stream = target.size, self._landing, self.stream
-        pinned = self._land(source, start, nbytes)
-        result, query = ERROR_NOT_READY, self.driver.stream_query
-        for _ in _LOOKS:
-            result = query(stream)
-            if result != ERROR_NOT_READY:
-                break
-        if result or self._lost is not None or any(self._let_go_behind_markers):
-            lent = landing.lend(pinned)
-            return lambda target, at: lent.copy_to(target, at, nbytes)
-        target[:] = pinned.array[:nbytes]
-        landing.free.append(pinned)
-        return None
+    def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
+        assert type(source) is CudaAllocation
+        landing, driver, counters = self._landing, self.driver, self.counters
+        query, stream = driver.query_assembled, c_void_p(self.stream)
+        at, size = c_uint64(source.address + start), c_size_t(nbytes)
+        pinned: Pinned | None = None
+        arrived: Bytes
+        copy: DriverCall
+
+        def begin() -> object:
+            nonlocal pinned, arrived, copy
+            # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
+            free = landing.free or landing.filled()
+            if free[-1] is not pinned:
+                pinned = free[-1]
+                arrived = pinned.array[:nbytes]
+                copy = partial(driver.read_assembled, c_void_p(pinned.address), at, size, stream)
+            self._start(copy, "read")
+            counters.to_host += nbytes
+            return None
+
+        def end(target: Bytes) -> Deliver | None:
+            nonlocal pinned
+            result = ERROR_NOT_READY
+            for _ in _LOOKS:
+                result = query(stream)
+                if result != ERROR_NOT_READY:
+                    break
+            if result or self._lost is not None or any(self._let_go_behind_markers):
+                assert pinned is not None, "it was begun"
+                landing.free.remove(pinned)
+                lent, pinned = landing.lend(pinned), None
+                return lambda target, at: lent.copy_to(target, at, nbytes)
+            target[:] = arrived
+            return None
+
+        return begin, end
 
     def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
         """Hand over a read of consecutive bytes into pinned memory."""
         assert type(source) is CudaAllocation
         landing = self._landing
-        pinned = landing.free.pop() if landing.free else landing.make()
+        pinned = landing.filled().pop()
         try:
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._begin()

@@ -70,10 +70,17 @@ class Driver:
         self.event_elapsed = declared(library.cuEventElapsedTime, handle, handle, handle)
         self.stream_wait = declared(library.cuStreamWaitEvent, handle, handle, number)
         self.copy = declared(library.cuMemcpyAsync, ctypes.c_uint64, ctypes.c_uint64, size, handle)
+        #: the same for arguments that are ctypes objects already
+        self.copy_assembled = library["cuMemcpyAsync"]
         #: from the device to pinned memory, which never waits
         self.read_pinned = declared(
             library.cuMemcpyDtoHAsync_v2, ctypes.c_uint64, ctypes.c_uint64, size, handle
         )
+        #: the same, and `stream_query`, for arguments that are ctypes objects already
+        self.read_assembled = library["cuMemcpyDtoHAsync_v2"]
+        self.query_assembled = library["cuStreamQuery"]
+        for assembled in (self.copy_assembled, self.read_assembled, self.query_assembled):
+            assembled.restype = ctypes.c_int
         self.fill_1 = declared(library.cuMemsetD8Async, ctypes.c_uint64, ctypes.c_ubyte, size, handle)
         self.fill_2 = declared(library.cuMemsetD16Async, ctypes.c_uint64, ctypes.c_ushort, size, handle)
         self.fill_4 = declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)

@@ -54,7 +54,7 @@ class HostCopies:
         """
         address = target + box.target_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
-            start = _address(source) + box.source_start
+            start = host_address(source) + box.source_start
             if nbytes <= AT_ONCE_NBYTES:
                 result = self._gpu.driver.copy(address, start, nbytes, self._stream)
                 if result:
@@ -82,7 +82,7 @@ class HostCopies:
         """
         address = source + box.source_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
-            start = _address(target) + box.target_start
+            start = host_address(target) + box.target_start
             driver, stream = self._gpu.driver, self._stream
             # Pageable memory has the bytes by then; memory that the program has pinned may not.
             result = driver.read_memory(start, address, nbytes, stream) or driver.stream_synchronize(stream)
@@ -139,7 +139,7 @@ class HostCopies:
         self._staging.download(target, pieces, address, self._context, self._copying)
 
 
-def _address(array: Bytes) -> int:
+def host_address(array: Bytes) -> int:
     """Where an array's bytes are; faster if the array is writable."""
     try:
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]

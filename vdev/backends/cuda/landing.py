@@ -27,9 +27,11 @@ class Landing:
         #: memory that nothing under way uses, unless what follows comes behind it
         self.free: list[Pinned] = []
 
-    def make(self) -> Pinned:
-        """More memory, for a read that finds none free."""
-        return Pinned(self._cupy)
+    def filled(self) -> list[Pinned]:
+        """What is free, which is not nothing."""
+        if not self.free:
+            self.free.append(Pinned(self._cupy))
+        return self.free
 
     def lend(self, pinned: Pinned) -> Lent:
         """Memory for one read, put back when what is returned is gone."""

@@ -98,6 +98,24 @@ class CudaLaunches(Backend):
             if outside is not None:
                 self.leave(outside)
 
+    def _start(self, call: DriverCall, what: str) -> None:
+        """Count an operation and make its call, in whatever context the calling thread has."""
+        if self._fetches or not self._first or self._gpu.lost is not None:
+            self._in_own_context(self._begin)
+        else:
+            self._count += 1
+        result = call()
+        if result:
+            self._start_elsewhere(result, call, what)
+
+    def _start_elsewhere(self, result: int, call: DriverCall, what: str) -> None:
+        """Make a call that was refused in the GPU's own context, if it may be for that; raise BackendError if it is refused there."""
+        if result in ELSEWHERE:
+            result = self._in_own_context(call)
+        if result:
+            self._count -= 1
+            raise self._gpu.error(result, what)
+
     def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
@@ -125,12 +143,8 @@ class CudaLaunches(Backend):
             else:
                 self._count += 1
             result = start()
-            if result and result in ELSEWHERE:
-                result = self._in_own_context(start)
-            if result:
-                self._count -= 1  # it was refused
-                # Its name is the kernel's, which must exist as long as this may be called.
-                raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
+            if result:  # the name is the kernel's, which must exist as long as this may be called
+                self._start_elsewhere(result, start, f"launch of kernel {kernel.info.name}")
             counters.launches += 1
             return self._count
 
