@@ -221,6 +221,20 @@ def mapping_with_strides(w: Any) -> Any:
 
 
 @see
+def mapping_with_strides_after_launch(w: Any) -> Any:
+    """The last elements are beyond as many bytes as the array has; what lies between them stays."""
+    buffer, flags = ints(w, 4096), w.cl.map_flags
+    w.program.add(w.queue, (4096,), (8,), buffer, np.int32(3))
+    for flag in (flags.READ, flags.WRITE, flags.WRITE_INVALIDATE_REGION):
+        array, _ = w.cl.enqueue_map_buffer(w.queue, buffer, flag, 64, (500, 2), np.int32, strides=(32, 8))
+        seen = array.tolist() if flag == flags.READ else []
+        if flag != flags.READ:
+            array[:] = -flag
+        array.base.release(w.queue)
+    return seen, content(w, buffer)
+
+
+@see
 def mapping_waits(w: Any) -> Any:
     buffer, gate = ints(w), w.cl.UserEvent(w.ctx)
     array, event = w.cl.enqueue_map_buffer(
