@@ -6,11 +6,13 @@ What a driver is free to choose (addresses, chosen work-group sizes, times) is r
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -218,6 +220,20 @@ def mapping_with_strides(w: Any) -> Any:
         w.queue, ints(w), w.cl.map_flags.READ, 0, (3, 2), np.int32, strides=(32, 8)
     )
     return array.tolist(), array.strides
+
+
+@see
+def mapping_with_strides_after_launch(w: Any) -> Any:
+    """The last elements are beyond as many bytes as the array has; what lies between them stays."""
+    buffer, flags = ints(w, 4096), w.cl.map_flags
+    w.program.add(w.queue, (4096,), (8,), buffer, np.int32(3))
+    for flag in (flags.READ, flags.WRITE, flags.WRITE_INVALIDATE_REGION):
+        array, _ = w.cl.enqueue_map_buffer(w.queue, buffer, flag, 64, (500, 2), np.int32, strides=(32, 8))
+        seen = array.tolist() if flag == flags.READ else []
+        if flag != flags.READ:
+            array[:] = -flag
+        array.base.release(w.queue)
+    return seen, content(w, buffer)
 
 
 @see
@@ -1020,37 +1036,59 @@ def pickled_constants_and_errors(w: Any) -> Any:
     return found
 
 
-def _pickles(name: str) -> Call:
+def _items(w: Any) -> dict[str, Any]:
+    array, _ = w.cl.enqueue_map_buffer(w.queue, ints(w), w.cl.map_flags.READ, 0, 4, np.int32)
+    form = w.cl.ImageFormat(w.cl.channel_order.R, w.cl.channel_type.FLOAT)
+    sampler = w.cl.Sampler(w.ctx, False, w.cl.addressing_mode.CLAMP, w.cl.filter_mode.NEAREST)
+    pool = w.cl.tools.MemoryPool(w.cl.tools.ImmediateAllocator(w.queue))
+    return {
+        "device": w.device, "context": w.ctx, "queue": w.queue, "kernel": w.program.add, "program": w.program._get_prg(),
+        "buffer": ints(w), "event": w.cl.enqueue_marker(w.queue), "gate": w.cl.UserEvent(w.ctx), "platform": w.device.platform,
+        "array": w.array.zeros(w.queue, 4, np.int32), "local": w.cl.LocalMemory(4), "sampler": sampler,
+        "format": form, "image": w.cl.Image(w.ctx, w.mf.READ_WRITE, form, shape=(4, 4)), "map": array.base,
+        "allocator": w.cl.tools.ImmediateAllocator(w.queue), "pool": pool, "pooled": pool.allocate(64),
+        "svm": w.cl.SVM(w.cl.csvm_empty(w.ctx, 4, np.int32)), "allocation": w.cl.SVMAllocation(w.ctx, 64, 0, 1),
+        "svm_allocator": w.cl.tools.SVMAllocator(w.ctx),
+    }  # fmt: skip
+
+
+def _attempt(name: str, what: Callable[[Any], Any]) -> Call:
     def attempt(w: Any) -> Any:
-        items = {
-            "device": w.device, "context": w.ctx, "queue": w.queue, "program": w.program, "kernel": w.program.add,
-            "buffer": ints(w), "event": w.cl.enqueue_marker(w.queue), "platform": w.device.platform,
-            "array": w.array.zeros(w.queue, 4, np.int32), "local": w.cl.LocalMemory(4),
-            "format": w.cl.ImageFormat(w.cl.channel_order.R, w.cl.channel_type.FLOAT),
-        }  # fmt: skip
         try:
-            pickle.dumps(items[name])
-        except Exception:
-            return "refused"
-        return "pickled"
+            what(_items(w)[name])
+        except Exception as error:
+            return f"refused: {type(error).__name__}"
+        return "done"
 
     return attempt
 
 
-for _name in (
+ITEMS = (
     "device",
     "context",
     "queue",
-    "program",
     "kernel",
+    "program",
     "buffer",
     "event",
+    "gate",
     "platform",
-    "local",
-    "format",
     "array",
-):
-    CALLS[f"pickled_{_name}"] = _pickles(_name)
+    "local",
+    "sampler",
+    "format",
+    "image",
+    "map",
+    "allocator",
+    "pool",
+    "pooled",
+    "svm",
+    "allocation",
+    "svm_allocator",
+)
+for _name in ITEMS:
+    CALLS[f"pickled_{_name}"] = _attempt(_name, pickle.dumps)
+    CALLS[f"copied_{_name}"] = _attempt(_name, copy.copy)
 
 
 @see

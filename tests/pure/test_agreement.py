@@ -260,7 +260,8 @@ def test_options_on_cuda() -> None:
     assert "--maxrregcount=64" in translate_cuda(program).options
     for option in OPTIONS.replace("-x cl", "-x=cl").replace("-level 2", "-level=2").split():
         assert nvrtc_options([option]), option
-    for option in ("-nonsense", "-fnonsense", "-ffast-math", "-cl-nonsense", "foo", "-D"):
+    refused = ("-nonsense", "-fnonsense", "-ffast-math", "-cl-nonsense", "foo", "-D", "-cl-std=CL2.1")
+    for option in (*refused, "-cl-std=cl2.0", "-cl-std=CLC++"):
         with pytest.raises(UnknownOption):
             nvrtc_options([option])
 

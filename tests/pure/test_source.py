@@ -175,6 +175,12 @@ def test_what_programs_may_use(version: int, body: str) -> None:
     assert program.exact
 
 
+@pytest.mark.parametrize("version", ["0.9", "1.3", "2.1", "2.2", "3.1", "9.9"])
+def test_versions_that_clang_does_not_know(version: str) -> None:
+    """An engine says what it has: clang reads the text as the version before it."""
+    assert parse_program("kernel void k(global int *a) { a[0] = 1; }", [f"-cl-std=CL{version}"]).exact
+
+
 def test_extensions_follow_the_target() -> None:
     source = "kernel void k(global uint *a) { a[0] = bit_reverse(a[0]) + intel_sub_group_shuffle(a[0], 0u); }"
     assert parse_program(source, target=Target(extensions=("cl_khr_extended_bit_ops",))).exact

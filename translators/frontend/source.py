@@ -246,9 +246,14 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
     return replace(text, text=without_digraphs(text.text))
 
 
+#: Of OpenCL C, that clang 18 has; with others it reads nothing.
+_CLANG_VERSIONS = (100, 110, 120, 200, 300)
+
+
 def _language(options: BuildOptions, target: Target) -> list[str]:
-    # clang 18 knows language versions up to 3.0; later engines are asked for by the same name.
-    version = min(options.c_version or target.c_version, 300)
+    # What clang does not know is for engines to accept or to refuse: the latest version before it stands for it.
+    asked = options.c_version or target.c_version
+    version = max((known for known in _CLANG_VERSIONS if known <= asked), default=_CLANG_VERSIONS[0])
     arguments = [f"-cl-std=CL{version // 100}.{version // 10 % 10}"]
     # clang's table declares these functions only if a header has defined their names.
     arguments += [f"-D{name}=1" for name in target.extensions if name.startswith(_TABLE_EXTENSIONS)]

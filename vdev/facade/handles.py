@@ -15,7 +15,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, SupportsIndex, TypeVar
 from weakref import WeakValueDictionary
 
 from vdev.facade.errors import as_int, fail
@@ -89,6 +89,17 @@ else:
     state_of = attrgetter("_vdev_state")  # used in every launch: faster than a function
 
 
+class Single:
+    """An object that exists once: natively, neither `copy` nor `pickle` takes it. A copy would share the state, and let
+    go of it a second time.
+    """
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+
 class Numbered:
     """An object that has a handle."""
 
@@ -110,7 +121,7 @@ class Numbered:
         return real.address_of(self)
 
 
-class Handle(Numbered):
+class Handle(Numbered, Single):
     """Base of the classes that have a handle. Equality is identity: there is one façade object per driver's
     object.
     """

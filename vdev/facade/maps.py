@@ -127,18 +127,28 @@ def enqueue_map_buffer(
     else:
         steps = tuple(cast_int(step, -(2**63), 2**63 - 1) for step in strides)
         _check_strides(dims, steps, kind.itemsize, memory.nbytes - start)
-    command = map_of(memory.buffer, memory.offset + start, nbytes, bits)
+    # PyOpenCL asks for as many bytes as the array has; with larger strides, its elements are beyond them
+    reached = max(nbytes, _reach(dims, steps, kind.itemsize))
+    command = map_of(memory.buffer, memory.offset + start, reached, bits, keeps=reached > nbytes)
     return map_home(call, queue, memory, command, (dims, kind, steps), after, is_blocking)
+
+
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """How many bytes there are from an array's first element to the end of the last one.
+
+    >>> _reach((3, 2), (32, 8), 4), _reach((3, 0), (32, 8), 4)
+    (76, 0)
+    """
+    if 0 in shape:
+        return 0
+    return sum((size - 1) * step for size, step in zip(shape, strides, strict=True) if step > 0) + itemsize
 
 
 def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, nbytes: int) -> None:
     """Check that an array with the program's strides stays inside the buffer."""
     if len(strides) != len(shape):
         raise ValueError("strides, if given, must be the same length as shape")
-    if 0 in shape:
-        return
-    reach = sum((size - 1) * step for size, step in zip(shape, strides, strict=True) if step > 0)
-    if any(step < 0 for step in strides) or reach + itemsize > nbytes:
+    if 0 not in shape and (any(step < 0 for step in strides) or _reach(shape, strides, itemsize) > nbytes):
         fail(
             "enqueue_map_buffer",
             status.INVALID_VALUE,

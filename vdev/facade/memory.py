@@ -18,7 +18,7 @@ import numpy as np
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
-from vdev.facade.handles import Numbered, item_of, state_of, take_back
+from vdev.facade.handles import Numbered, Single, item_of, state_of, take_back
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
 from vdev.facade.svm_host import bring_home, shared_place
 from vdev.facade.svm_memory import find
@@ -134,7 +134,7 @@ def memory_of_number(number: int) -> Memory:
     return memory
 
 
-class MemoryObjectHolder:
+class MemoryObjectHolder(Single):
     """Objects whose state is a memory object: buffers and pooled buffers."""
 
     _vdev_state: Memory

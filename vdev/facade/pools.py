@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, native, status
-from vdev.facade.handles import state_of
+from vdev.facade.handles import Single, state_of
 from vdev.facade.memory import (
     COPY_HOST_PTR,
     READ_WRITE,
@@ -57,7 +57,7 @@ class BufferSource:
         return create_memory(self.context, self.flags, nbytes)
 
 
-class AllocatorBase:
+class AllocatorBase(Single):
     """Makes buffers of a context with given flags."""
 
     _vdev_state: BufferSource
@@ -237,7 +237,7 @@ class Blocks:
                 _release(blocks.pop())
 
 
-class _Pool:
+class _Pool(Single):
     """A pool as a program sees it."""
 
     def __init__(self, source: Source, leading_bits_in_bin_id: int = 4) -> None:

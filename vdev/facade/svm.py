@@ -30,7 +30,7 @@ from vdev.facade.calls import (
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.event import Event, warn_cleanup
-from vdev.facade.handles import state_of
+from vdev.facade.handles import Single, state_of
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
 from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
 from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live_buffers
@@ -67,7 +67,7 @@ class _Owner:
         self._pointer = pointer
 
 
-class SVMPointer:
+class SVMPointer(Single):
     """Base of what points to shared virtual memory."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -248,7 +248,7 @@ class AllocatorState:
         return allocate(self.context, nbytes, self.alignment, self.flags)
 
 
-class SVMAllocator:
+class SVMAllocator(Single):
     """Allocates shared virtual memory with given alignment and flags, bound to a queue where one is given."""
 
     def __init__(

@@ -213,9 +213,10 @@ _LEFT_OUT = (
     "fast-math|finite-math-only|unsafe-math-optimizations|associative-math|reciprocal-math|math-errno|trapping-math|signed-zeros"
     "|strict-aliasing|unroll-loops|vectorize|slp-vectorize|inline|inline-functions|omit-frame-pointer|common|exceptions"
 )
-#: Options that change no result: messages, debuggers, versions that clang has checked, how hard the compiler tries.
+#: Options that change no result: messages, debuggers, versions of the language that devices here have, how hard the compiler tries.
 WITHOUT_MEANING = re.compile(
-    r"-W.*|-cl-std=\S+|-cl-ext=\S+|-cl-nv-\S+|-nv-\S+|-O[0-3s]?|-g\S*|-x=\S+|-s=.+|-profiling|-spir-std=\S+|-triple=\S+"
+    r"-W.*|-cl-std=CL(?:1\.[0-2]|2\.0|3\.0)|-cl-ext=\S+|-cl-nv-\S+|-nv-\S+|-O[0-3s]?|-g\S*|-x=\S+|-s=.+|-profiling"
+    r"|-spir-std=\S+|-triple=\S+"
     rf"|-fno-(?:{_LEFT_OUT})|-f(?:no-)?(?:color-diagnostics|caret-diagnostics|diagnostics-\S+)"
 )
 #: In force for every program. FP_CONTRACT is on by default (6.12.1); a quotient may be off by 2.5 ulp and a square
