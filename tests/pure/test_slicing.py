@@ -45,6 +45,7 @@ def test_boxes_contain_each_point_that_satisfies_all_constraints_once(seed: int)
             many += 1
         else:
             assert sorted(point for part in found for point in points(part)) == wanted, (box, constraints)
+            assert all(map(points, found)), "none is empty"
     assert many < 60
 
 

@@ -203,6 +203,22 @@ def test_what_is_read_and_written_is_widened_once(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_what_is_written_is_widened_by_itself_where_something_else_is_read(seed: int) -> None:
+    rng = random.Random(seed)
+    rows, pitch = 400, 12000
+    written = [triangle(rng, first, last, pitch) for first, last in ((0, 200), (200, rows))]
+    read = [triangle(rng, *rng.choice(((0, 200), (0, rows), (200, rows))), pitch) for _ in written]
+    before = [Footprint(reads=one, exact=other) for one, other in zip(read, written, strict=True)]
+    held = Region.span(0, rows * pitch)
+    after = fitted(before, buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)]))
+    for old, new in zip(before, after, strict=True):
+        assert new.reads.contains(old.reads)
+        assert new.writes.contains(old.writes)
+        assert new.inexact in (EMPTY, new.writes)
+        assert new.inexact or new.exact == old.exact
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_what_several_chunks_write_in_turn_stays_apart(seed: int) -> None:
     rng = random.Random(seed)
     rows, pitch = 600, 4 * rng.randrange(3000, 4000)
