@@ -62,22 +62,18 @@ def boxes_of(box: Box, constraints: list[Constraint], most: int) -> list[Box] | 
 
 def _is_in_line(box: Box, constraints: list[Constraint], variable: int) -> bool:
     """Whether there is any point where all other variables of the constraints have one value; then the box has just those that
-    there are.
+    there are. Each constraint has the variable: of what `_narrow` leaves, none has fewer than two that are open.
     """
     low, high = box[variable]
     for terms, constant in constraints:
-        rest, factor = constant, 0
+        rest, factor = constant, terms[variable]
         for other, each in terms.items():
-            if other == variable:
-                factor = each
-            else:
+            if other != variable:
                 rest += each * box[other][0]
         if factor > 0:
             low = max(low, -(rest // factor))
-        elif factor < 0:
+        else:
             high = min(high, rest // -factor)
-        elif rest < 0:
-            return False
     box[variable] = low, high
     return low <= high
 
