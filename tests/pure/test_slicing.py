@@ -6,6 +6,7 @@ import random
 from itertools import product
 
 import pytest
+from vdev.translators.ranges import slicing
 from vdev.translators.ranges.slicing import Box, Constraint, boxes_of
 
 
@@ -44,7 +45,22 @@ def test_boxes_contain_each_point_that_satisfies_all_constraints_once(seed: int)
             many += 1
         else:
             assert sorted(point for part in found for point in points(part)) == wanted, (box, constraints)
+            assert all(map(points, found)), "none is empty"
     assert many < 60
+
+
+def test_rows_of_a_triangle_take_no_more_than_a_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing but one variable is left open, its range follows from the constraints at once."""
+    narrowed: list[Constraint] = []
+    cuts = slicing._cuts
+    monkeypatch.setattr(slicing, "_cuts", lambda box, each: narrowed.append(each) or cuts(box, each))
+    below: list[Constraint] = [({0: 1, 1: -1}, -1)]
+    found = boxes_of({0: (0, 63), 1: (0, 63)}, below, 64)
+    assert found is not None
+    assert sorted(point for box in found for point in points(box)) == [
+        (y, x) for y in range(64) for x in range(y)
+    ]
+    assert len(narrowed) <= 3
 
 
 def test_more_boxes_than_are_wanted_are_none() -> None:

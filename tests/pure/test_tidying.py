@@ -10,6 +10,7 @@ from vdev.translators.ranges.covers import boxes_around
 from vdev.translators.ranges.labelled import labelled
 from vdev.translators.ranges.region import EMPTY, Region
 
+from vdev.planner import tidying
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, label_of, map_of
 from vdev.planner.footprints import Footprint
@@ -181,6 +182,40 @@ def test_triangles_are_few_boxes_of_their_own_rows(seed: int) -> None:
         assert sum(f.reads.nbytes for f in after) <= 1.3 * sum(part.nbytes for part in parts)
     else:  # nothing has to be brought for what is written whatever it held
         assert all(f.exact == part for f, part in zip(after, parts, strict=True) if len(part) > 150)
+
+
+def test_what_is_read_and_written_is_widened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps around a staircase, and the distances of its rows, take longer than all the rest of a plan."""
+    asked: list[str] = []
+    for name in ("stairs_around", "distances_of_rows"):
+        found = getattr(tidying, name)
+        monkeypatch.setattr(
+            tidying, name, lambda *args, name=name, found=found: asked.append(name) or found(*args)
+        )
+    rows, pitch = 400, 12000
+    parts = [triangle(random.Random(1), first, last, pitch) for first, last in ((0, 200), (200, rows))]
+    # equal, and not the same objects
+    before = [Footprint(reads=Region.from_runs(part.runs), exact=part) for part in parts]
+    held = Region.span(0, rows * pitch)
+    after = fitted(before, buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)]))
+    assert asked == ["distances_of_rows"] * 2 + ["stairs_around"] * 2
+    assert all(f.inexact == f.reads != part for f, part in zip(after, parts, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_written_is_widened_by_itself_where_something_else_is_read(seed: int) -> None:
+    rng = random.Random(seed)
+    rows, pitch = 400, 12000
+    written = [triangle(rng, first, last, pitch) for first, last in ((0, 200), (200, rows))]
+    read = [triangle(rng, *rng.choice(((0, 200), (0, rows), (200, rows))), pitch) for _ in written]
+    before = [Footprint(reads=one, exact=other) for one, other in zip(read, written, strict=True)]
+    held = Region.span(0, rows * pitch)
+    after = fitted(before, buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)]))
+    for old, new in zip(before, after, strict=True):
+        assert new.reads.contains(old.reads)
+        assert new.writes.contains(old.writes)
+        assert new.inexact in (EMPTY, new.writes)
+        assert new.inexact or new.exact == old.exact
 
 
 @pytest.mark.parametrize("seed", range(20))

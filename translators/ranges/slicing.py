@@ -46,12 +46,36 @@ def boxes_of(box: Box, constraints: list[Constraint], most: int) -> list[Box] | 
     first, last = box[variable]
     inside = [(low, high)] if low <= high else []
     values = [*range(first, low), *range(high + 1, last + 1)] if inside else range(first, last + 1)
+    others = [v for v in open_ones if v != variable]
     for bounds in (*inside, *((value, value) for value in values)):
-        more = boxes_of(box | {variable: bounds}, left, most - len(found))
+        part = box | {variable: bounds}
+        if len(others) == 1 and bounds[0] == bounds[1]:
+            if _is_in_line(part, left, others[0]):
+                found.append(part)
+            continue
+        more = boxes_of(part, left, most - len(found))
         if more is None:
             return None
         found += more
     return found if len(found) <= most else None
+
+
+def _is_in_line(box: Box, constraints: list[Constraint], variable: int) -> bool:
+    """Whether there is any point where all other variables of the constraints have one value; then the box has just those that
+    there are. Each constraint has the variable: of what `_narrow` leaves, none has fewer than two that are open.
+    """
+    low, high = box[variable]
+    for terms, constant in constraints:
+        rest, factor = constant, terms[variable]
+        for other, each in terms.items():
+            if other != variable:
+                rest += each * box[other][0]
+        if factor > 0:
+            low = max(low, -(rest // factor))
+        else:
+            high = min(high, rest // -factor)
+    box[variable] = low, high
+    return low <= high
 
 
 def _count_outside(box: Box, part: tuple[int, int, int]) -> int:

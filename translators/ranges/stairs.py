@@ -57,12 +57,14 @@ def distances_of_rows(region: Region) -> list[int]:
     runs, shown = region.runs, dict[int, int]()  # with the number of runs that they were found at
     for lag in range(1, min(_MOST_IN_ROW, len(runs) - 1) + 1):
         places = np.linspace(0, len(runs) - lag - 1, min(_SAMPLE, len(runs) - lag)).astype(np.int64)
+        many = len(places) * _MANY
         for edges in (runs[:, 0], runs[:, 1]):
             found = Counter((edges[places + lag] - edges[places]).tolist())
             for distance, count in found.items():
+                if count < many:
+                    continue
                 # One of several rows is found again at as many times the number of runs.
-                again = any(distance == known * (lag // before) for known, before in shown.items())
-                if count >= len(places) * _MANY and not again:
+                if not any(distance == known * (lag // before) for known, before in shown.items()):
                     shown[distance] = lag
     return sorted(shown, key=lambda distance: (-(distance & -distance), distance))
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.candidates import Candidate
+from vdev.planner.comparisons import Comparisons
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Footprint, Resolution, argument_name, covered_twice, format_reason
 from vdev.planner.instructions import Launch, Plan, Touch
@@ -28,10 +29,11 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
 
     `Plan.reasons` says why it is not cut further.
     """
-    builder = PlanBuilder(states, options.links)
+    comparisons = Comparisons()
+    builder = PlanBuilder(states, options.links, comparisons)
     if request.ndrange.nitems == 0:  # nothing to run (clEnqueueNDRangeKernel lets it pass since 2.1)
         return builder.finish()
-    search = Search(states, request, options)
+    search = Search(states, request, options, comparisons)
     chosen = search.balanced(search.run())
     if chosen.unfolded:
         raise Unfolded(chosen.unfolded)

@@ -68,12 +68,22 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
     pitches = _pitches_of_rows(footprints, held, state.nbytes)
     found = [replace(f, reads=_wider(f.reads, held, pitches)) for f in footprints]
     # What a launch only writes would have to be brought to where it is written, if it were not exact.
-    writes = [_wider(f.writes, held, pitches if f.reads.contains(f.writes) else None) for f in footprints]
+    writes = [
+        wider.reads
+        if _are_same_runs(f.reads, f.writes)
+        else _wider(f.writes, held, pitches if f.reads.contains(f.writes) else None)
+        for f, wider in zip(footprints, found, strict=True)
+    ]
     if not covered_twice(writes):
         for index, (f, wider) in enumerate(zip(found, writes, strict=True)):
-            if wider is not f.writes and wider != f.writes:
+            if wider.nbytes != f.writes.nbytes:  # it contains them
                 found[index] = replace(f, exact=Region.empty(), inexact=wider)
     return found
+
+
+def _are_same_runs(reads: Region, writes: Region) -> bool:
+    """Whether a launch writes just those runs that it reads, in no pitches: then they are widened alike, which takes long."""
+    return is_array(reads) and is_array(writes) and reads == writes
 
 
 def _all_go_together(footprints: Sequence[Footprint], state: BufferState) -> bool:
@@ -96,11 +106,15 @@ def _pitches_of_rows(footprints: Sequence[Footprint], held: Sequence[Region], nb
     them those of the most parts.
     """
     shown: Counter[int] = Counter()
+    of_runs: dict[Region, list[int]] = {}  # what is read is often written, too
     for part in (*held, *(region for f in footprints for region in (f.reads, f.exact, f.inexact))):
         if not is_array(part):
             shown.update(part.pitches[-1:])
         elif len(part) <= MOST_RUNS:
-            shown.update(distances_of_rows(part))
+            distances = of_runs.get(part)
+            if distances is None:
+                distances = of_runs[part] = distances_of_rows(part)
+            shown.update(distances)
     return sorted(filter(None, shown), key=lambda pitch: (nbytes % pitch != 0, -shown[pitch]))
 
 
