@@ -117,3 +117,20 @@ def test_a_part_that_is_shared_many_times_is_looked_at_once(name: str) -> None:
         map(str, summary(f"kernel void k(global int *a, global int *b, int n) {{ {body} }}").accesses)
     )
     assert len(text) < 10_000
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        "int *p = b[i] > 0 ? &x : &y;",
+        "int *p = &x; if (b[i] > 0) p = &y;",
+        "int *p = &y; if (b[i] > 0) p = &x; else if (b[i] > 1) p = &z;",
+        "int *q[2] = { &x, &y }; int *p = q[b[i] > 0];",
+    ],
+)
+def test_a_load_through_one_of_several_pointers(pointer: str) -> None:
+    """Any of their values may be meant, whichever was made first."""
+    body = f"int i = get_global_id(0), x = 3, y = 9, z = 5; {pointer} a[*p] = 1;"
+    region = ranges(body)[0, "write"].region
+    for index in (3, 9, 5) if "&z" in pointer else (3, 9):
+        assert (region & Region.span(4 * index, 4 * index + 4)).nbytes == 4
