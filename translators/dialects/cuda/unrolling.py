@@ -1,8 +1,8 @@
 """How far a loop is to be unrolled whose author leaves that to the compiler.
 
-NVRTC copies the body of a loop half as often as NVIDIA's OpenCL does: of bodies of some twenty operations four times in place of eight. A
-sum over the bodies in local memory took an H100 2.79 ms that way, natively 2.74, and 2.73 with eight copies. Of smaller bodies NVRTC makes
-eight copies itself, or unrolls the loop as a whole; larger ones gain nothing.
+NVRTC copies the body of a loop half as often as NVIDIA's OpenCL does: bodies of some twenty operations four times in place of eight, which
+shows in the sum over all bodies of an N-body step (`samples/benchmarks/c_programs.py`). Of smaller bodies NVRTC makes eight copies itself,
+or unrolls the loop as a whole; larger ones gain nothing.
 
 Decides for which loops; a hint never changes what a program means.
 """

@@ -145,7 +145,7 @@ class Driver:
         `launch_handles` gives.
 
         The context of the calling thread does not matter: function and stream have one (but see `errors.ELSEWHERE`). cuLaunchKernel
-        takes eleven arguments where this takes four; on an H100 a call takes 5.7 us that way and 4.5 us this way.
+        takes eleven arguments where this takes four, each of which costs ctypes time.
         """
         x, y, z, *work_items = sizes
         config = LaunchConfig((x, y, z), tuple(work_items), shared_nbytes, stream, None, 0)
