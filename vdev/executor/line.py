@@ -212,9 +212,11 @@ class Line:
         try:
             worker.holder = get_ident()
             with executor.lock:
-                shape = None if ndrange is streak.ndrange else streak.shape_over(ndrange)
+                shape = None
+                if ndrange is not streak.ndrange and (shape := streak.shape_over(ndrange)) is None:
+                    return None
                 stretch, before = streak.stretch, executor.last_number
-                if executor.standing is not standing or (shape is None and ndrange is not streak.ndrange):
+                if executor.standing is not standing:
                     return None
                 if before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5]):
                     entry = stretch.entries[-1]
