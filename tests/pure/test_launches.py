@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from vdev.translators.interpreter.summaries import AccessRange, Reason
@@ -13,7 +12,6 @@ from vdev.translators.ranges.region import Region
 
 from vdev.planner import candidates
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.comparisons import Comparisons
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg, covered_twice, whole_elements
 from vdev.planner.instructions import Copy, Fetch, Fill, Launch, Merge, Plan, Reserve, Stage
@@ -59,34 +57,6 @@ def plan_of(
 
 def of_kind(plan: Plan, kind: type) -> list:
     return [item for item in plan.instructions if isinstance(item, kind)]
-
-
-def test_what_was_compared_to_rate_a_candidate_is_not_compared_again_to_write_its_plan(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """For each chunk: what its worker lacks, and who has it."""
-    compared = {"beside": list[tuple[int, int]](), "common": list[tuple[int, int]]()}
-    made: list[Comparisons] = []
-    first = Comparisons.__init__
-    monkeypatch.setattr(Comparisons, "__init__", lambda self: made.append(self) or first(self))
-    for name, pairs in compared.items():
-        ask = getattr(Comparisons, name)
-
-        def noted(
-            self: Comparisons, one: Region, other: Region, pairs: Any = pairs, ask: Any = ask
-        ) -> Region:
-            pairs.append((id(one), id(other)))
-            return ask(self, one, other)
-
-        monkeypatch.setattr(Comparisons, name, noted)
-    plan = plan_of(increment, [on_worker(1)])
-    assert len(of_kind(plan, Copy)) == 3
-    assert len(made) == 1, "candidates and the plan share them"
-    # A missing set has one holder, after which nothing of it is left. One worker lacks nothing.
-    assert len(compared["beside"]) >= 2 * (4 + 3)
-    assert len(made[0]._beside) == 4 + 3
-    assert len(compared["common"]) >= 2 * 3
-    assert len(made[0]._common) == 3
 
 
 # how a launch is cut ----------------------------------------------------------------------------

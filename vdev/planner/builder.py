@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vdev.planner.comparisons import Comparisons
 from vdev.planner.directory import HOST, BufferState, Draft, holders_of
 from vdev.planner.instructions import (
     FOLD_NBYTES,
@@ -65,13 +64,9 @@ class PlanBuilder:
     worker's own order being given.
     """
 
-    def __init__(
-        self, states: Sequence[BufferState], links: LinkCosts, comparisons: Comparisons | None = None
-    ) -> None:
-        """`comparisons`: those that were made before, to find out what to plan."""
+    def __init__(self, states: Sequence[BufferState], links: LinkCosts) -> None:
         self.drafts = [Draft(state) for state in states]
         self.links = links
-        self._comparisons = comparisons or Comparisons()
         self._instructions: list[Instruction] = []
         self._dependencies: list[tuple[int, ...]] = []
         self._touches: list[tuple[Touch, ...]] = []
@@ -136,7 +131,7 @@ class PlanBuilder:
         it already. `held`: the buffer as one map, where there is one: then nobody has to be asked.
         """
         draft = self.drafts[slot]
-        missing = self._comparisons.beside(region, draft.valid_at(holder))
+        missing = region - draft.valid_at(holder)
         if not missing:
             return
         pitches = None if held is None else held.joint(missing)
@@ -159,7 +154,6 @@ class PlanBuilder:
         """
         costs, least = self.links.per_byte, self.links.cheapest[target]
         outgoing, before = self._outgoing, draft.before
-        beside, common = self._comparisons.beside, self._comparisons.common
         # Those that come first, and are usually enough: what this plan has moved does not matter among them.
         first = sorted(
             (source != HOST, outgoing.get(source, 0), source, held)
@@ -168,12 +162,10 @@ class PlanBuilder:
         )
         for _, _, source, held in first:
             now = draft.valid_at(source)
-            piece = common(missing, held)
-            if now is not held:
-                piece = piece & now
+            piece = missing & held if now is held else missing & held & now
             if piece:
                 yield source, piece
-                missing = beside(missing, piece)
+                missing = missing - piece
                 if not missing:
                     return
         rest: list[tuple[float, bool, bool, int, int, Region]] = []

@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field, replace
 from math import inf
 
-from vdev.planner.comparisons import Comparisons
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import AtomicMerge, Footprint, Resolution, gather, resolve, resolve_apart
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
@@ -47,17 +46,10 @@ class Candidate:
 class Candidates:
     """The candidates of one launch: made once for each cut, and rated by what they would move."""
 
-    def __init__(
-        self,
-        states: Sequence[BufferState],
-        request: LaunchRequest,
-        options: LaunchOptions,
-        comparisons: Comparisons,
-    ) -> None:
+    def __init__(self, states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> None:
         self.states = states
         self.request = request
         self.options = options
-        self._comparisons = comparisons
         #: by cut: what follows from it is the same on whichever workers its chunks run
         self._by_cut: dict[Hashable, Candidate] = {}
         self._first: dict[Chunk, dict[int, Footprint]] = {}  #: of cuts' first chunks, by slot
@@ -237,18 +229,17 @@ class Candidates:
 
     def _pieces(self, state: BufferState, target: int, region: Region) -> Iterator[tuple[int, Region, float]]:
         """What of `region` has to come to `target`: from whom, which bytes, and their cost without that of their runs."""
-        beside, common = self._comparisons.beside, self._comparisons.common
-        missing = beside(region, state.valid_at(target))
+        missing = region - state.valid_at(target)
         if not missing:
             return
         costs = self.options.links.per_byte
         for source, held in sorted(state.near(missing), key=lambda item: costs[item[0]][target]):
             if source == target:
                 continue
-            piece = common(missing, held)
+            piece = missing & held
             if piece:
                 yield source, piece, piece.nbytes * costs[source][target]
-                missing = beside(missing, piece)
+                missing = missing - piece
                 if not missing:
                     break
 

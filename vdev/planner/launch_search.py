@@ -33,7 +33,6 @@ from math import inf, prod
 from vdev.planner.assignment import Share, assign_chunks, order_of_data
 from vdev.planner.balance import Recut, cut_at
 from vdev.planner.candidates import Candidate, Candidates
-from vdev.planner.comparisons import Comparisons
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Unmergeable
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
@@ -73,19 +72,13 @@ def runs_at_once(ngroups: int, nitems: int, units: int) -> bool:
 class Search:
     """The choice of one candidate. `reasons` tells why it is not a cut over all workers."""
 
-    def __init__(
-        self,
-        states: Sequence[BufferState],
-        request: LaunchRequest,
-        options: LaunchOptions,
-        comparisons: Comparisons,
-    ) -> None:
+    def __init__(self, states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> None:
         self.states = states
         self.request = request
         self.options = options
         self.reasons: list[str] = []
         self.recut: float | None = None  #: as in `Plan`
-        self._candidates = Candidates(states, request, options, comparisons)
+        self._candidates = Candidates(states, request, options)
 
     def run(self) -> Candidate:
         """The candidate to take."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.candidates import Candidate
-from vdev.planner.comparisons import Comparisons
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Footprint, Resolution, argument_name, covered_twice, format_reason
 from vdev.planner.instructions import Launch, Plan, Touch
@@ -29,11 +28,10 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
 
     `Plan.reasons` says why it is not cut further.
     """
-    comparisons = Comparisons()
-    builder = PlanBuilder(states, options.links, comparisons)
+    builder = PlanBuilder(states, options.links)
     if request.ndrange.nitems == 0:  # nothing to run (clEnqueueNDRangeKernel lets it pass since 2.1)
         return builder.finish()
-    search = Search(states, request, options, comparisons)
+    search = Search(states, request, options)
     chosen = search.balanced(search.run())
     if chosen.unfolded:
         raise Unfolded(chosen.unfolded)
