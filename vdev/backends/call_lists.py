@@ -145,7 +145,7 @@ def have_at_hand() -> None:
     """Load the library, so that `within` has it, where that takes no compiler. Where what a compiler makes is kept, it is begun here, and
     goes on beside the caller.
     """
-    with suppress(NoWalker):
+    with suppress(NoWalker, OSError):  # whoever needs lists is told
         if _made_within is None and _is_there():
             walker()
         elif _made_within is None and switches.cache():
