@@ -463,6 +463,8 @@ class Backend(ABC):
     def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
         """What makes such a write of all of an array of `nbytes` bytes again and again, as long as `target` is allocated; each is one
         operation. BackendError if it is refused: then nothing has happened.
+
+        It may be used on any thread that has the worker's turn, and was made ready (`visit`).
         """
         box = Box.contiguous(0, start, nbytes)
         return lambda source: self.write_now(target, source, box)

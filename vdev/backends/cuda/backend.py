@@ -286,7 +286,6 @@ class CudaBackend(CudaCompiling):
             return None
 
         def end(target: Bytes) -> Deliver | None:
-            nonlocal pinned
             result = ERROR_NOT_READY
             for _ in _LOOKS:
                 result = query(stream)
@@ -295,7 +294,7 @@ class CudaBackend(CudaCompiling):
             if result or self._lost is not None or any(self._let_go_behind_markers):
                 assert pinned is not None, "it was begun"
                 landing.free.remove(pinned)
-                lent, pinned = landing.lend(pinned), None
+                lent = landing.lend(pinned)
                 return lambda target, at: lent.copy_to(target, at, nbytes)
             target[:] = arrived
             return None
