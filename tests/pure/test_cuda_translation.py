@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from vdev.translators.dialects.checked import translate_checked
 from vdev.translators.dialects.cuda import tables as cuda_dialect
 from vdev.translators.dialects.cuda.translation import (
     CudaProgram,
@@ -22,6 +23,7 @@ from vdev.translators.dialects.image_lowering import lower_images
 from vdev.translators.frontend.depth import deep_recursion
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.frontend.unused_functions import without_unused
+from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from .nvrtc import MISSING, compile_cuda, library
@@ -644,3 +646,16 @@ def test_a_limit_that_ctypes_meets() -> None:
         raise ctypes.ArgumentError("argument 1: RecursionError: ???")
     with pytest.raises(ctypes.ArgumentError), deep_recursion():
         raise ctypes.ArgumentError("argument 1: TypeError: wrong type")
+
+
+def test_analysis_of_long_sums() -> None:
+    assert not analyse_kernel(parse_program(_sum(300)), "k").one_worker
+    (reason,) = analyse_kernel(parse_program(_sum(6000)), "k").one_worker
+    assert "nested too deeply" in reason.text
+
+
+def test_checks_of_long_sums() -> None:
+    assert translate_checked(parse_program(_sum(300))).kernels
+    for count in range(2500, 2510):  # wherever in a walk it is that there is no room for one more frame
+        with pytest.raises(Untranslatable, match="nested too deeply"):
+            translate_checked(parse_program(_sum(count)))

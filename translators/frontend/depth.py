@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from ctypes import ArgumentError
 from threading import Lock
 
-__all__ = ["deep_recursion"]
+from .kernels import Untranslatable
+
+__all__ = ["deep_recursion", "deep_translation"]
 
 #: Frames of Python. A sum of n terms is n nodes deep, and a walk takes several frames for each.
 _LIMIT = 6000
@@ -42,3 +44,13 @@ def deep_recursion() -> Iterator[None]:
             limit = _before.pop()
             if not _before:
                 sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def deep_translation() -> Iterator[None]:
+    """The same for a translation. Raises Untranslatable for what is deeper still."""
+    try:
+        with deep_recursion():
+            yield
+    except RecursionError:
+        raise Untranslatable("its expressions are nested too deeply") from None

@@ -69,8 +69,7 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
         seldom = _seldom(*collecting)
         gc.set_threshold(*seldom)
         try:
-            with deep_recursion():
-                return _analyse(program, name)
+            return _analyse(program, name)
         finally:
             if gc.get_threshold() == seldom:
                 gc.set_threshold(*collecting)
@@ -95,8 +94,9 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     problem: Unsupported
     with limited(MOST_STEPS):
         try:
-            _walk(interpreter, info)
-            return _summary(interpreter, info)
+            with deep_recursion():
+                _walk(interpreter, info)
+                return _summary(interpreter, info)
         except Unsupported as unsupported:
             problem = unsupported.with_traceback(None)  # which refers to this function, and so to the problem
         except RecursionError:

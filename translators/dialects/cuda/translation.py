@@ -34,7 +34,7 @@ from dataclasses import replace
 from clang.cindex import Cursor
 
 from ...frontend import clang
-from ...frontend.depth import deep_recursion
+from ...frontend.depth import deep_translation
 from ...frontend.edits import Edits, Function, Functions
 from ...frontend.kernels import Untranslatable
 from ...frontend.options import joined_values, parse_options
@@ -64,11 +64,8 @@ def translate_cuda(program: ParsedProgram, *, renumbers: bool = False) -> CudaPr
     """Translate all kernels. Raises Untranslatable with what cannot be translated, and the user's line. `renumbers`:
     for chunks with cycles.
     """
-    try:
-        with deep_recursion():
-            return _translated(program, renumbers)
-    except RecursionError:
-        raise Untranslatable("its expressions are nested too deeply") from None
+    with deep_translation():
+        return _translated(program, renumbers)
 
 
 def _translated(program: ParsedProgram, renumbers: bool) -> CudaProgram:
