@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import runpy
 import struct
@@ -10,6 +11,7 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from vdev.translators.dialects.checked import translate_checked
 from vdev.translators.dialects.cuda import tables as cuda_dialect
 from vdev.translators.dialects.cuda.translation import (
     CudaProgram,
@@ -18,8 +20,10 @@ from vdev.translators.dialects.cuda.translation import (
     translate_cuda,
 )
 from vdev.translators.dialects.image_lowering import lower_images
+from vdev.translators.frontend.depth import deep_recursion
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.frontend.unused_functions import without_unused
+from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from .nvrtc import MISSING, compile_cuda, library
@@ -608,3 +612,50 @@ def test_what_is_not_called_is_not_refused() -> None:
     compiled(translate(UNUSED))
     with pytest.raises(Untranslatable):
         translate(UNUSED.replace("early(a[1])", "refused(a[1])"))
+
+
+def _sum(count: int) -> str:
+    terms = " + ".join(f"a[i] * {number}" for number in range(count))
+    return f"kernel void k(global int *a) {{ int i = get_global_id(0); a[i] = {terms}; }}"
+
+
+def test_long_sums() -> None:
+    """A sum is as deep as it has terms: programs that programs write have hundreds. Deeper ones are refused with the reason."""
+    limit = sys.getrecursionlimit()
+    assert translate(_sum(600)).source.count("* 599") == 1
+    with pytest.raises(Untranslatable, match="nested too deeply"):
+        translate(_sum(6000))
+    assert sys.getrecursionlimit() == limit
+
+
+def test_deep_walks_on_several_threads() -> None:
+    """Python's limit is one for all threads: whoever ends last puts it back."""
+    limit = sys.getrecursionlimit()
+    first, second = deep_recursion(), deep_recursion()
+    first.__enter__()
+    deep = sys.getrecursionlimit()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert sys.getrecursionlimit() == deep > limit
+    second.__exit__(None, None, None)
+    assert sys.getrecursionlimit() == limit
+
+
+def test_a_limit_that_ctypes_meets() -> None:
+    with pytest.raises(RecursionError), deep_recursion():
+        raise ctypes.ArgumentError("argument 1: RecursionError: ???")
+    with pytest.raises(ctypes.ArgumentError), deep_recursion():
+        raise ctypes.ArgumentError("argument 1: TypeError: wrong type")
+
+
+def test_analysis_of_long_sums() -> None:
+    assert not analyse_kernel(parse_program(_sum(300)), "k").one_worker
+    (reason,) = analyse_kernel(parse_program(_sum(6000)), "k").one_worker
+    assert "nested too deeply" in reason.text
+
+
+def test_checks_of_long_sums() -> None:
+    assert translate_checked(parse_program(_sum(300))).kernels
+    for count in range(2500, 2510):  # wherever in a walk it is that there is no room for one more frame
+        with pytest.raises(Untranslatable, match="nested too deeply"):
+            translate_checked(parse_program(_sum(count)))

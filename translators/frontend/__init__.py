@@ -7,6 +7,7 @@ written. Imports `symbolic` for the types of integers, nothing above.
 __all__ = [
     "clang",
     "compiler_macros",
+    "depth",
     "dimensions",
     "edits",
     "grouping",

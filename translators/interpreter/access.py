@@ -7,12 +7,12 @@ Its public face, with what summaries are made of (`summaries`). Decides nothing 
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from ..frontend.depth import deep_recursion
 from ..frontend.source import BUFFERS, ArgKind, KernelInfo
 from ..frontend.syntax import Unsupported
 from ..frontend.syntax_reader import SyntaxReader
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 #: Steps of work (see `effort`) after which the analysis of a kernel gives up.
 MOST_STEPS = 4_000_000
 
-#: Deeply nested expressions need deep recursion.
-_RECURSION_LIMIT = 6000
-
 #: New objects after which Python looks for garbage meanwhile: a large kernel's must not pile up.
 _COLLECTING = 100_000
 
@@ -68,14 +65,12 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
     What cannot be followed is in the summary: as accesses anywhere, or as reasons for one worker.
     """
     with _lock:
-        limit, collecting = sys.getrecursionlimit(), gc.get_threshold()
+        collecting = gc.get_threshold()
         seldom = _seldom(*collecting)
-        sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
         gc.set_threshold(*seldom)
         try:
             return _analyse(program, name)
         finally:
-            sys.setrecursionlimit(limit)
             if gc.get_threshold() == seldom:
                 gc.set_threshold(*collecting)
 
@@ -99,8 +94,9 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     problem: Unsupported
     with limited(MOST_STEPS):
         try:
-            _walk(interpreter, info)
-            return _summary(interpreter, info)
+            with deep_recursion():
+                _walk(interpreter, info)
+                return _summary(interpreter, info)
         except Unsupported as unsupported:
             problem = unsupported.with_traceback(None)  # which refers to this function, and so to the problem
         except RecursionError:

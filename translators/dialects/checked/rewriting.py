@@ -15,6 +15,7 @@ from functools import lru_cache
 from clang.cindex import Cursor, CursorKind
 
 from ...frontend import clang
+from ...frontend.depth import deep_translation
 from ...frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after
 from ...frontend.kernels import Untranslatable
 from ...frontend.preprocessor import MAIN_FILE
@@ -83,7 +84,8 @@ def translate_checked(
     """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program, kinds, tracked).run()
+    with deep_translation():
+        return _Translation(program, kinds, tracked).run()
 
 
 def translate_fast(program: ParsedProgram) -> CheckedProgram:
@@ -92,7 +94,8 @@ def translate_fast(program: ParsedProgram) -> CheckedProgram:
     """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _FastTranslation(program).run()
+    with deep_translation():
+        return _FastTranslation(program).run()
 
 
 class _Translation:

@@ -21,7 +21,7 @@ UNKNOWN = "-1"
 
 def expression_parts(cursor: Cursor) -> list[Cursor]:
     """The operands of an expression: what libclang shows below it, without types and attributes."""
-    return [c for c in cursor.get_children() if c.kind.is_expression() or c.kind.is_statement()]
+    return [c for c in clang.children(cursor) if c.kind.is_expression() or c.kind.is_statement()]
 
 
 def is_pointer(cursor: Cursor) -> bool:

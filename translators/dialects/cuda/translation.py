@@ -34,6 +34,7 @@ from dataclasses import replace
 from clang.cindex import Cursor
 
 from ...frontend import clang
+from ...frontend.depth import deep_translation
 from ...frontend.edits import Edits, Function, Functions
 from ...frontend.kernels import Untranslatable
 from ...frontend.options import joined_values, parse_options
@@ -63,6 +64,11 @@ def translate_cuda(program: ParsedProgram, *, renumbers: bool = False) -> CudaPr
     """Translate all kernels. Raises Untranslatable with what cannot be translated, and the user's line. `renumbers`:
     for chunks with cycles.
     """
+    with deep_translation():
+        return _translated(program, renumbers)
+
+
+def _translated(program: ParsedProgram, renumbers: bool) -> CudaProgram:
     options = nvrtc_options(program.engine_options)
     if _UNFUSED.search(program.preprocessed):
         options = tuple("--fmad=false" if option == "--fmad=true" else option for option in options)
