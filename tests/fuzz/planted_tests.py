@@ -40,7 +40,8 @@ def main() -> None:
     pytest.main(
         ["-q", "-x", "--assert=plain", "-p", "no:cacheprovider", BY_NAME[name].tests], plugins=[counting]
     )
-    if missing := nowhere(name):
+    # What fails in a process of its own may be imported there alone.
+    if not counting.failed and (missing := nowhere(name)):
         raise SystemExit(f"{name}: nothing imports {', '.join(missing)}")
     print("TESTS " + json.dumps({"ran": counting.ran, "failed": counting.failed}), flush=True)
 

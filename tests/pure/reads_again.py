@@ -718,6 +718,13 @@ def earlier_commands_have_ended() -> None:
         reads.read()
         reads.check()
         assert event.command_execution_status == cl.command_execution_status.COMPLETE
+    before = made[0]
+    for _ in range(5):
+        event = reads.launch()  # which all workers do, also those whose bytes are not read
+        reads.read()
+        assert event.command_execution_status == cl.command_execution_status.COMPLETE
+        reads.check()
+    assert made[0] > before
 
 
 @case
