@@ -7,12 +7,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.cuda import kernels
+from vdev.backends.cuda.driver import Driver, LaunchConfig
 from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.merging import combine
 
@@ -123,12 +125,14 @@ class _Launcher:
         self._library = ctypes.CDLL(str(fake_cuda.library_of(kernels.SOURCE, (), folder)))
         self.count = 0
 
-    def launch(self, *args: ctypes.c_void_p) -> int:
-        function, *sizes, _, _, _, extra = [arg.value or 0 for arg in args]
+    starting = Driver.starting
+
+    def _launch(self, *args: ctypes.c_void_p) -> int:
+        at, function, _, extra = [arg.value or 0 for arg in args]
+        config = LaunchConfig.from_address(at)
         places = (ctypes.c_void_p * 5).from_address(extra)
         run = self._library[f"run_{kernels.NAMES[function]}"]
-        three = ctypes.c_uint * 3
-        run(ctypes.c_void_p(places[1]), three(*sizes[:3]), three(*sizes[3:6]))
+        run(ctypes.c_void_p(places[1]), config.groups, config.work_items)
         self.count += 1
         return 0
 
@@ -157,9 +161,10 @@ def _expected(
 
 def test_kernels_fold_as_numpy_does(folder: Path) -> None:
     """Rows, single runs, parts of unequal extent, and more parts than one launch takes."""
-    launcher, rng = _Launcher(folder), np.random.default_rng(3)
+    launcher: Any = _Launcher(folder)
+    rng = np.random.default_rng(3)
     own = OwnKernels(
-        0, 1, lambda: {name: at for at, name in enumerate(kernels.NAMES)}, launcher.launch, _check
+        0, 1, lambda: {name: at for at, name in enumerate(kernels.NAMES)}, launcher.starting, _check
     )
     rows = Region.union(Region.span(64 * row, 64 * row + 32) for row in range(8))
     # elements of 4 and 8 bytes in rows of 3, as where a kernel writes each third byte
