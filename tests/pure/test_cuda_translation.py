@@ -20,7 +20,7 @@ from vdev.translators.dialects.cuda.translation import (
     translate_cuda,
 )
 from vdev.translators.dialects.image_lowering import lower_images
-from vdev.translators.frontend.depth import deep_recursion
+from vdev.translators.frontend.depth import DeepRecursion
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.frontend.unused_functions import without_unused
 from vdev.translators.interpreter.access import analyse_kernel
@@ -631,7 +631,7 @@ def test_long_sums() -> None:
 def test_deep_walks_on_several_threads() -> None:
     """Python's limit is one for all threads: whoever ends last puts it back."""
     limit = sys.getrecursionlimit()
-    first, second = deep_recursion(), deep_recursion()
+    first, second = DeepRecursion(), DeepRecursion()
     first.__enter__()
     deep = sys.getrecursionlimit()
     second.__enter__()
@@ -642,9 +642,9 @@ def test_deep_walks_on_several_threads() -> None:
 
 
 def test_a_limit_that_ctypes_meets() -> None:
-    with pytest.raises(RecursionError), deep_recursion():
+    with pytest.raises(RecursionError), DeepRecursion():
         raise ctypes.ArgumentError("argument 1: RecursionError: ???")
-    with pytest.raises(ctypes.ArgumentError), deep_recursion():
+    with pytest.raises(ctypes.ArgumentError), DeepRecursion():
         raise ctypes.ArgumentError("argument 1: TypeError: wrong type")
 
 

@@ -13,7 +13,7 @@ from threading import Lock
 
 from .kernels import Untranslatable
 
-__all__ = ["deep_recursion", "deep_translation"]
+__all__ = ["DeepRecursion", "deep_translation"]
 
 #: Frames of Python. A sum of n terms is n nodes deep, and a walk takes several frames for each.
 _LIMIT = 6000
@@ -23,34 +23,37 @@ _lock = Lock()
 _before: list[int] = []
 
 
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Allow deep recursion meanwhile. Python's limit is one for all threads: the last walk that ends puts it back.
+class DeepRecursion:
+    """Allow deep recursion within a `with`. Python's limit is one for all threads: the last walk that ends puts it back. A class, since
+    what a generator takes would show in short analyses.
 
     Raises RecursionError for what is deeper still.
     """
-    with _lock:
-        _before.append(sys.getrecursionlimit() if not _before else _before[0])
-        sys.setrecursionlimit(max(_before[0], _LIMIT))
-    try:
-        yield
-    except ArgumentError as error:
-        # ctypes puts its own error in the place of one that comes up while it converts an argument for libclang
-        if RecursionError.__name__ in str(error):
-            raise RecursionError(str(error)) from error
-        raise
-    finally:
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        limit = sys.getrecursionlimit()
+        with _lock:
+            _before.append(_before[0] if _before else limit)
+            if limit < _LIMIT:
+                sys.setrecursionlimit(_LIMIT)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         with _lock:
             limit = _before.pop()
             if not _before:
                 sys.setrecursionlimit(limit)
+        # ctypes puts its own error in the place of one that comes up while it converts an argument for libclang
+        if kind is ArgumentError and RecursionError.__name__ in str(error):
+            raise RecursionError(str(error)) from error
 
 
 @contextmanager
 def deep_translation() -> Iterator[None]:
     """The same for a translation. Raises Untranslatable for what is deeper still."""
     try:
-        with deep_recursion():
+        with DeepRecursion():
             yield
     except RecursionError:
         raise Untranslatable("its expressions are nested too deeply") from None

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ..frontend.depth import deep_recursion
+from ..frontend.depth import DeepRecursion
 from ..frontend.source import BUFFERS, ArgKind, KernelInfo
 from ..frontend.syntax import Unsupported
 from ..frontend.syntax_reader import SyntaxReader
@@ -94,7 +94,7 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     problem: Unsupported
     with limited(MOST_STEPS):
         try:
-            with deep_recursion():
+            with DeepRecursion():
                 _walk(interpreter, info)
                 return _summary(interpreter, info)
         except Unsupported as unsupported:
