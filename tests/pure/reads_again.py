@@ -13,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyopencl as cl
@@ -107,6 +107,7 @@ class Reads:
         raise AssertionError("no read was made again")
 
 
+Kind = TypeVar("Kind", bound=Reads)
 CASES: dict[str, Callable[[], None]] = {}
 
 
@@ -127,8 +128,12 @@ def _same_error(change: Callable[[Reads, cl.Buffer], object]) -> None:
     """What is wrong is said of a buffer that is read again as it is of one that was never read."""
     reads = Reads()
     reads.until_again()
-    other = reads.new(reads.array)
-    expected, found = _said(lambda: change(reads, other)), _said(lambda: change(reads, reads.buffer))
+    _same_of_another(reads, change)
+
+
+def _same_of_another(of: Kind, change: Callable[[Kind, cl.Buffer], object]) -> None:
+    other = of.new(of.array)
+    expected, found = _said(lambda: change(of, other)), _said(lambda: change(of, of.buffer))
     assert found == expected != "nothing", (found, expected)
 
 
@@ -492,9 +497,7 @@ class Writes(Reads):
 def _same_error_of_writes(change: Callable[[Writes, cl.Buffer], object]) -> None:
     writes = Writes()
     writes.until_written_again()
-    other = writes.new(writes.array)
-    expected, found = _said(lambda: change(writes, other)), _said(lambda: change(writes, writes.buffer))
-    assert found == expected != "nothing", (found, expected)
+    _same_of_another(writes, change)
 
 
 @case

@@ -89,11 +89,11 @@ class Streak:
         """By slot: those of a launch with these `args`, which alone keep them alive."""
         return [args[at].buffer for at in self._slots]
 
-    def entry(self, args: Sequence[Any], after: Sequence[Completion]) -> Entry:
-        """Such a launch, behind something else or behind all of `after`."""
+    def entry(self, ndrange: NDRange, args: Sequence[Any], after: Sequence[Completion]) -> Entry:
+        """Such a launch, over an index space, behind something else or behind all of `after`."""
         self.is_renewed = True
         holdings = [args[at].buffer.holdings for at in self._slots]
-        return self._prepared, holdings, args, self.ndrange, self._places, after
+        return self._prepared, holdings, args, ndrange, self._places, after
 
 
 class LineExecutor(JobExecutor, Protocol):
@@ -233,7 +233,7 @@ class Line:
                         or home.completed < home.submitted
                     ):
                         return None
-                    entry = streak.entry(args, after)
+                    entry = streak.entry(ndrange, args, after)
                 number = executor.last_number = before + 1
                 step = worker.submitted = worker.submitted + 1
                 try:

@@ -33,6 +33,8 @@ _SHORT = frozenset({
     "mad24", "max", "min", "mul24", "native_cos", "native_divide", "native_exp2", "native_log2",
     "native_recip", "native_rsqrt", "native_sin", "native_sqrt", "rsqrt", "select", "sign", "step",
 })  # fmt: skip
+#: bytes in front of a loop in which a hint of its own is looked for
+_NEAR = 1000
 #: what compares a counter with where it stops
 _COMPARED = frozenset(
     {Binary.LESS, Binary.LESS_EQUAL, Binary.GREATER, Binary.GREATER_EQUAL, Binary.NOT_EQUAL}
@@ -50,7 +52,12 @@ def wants_copies(loop: nodes.For, text: bytes) -> bool:
     functions, and is neither so small that NVRTC does it anyway nor so large that nothing is gained.
     """
     turns = _turns(loop)
-    if turns is None or turns < _TURNS or turns % COPIES or _HINTED.search(text, 0, loop.start):
+    if (
+        turns is None
+        or turns < _TURNS
+        or turns % COPIES
+        or _HINTED.search(text, max(0, loop.start - _NEAR), loop.start)
+    ):
         return False
     operations = _operations(loop.parts[-1])
     return operations is not None and _LEAST <= operations <= _MOST
