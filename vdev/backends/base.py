@@ -628,3 +628,9 @@ class Backend(ABC):
     @abstractmethod
     def close(self) -> None:
         """Wait for the work and release everything native. Never raises."""
+
+    def give_back(self) -> None:  # noqa: B027
+        """Give the engine the memory that other workers may have used as well: all of them are closed. On any thread; never raises.
+
+        An engine whose memory ends with its objects has nothing to do here.
+        """

@@ -397,6 +397,17 @@ class Executor:
             worker.thread.join(max(0.0, deadline - time.monotonic()))
         if not self._left():
             ending.not_at_end(self._end)
+            self._give_back_memory()
+
+    def _give_back_memory(self) -> None:
+        """Once all workers have ended, and unless another thread is kept inside one: what it holds is left to the engines."""
+        opened = [worker for worker in self.all_workers if worker.failure is None]
+        taken = [worker for worker in opened if worker.turn.acquire(blocking=False)]
+        if len(taken) == len(opened):
+            for worker in opened:
+                worker.backend.give_back()
+        for worker in taken:
+            worker.turn.release()
 
     def _left(self) -> bool:
         return any(worker.thread.is_alive() for worker in self.all_workers)

@@ -89,8 +89,8 @@ def environment(
     return found | {name: str(value) for name, value in orders.items() if value is not None}
 
 
-def run(script: str, env: dict[str, str], given: str = "") -> str:
-    """What a script prints. `given`: what it reads."""
+def run(script: str, env: dict[str, str], given: str = "", status: int = 0) -> str:
+    """What a script prints. `given`: what it reads. `status`: how it ends."""
     if PLANTED in env:
         script = f"from tests.fuzz.mutations import plant; plant({env[PLANTED]!r})\n{script}"
     done = subprocess.run(
@@ -103,5 +103,5 @@ def run(script: str, env: dict[str, str], given: str = "") -> str:
         check=False,
         timeout=1800,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
     return done.stdout

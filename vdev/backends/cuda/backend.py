@@ -51,7 +51,7 @@ from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.cuda.pool import Block, Pool
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
 from vdev.backends.cuda.sparse import SparseMemory
-from vdev.backends.cuda.staging import staging
+from vdev.backends.cuda.staging import give_back, staging
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.process.folders import cache_dir
 from vdev.translators.ranges.grain import Grain
@@ -519,6 +519,21 @@ class CudaBackend(CudaCompiling):
             # Every failure has been reported through a marker, or nobody is left to hear of it.
             self._first = 0
         self._modules.loaded.clear()
+
+    def give_back(self) -> None:
+        if self._gpu.lost is not None:
+            return  # the driver would refuse all of it
+        outside = self.visit()
+        try:
+            self._pool.give_back()
+            self._sparse.give_back()
+            self._landing.give_back()
+            give_back(self._staging)
+        except self._cupy.cuda.runtime.CUDARuntimeError as error:
+            logger.info("the driver takes back by itself what is left at the end: %s", error)
+        finally:
+            if outside is not None:
+                self.leave(outside)
 
     # small things -------------------------------------------------------------------------------
 

@@ -33,6 +33,14 @@ class Landing:
             self.free.append(Pinned(self._cupy))
         return self.free
 
+    def give_back(self) -> None:
+        """Give the driver all memory that is not lent; no read follows. What is lent goes with the reads, which may be on threads
+        that the end of the process does not wait for.
+        """
+        for pinned in self.free:
+            pinned.memory = None
+        self.free.clear()
+
     def lend(self, pinned: Pinned) -> Lent:
         """Memory for one read, put back when what is returned is gone."""
         return Lent(self.free, pinned)
@@ -44,7 +52,7 @@ class Pinned:
     __slots__ = ("address", "array", "memory")
 
     def __init__(self, cupy: Any) -> None:
-        self.memory = cupy.cuda.PinnedMemory(LANDING_NBYTES, cupy.cuda.runtime.hostAllocPortable)
+        self.memory: Any = cupy.cuda.PinnedMemory(LANDING_NBYTES, cupy.cuda.runtime.hostAllocPortable)
         self.address: int = self.memory.ptr
         self.array: Bytes = np.ctypeslib.as_array(
             (ctypes.c_uint8 * LANDING_NBYTES).from_address(self.address)

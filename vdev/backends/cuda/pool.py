@@ -87,6 +87,15 @@ class Pool:
                     self.taken_nbytes -= size
                     self._give(address)
 
+    def give_back(self) -> None:
+        """Give the driver all memory, in use or not: nothing uses it any more, on any worker."""
+        while self._segments:
+            address, size = self._segments.popitem()
+            self.taken_nbytes -= size
+            self._give(address)
+        self._small.clear()
+        self._large.clear()
+
     def _collect(self) -> None:
         """Enter what has been given back meanwhile."""
         returned = self._returned

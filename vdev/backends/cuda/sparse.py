@@ -29,12 +29,16 @@ class SparseMemory:
         """Take memory; of the turns of one launch, each gives its memory back before the next takes some."""
         if any(self.awaiting):
             self._wait()
-            gone = [*self._spent, *(block for _, blocks in self._going for block in blocks)]
-            self._spent.clear()
-            self._going.clear()
-            for block in gone:
-                self._give(block.ptr)
+            self.give_back()
         return Block(self._take(max(nbytes, 1)), nbytes, deque())
+
+    def give_back(self) -> None:
+        """Give the driver what no later work uses. Nothing under way uses it either."""
+        gone = [*self._spent, *(block for _, blocks in self._going for block in blocks)]
+        self._spent.clear()
+        self._going.clear()
+        for block in gone:
+            self._give(block.ptr)
 
     def free(self, block: Block) -> None:
         """No later work uses it."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from vdev.backends.base import Box, Bytes, Counters, copy_box
 from vdev.backends.cuda.driver import Driver
-from vdev.process.ending import at_end
+from vdev.process.ending import at_end, not_at_end
 from vdev.process.forking import in_driver
 from vdev.translators.values import dataclass
 
@@ -97,7 +97,7 @@ class _Block:
     __slots__ = ("__weakref__", "address", "array", "event", "memory")
 
     def __init__(self, cupy: Any) -> None:
-        self.memory = cupy.cuda.PinnedMemory(BLOCK_NBYTES, cupy.cuda.runtime.hostAllocPortable)
+        self.memory: Any = cupy.cuda.PinnedMemory(BLOCK_NBYTES, cupy.cuda.runtime.hostAllocPortable)
         self.address: int = self.memory.ptr
         self.array: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * BLOCK_NBYTES).from_address(self.address))
         self.event: dict[int, int] = {}  # by context, which events belong to
@@ -117,6 +117,7 @@ class Staging:
         self._local = threading.local()
         self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
+        self.users = 0  #: GPUs that are open
         #: what is pinned ahead; a thread that has none takes two
         self._ahead: deque[_Block] = deque()
         self._watched: list[Counters] = []  #: what each GPU has been given
@@ -280,9 +281,12 @@ class Staging:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(block.memory))
 
     def close(self) -> None:
-        """End the threads once they have done what they were given."""
+        """End the threads once they have done what they were given, and give back the pinned memory. No transfer is under way."""
         self._stop_pinning()
+        not_at_end(self._stop_pinning)
         self._pool.shutdown(wait=False)
+        for block in list(self._pinned):
+            block.memory = None
 
 
 def _copy_in(source: Bytes, block: _Block, box: Box) -> None:
@@ -297,9 +301,22 @@ _opening = threading.Lock()
 
 
 def staging(cupy: Any, driver: Driver, context: int) -> Staging:
-    """The process's one Staging. `context`: of a GPU that is open."""
+    """The process's one Staging, for one more GPU. `context`: of a GPU that is open."""
     global _staging
     with _opening:
         if _staging is None:
             _staging = Staging(cupy, driver, cupy.cuda.runtime.getDeviceCount(), context)
+        _staging.users += 1
         return _staging
+
+
+def give_back(used: Staging) -> None:
+    """One of its GPUs is closed. The last one takes the pinned memory with it."""
+    global _staging
+    with _opening:
+        used.users -= 1
+        if used.users:
+            return
+        if _staging is used:
+            _staging = None
+    used.close()
