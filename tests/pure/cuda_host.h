@@ -167,6 +167,8 @@ inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
 inline float __int_as_float(int x) { return bits_as<float>(x); }
 inline double __longlong_as_double(long long x) { return bits_as<double>(x); }
 inline long long __double_as_longlong(double x) { return bits_as<long long>(x); }
+inline unsigned __sad(int x, int y, unsigned z) { return z + (x < y ? (unsigned)y - (unsigned)x : (unsigned)x - (unsigned)y); }
+inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x < y ? y - x : x - y); }
 inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 inline int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
@@ -259,6 +261,14 @@ template <rounding R> inline ushort half_bits(double x) {
   std::frexp(y, &exponent);
   if (y < 0x1p-14) return sign | (ushort)(y / 0x1p-24);
   return sign | (ushort)(((exponent + 14) << 10) + (int)((y / std::ldexp(1.0, exponent - 1) - 1) * 1024));
+}
+inline ushort half_sum(ushort x, ushort y) { return half_bits<rte>((double)(float_of_half(x) + float_of_half(y))); }
+inline ushort half_difference(ushort x, ushort y) { return half_bits<rte>((double)(float_of_half(x) - float_of_half(y))); }
+inline ushort half_product(ushort x, ushort y) { return half_bits<rte>((double)(float_of_half(x) * float_of_half(y))); }
+template <rounding R, class T> inline T saturated_at_once(float x, T *) {
+  double y = R == rte ? std::nearbyint((double)x) : R == rtp ? std::ceil((double)x) : R == rtn ? std::floor((double)x) : std::trunc((double)x);
+  double most = std::numeric_limits<T>::max(), least = std::numeric_limits<T>::lowest();
+  return x != x ? T(0) : y > most ? std::numeric_limits<T>::max() : y < least ? std::numeric_limits<T>::lowest() : T(y);
 }
 inline float approximate_sqrt(float x) { return std::sqrt(x); }
 inline float approximate_rsqrt(float x) { return 1 / std::sqrt(x); }

@@ -159,14 +159,14 @@ def test_units_of_a_merge(start: int, nbytes: int, gap: int, count: int, unit: i
         assert whole == (aligned and inside)
 
 
-def _shape(ndrange: NDRange, chunk: Chunk, hidden: bytes | None) -> LaunchShape:
+def _shape(ndrange: NDRange, chunk: Chunk, hidden: bytes | None, shift: int = 64) -> LaunchShape:
     return LaunchShape(
         ndrange,
         chunk,
         chunk.global_size(ndrange),
         ndrange.local_size,
         chunk.first(ndrange),
-        ((0, 64),),
+        ((0, shift),),
         hidden,
     )
 
@@ -688,7 +688,7 @@ def test_launches_that_take_turns_have_parameters_of_their_own_after_a_while() -
         for again, address, value, of_local in ((first, 0x1000, turn, 256), (second, 0x9000, 9, 512)):
             again([(2, struct.pack("<i", value))] if again is first else [])
             passed = _passed(driver.launched[-1])
-            assert struct.unpack_from("<Q", passed, pointer)[0] == 0x7F00_0000_0000 + address
+            assert struct.unpack_from("<Q", passed, pointer)[0] == 0x7F00_0000_0000 + address - 64
             assert struct.unpack_from("<i", passed, number)[0] == value
             assert driver.launched[-1][local] == of_local
             buffers.add(driver.launched[-1][10])
@@ -727,7 +727,7 @@ def test_a_launch_made_again_goes_over_to_another_index_space() -> None:
         for _ in range(2):
             passed = _passed(driver.launched[-1])
             assert driver.launched[-1][1:9] == [groups, 1, 1, 64, 1, 1, 256, backend.stream]
-            assert struct.unpack_from("<Q", passed, pointer)[0] == 0x7F00_0000_1000
+            assert struct.unpack_from("<Q", passed, pointer)[0] == 0x7F00_0000_1000 - 64
             assert struct.unpack_from("<i", passed, number)[0] == value
             assert shape.hidden is not None
             assert passed[hidden : hidden + len(shape.hidden)] == shape.hidden
@@ -785,7 +785,7 @@ def test_a_known_shape_is_launched_with_the_changed_values() -> None:
     kernel = cuda_launch.Kernel(info, _Loaded(1024), 0x7F00_0000_0042, driver)  # type: ignore[arg-type]
     ndrange = NDRange((192,), (64,), (0,))
     chunk = whole_chunk(ndrange)
-    shapes = [_shape(ndrange, chunk, info.pack(ndrange, chunk, (shift,))[:-8]) for shift in (64, 128)]
+    shapes = [_shape(ndrange, chunk, info.pack(ndrange, chunk, (shift,))[:-8], shift) for shift in (64, 128)]
     memories = [
         cuda_launch.CudaAllocation(SimpleNamespace(ptr=ptr), 4096) for ptr in (0x7F00_1000, 0x7F00_9000)
     ]
@@ -804,7 +804,8 @@ def test_a_known_shape_is_launched_with_the_changed_values() -> None:
                 bytes(kernel.buffer[kernel.offsets[3] : kernel.offsets[3] + len(shapes[0].hidden or b"")]),
             )
         )
-        assert shown[-1] == (local, memories[memory].address, args[2], shapes[shape].hidden)
+        moved = memories[memory].address - (64, 128)[shape]
+        assert shown[-1] == (local, moved, args[2], shapes[shape].hidden)
     assert len(set(shown)) == 5
     assert backend.counters.launches == backend.pending() == len(driver.launched) == 6
 

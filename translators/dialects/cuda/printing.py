@@ -312,7 +312,7 @@ class Printer(Unaligned):
 
     def _float(self, node: nodes.Float) -> Text:
         if node.type.get_canonical().kind == TypeKind.HALF:
-            return [f"::vdev_cl::half({node.written.rstrip('hH')}f)"]
+            return [cuda_dialect.half_literal(node.written.rstrip("hH"))]
         return [(node.start, node.stop)]
 
     def _converted(self, node: nodes.Converted, exact: bool, stored: bool) -> Text:

@@ -14,7 +14,7 @@ from ..subgrid_kernel import SubgridKernel
 __all__ = ["LOCAL_ALIGNMENT", "VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "resident_macro"]
 
 #: Raised with every change to translations: part of the key under which cubins are kept.
-VERSION = 14
+VERSION = 15
 
 #: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
 LOCAL_ALIGNMENT = 128

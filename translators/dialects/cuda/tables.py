@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -132,6 +133,21 @@ def template_of(name: str) -> str | None:
 
 
 @lru_cache(maxsize=1)
+def half_literal(written: str) -> str:
+    """A number of binary16 as its bits, which the compiler need not convert: rounded as a float and then once more, as a conversion is.
+
+    >>> half_literal("1.5"), half_literal("0x1p-3"), half_literal("1e9")
+    ('::vdev_cl::half_of(0x3e00)', '::vdev_cl::half_of(0x3000)', '::vdev_cl::half_of(0x7c00)')
+    """
+    number = float.fromhex(written) if "x" in written.lower() else float(written)
+    try:
+        (single,) = struct.unpack("<f", struct.pack("<f", number))
+        (bits,) = struct.unpack("<H", struct.pack("<e", single))
+    except OverflowError:
+        bits = 0x7C00
+    return f"::vdev_cl::half_of({bits:#06x})"
+
+
 def headers() -> str:
     """Text of our headers, one after the other; a compiler's messages name them."""
     folder = os.path.join(clang.INCLUDE_DIR, "cuda")
@@ -181,7 +197,7 @@ def constants() -> Mapping[str, str]:
         if name.startswith(("VDEV_", "__opencl", "as_")) or "__builtin_astype" in value:
             continue
         # only OpenCL C has binary16 literals
-        value = re.sub(r"\(\(half\)([\w.+-]+)h\)", r"(::vdev_cl::half(\1f))", value)
+        value = re.sub(r"\(\(half\)([\w.+-]+)h\)", lambda found: f"({half_literal(found[1])})", value)
         found[name] = _OWN_CONSTANTS.get(name, value)
     return found
 

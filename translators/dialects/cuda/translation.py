@@ -1,6 +1,6 @@
 """OpenCL C to CUDA C++ for a sub-grid: what a CUDA back end compiles with NVRTC and launches.
 
-The program is first translated for a sub-grid (OpenCL C to OpenCL C: hidden argument, shifted pointers, work-item
+The program is first translated for a sub-grid (OpenCL C to OpenCL C: hidden argument, pointers, work-item
 functions of the whole NDRange), then CUDA C++ is printed from its syntax tree, on top of our headers. A kernel
 becomes a device function; a generated `extern "C"` entry function brings CUDA's arguments to it.
 
@@ -154,15 +154,16 @@ class _Translation:
             shared += (
                 f"namespace vdev_cl {{ inline uint get_work_dim() {{ return {self.prefix}work_dim; }} }}\n"
             )
-        return f'{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
+        fuses = "#define VDEV_FUSES\n" if "--fmad=true" in self.options else ""
+        return f'{fuses}{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
 
     def _shifts(self) -> None:
-        """A function of ours moves pointers, under names that C++ does not reserve."""
+        """Pointers arrive as they are used, under names that C++ does not reserve."""
         for match in SHIFT.finditer(self.functions.text):
-            own, name, shift = (group.decode() for group in match.groups())
+            own, name = (group.decode() for group in match.groups()[:2])
             self.printer.blank(
                 *match.span(),
-                f"decltype({own}) {self.printer.word(name)} = ::vdev_cl::shifted({own}, {shift});",
+                f"decltype({own}) {self.printer.word(name)} = {own};",
             )
 
     def _hidden_by_reference(self) -> None:

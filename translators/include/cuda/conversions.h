@@ -71,7 +71,8 @@ template <class T, bool SATURATE, rounding R, class S> inline T convert_one(S x)
     if constexpr (sizeof(T) >= 4) {
       if constexpr (SATURATE || R != rounds_default) return to_integer<R>(x, (T *)nullptr);
       else return T(x);
-    } else {
+    } else if constexpr (SATURATE && is_same<S, float>) return saturated_at_once<R>(x, (T *)nullptr);
+    else {
       int y = to_integer<R>(x, (int *)nullptr);
       if constexpr (SATURATE) return saturated<T>(y);
       else return T(y);

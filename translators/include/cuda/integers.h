@@ -39,12 +39,18 @@ template <class T> inline T high_product(T x, T y) {
   else return __umul64hi(x, y);
 }
 template <> inline uint high_product(uint x, uint y) { return __umulhi(x, y); }
+template <class T> inline T within(int x) {
+  int most = highest_of<T>(), least = lowest_of<T>(), r = x < most ? x : most;
+  return T(r > least ? r : least);
+}
 template <class T> inline T saturated_sum(T x, T y) {
+  if constexpr (sizeof(T) < 4) return within<T>(int(x) + int(y));
   T r = T(unsigned_of<T>(x) + unsigned_of<T>(y));
   if constexpr (!is_signed<T>) return r < x ? highest_of<T>() : r;
   else return ((x ^ r) & (y ^ r)) < 0 ? (x < 0 ? lowest_of<T>() : highest_of<T>()) : r;
 }
 template <class T> inline T saturated_difference(T x, T y) {
+  if constexpr (sizeof(T) < 4) return within<T>(int(x) - int(y));
   T r = T(unsigned_of<T>(x) - unsigned_of<T>(y));
   if constexpr (!is_signed<T>) return x < y ? T(0) : r;
   else return ((x ^ y) & (x ^ r)) < 0 ? (x < 0 ? lowest_of<T>() : highest_of<T>()) : r;
@@ -94,7 +100,11 @@ template <class G> inline like_t<G, unsigned_of<VDEV_T>> abs(G a) {
 template <class G> inline like_t<G, unsigned_of<VDEV_T>> abs_diff(G a, same_t<G> b) {
   typedef VDEV_T T;
   typedef unsigned_of<T> U;
-  return apply<U>([](T x, T y) { return U(x < y ? U(y) - U(x) : U(x) - U(y)); }, a, b);
+  return apply<U>([](T x, T y) {
+    if constexpr (sizeof(T) > 4) return U(x < y ? U(y) - U(x) : U(x) - U(y));
+    else if constexpr (is_signed<T>) return U(__sad(x, y, 0u));
+    else return U(__usad(x, y, 0u));
+  }, a, b);
 }
 template <class H, class L> inline auto upsample(H high, L low) {
   typedef element_of<H> S;

@@ -32,6 +32,30 @@ template <rounding R> inline ushort half_bits(double x) {
 #undef VDEV_CVT
 inline float float_of_half(ushort bits) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
 
+// Each is rounded once, as from a float. Without a mode of rounding, the assembler may fuse a product with a sum (OpenCL C 6.12.1).
+#ifdef VDEV_FUSES
+#define VDEV_HALF(name, instruction) \
+  inline ushort name(ushort x, ushort y) { ushort r; asm(instruction ".f16 %0, %1, %2;" : "=h"(r) : "h"(x), "h"(y)); return r; }
+#else
+#define VDEV_HALF(name, instruction) \
+  inline ushort name(ushort x, ushort y) { ushort r; asm(instruction ".rn.f16 %0, %1, %2;" : "=h"(r) : "h"(x), "h"(y)); return r; }
+#endif
+VDEV_HALF(half_sum, "add") VDEV_HALF(half_difference, "sub") VDEV_HALF(half_product, "mul")
+#undef VDEV_HALF
+
+// To a small integer, rounded and saturated at once; not a number becomes 0.
+#define VDEV_SATURATED(T, type) \
+  template <rounding R> inline T saturated_at_once(float x, T *) { \
+    ushort r; \
+    if constexpr (R == rte) asm("cvt.rni.sat." type ".f32 %0, %1;" : "=h"(r) : "f"(x)); \
+    else if constexpr (R == rtp) asm("cvt.rpi.sat." type ".f32 %0, %1;" : "=h"(r) : "f"(x)); \
+    else if constexpr (R == rtn) asm("cvt.rmi.sat." type ".f32 %0, %1;" : "=h"(r) : "f"(x)); \
+    else asm("cvt.rzi.sat." type ".f32 %0, %1;" : "=h"(r) : "f"(x)); \
+    return T(r); \
+  }
+VDEV_SATURATED(char, "s8") VDEV_SATURATED(uchar, "u8") VDEV_SATURATED(short, "s16") VDEV_SATURATED(ushort, "u16")
+#undef VDEV_SATURATED
+
 // For native_ and half_ functions only: numbers below the normal ones may count as zero (OpenCL C 7.5.3), which saves instructions.
 #define VDEV_APPROXIMATE(name, instruction) \
   inline float name(float x) { float r; asm(instruction " %0, %1;" : "=f"(r) : "f"(x)); return r; }

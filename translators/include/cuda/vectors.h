@@ -45,11 +45,12 @@ struct half {
 constexpr half half_of(ushort bits) { half h{}; h.bits = bits; return h; }
 inline half operator-(half a) { return half_of(a.bits ^ 0x8000); }
 inline half operator+(half a) { return a; }
-#define VDEV_BINARY(op) \
-  inline half operator op(half a, half b) { return half((float)a op (float)b); } \
+#define VDEV_BINARY(op, result) \
+  inline half operator op(half a, half b) { return result; } \
   inline half &operator op##=(half &a, half b) { return a = a op b; } \
   inline half operator op##=(volatile half &a, half b) { half r = half(a) op b; a = r; return r; }
-VDEV_BINARY(+) VDEV_BINARY(-) VDEV_BINARY(*) VDEV_BINARY(/)
+VDEV_BINARY(+, half_of(half_sum(a.bits, b.bits))) VDEV_BINARY(-, half_of(half_difference(a.bits, b.bits)))
+VDEV_BINARY(*, half_of(half_product(a.bits, b.bits))) VDEV_BINARY(/, half((float)a / (float)b))
 #undef VDEV_BINARY
 #define VDEV_STEP(op, by) \
   inline half &operator op(half &a) { return a = a by half(1); } \
@@ -267,9 +268,6 @@ template <class A, class B, class F> inline A &assigned(A &to, B from, F f) { f(
 template <int First, int Count> inline void copied_bytes(void *to, const void *from) {
   for (int i = First; i < First + Count; ++i) ((char *)to)[i] = ((const char *)from)[i];
 }
-// A window's pointer as the whole buffer's (PPoPP'11 section 3.5): by pointer arithmetic, so that the compiler still knows that
-// it points to global memory. No buffer stays none, since its shift is 0.
-template <class T> inline T *shifted(T *p, long shift) { return (T *)((const char *)p - shift); }
 
 #define VDEV_VECTORS(type) \
   typedef vec<type, 2> type##2; typedef vec<type, 3> type##3; typedef vec<type, 4> type##4; \

@@ -14,7 +14,7 @@ from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Kernel, address_of
+from vdev.backends.cuda.launch import Kernel, address_of, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import OwnKernels, Prepared
@@ -112,7 +112,7 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        own = kernel.with_own_parameters(args, self.driver)
+        own = kernel.with_own_parameters(moved(args, known.bases), self.driver)
         if own is None:
             return None
         own.set_hidden(known.grids[0][6])

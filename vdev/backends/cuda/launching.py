@@ -22,7 +22,7 @@ from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Kernel, LoadedProgram
+from vdev.backends.cuda.launch import Kernel, LoadedProgram, moved
 from vdev.backends.cuda.modules import Modules
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class CudaLaunches(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        kernel.set_arguments(args)
+        kernel.set_arguments(moved(args, known.bases) if known.bases else args)
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._begin()
         else:
@@ -123,6 +123,7 @@ class CudaLaunches(Backend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
+        args = moved(args, known.bases)
         made = _Made(kernel, args, shape, self.stream, self.driver)
         start = kernel.starts(kernel.grids(shape), self.stream, self.driver)[0][1]
         counters = self.counters
