@@ -571,8 +571,8 @@ _ASKS = """
 #else
 #define FEATURE 0
 #endif
-#ifdef cl_khr_icd
-#define EXTENSION cl_khr_icd
+#ifdef cl_khr_subgroup_ballot
+#define EXTENSION cl_khr_subgroup_ballot
 #else
 #define EXTENSION 0
 #endif
@@ -597,7 +597,7 @@ def test_programs_that_run_as_they_are_hear_of_no_other_features(ctx: Any, queue
         return [int(each) for each in read(queue, out, np.int32)]
 
     assert told(b"-cl-std=CL3.0") == [0, 0, 13]
-    assert told(b"-cl-std=CL3.0 -Dcl_khr_icd=5") == [0, 5, 13]  # the program's own
+    assert told(b"-cl-std=CL3.0 -Dcl_khr_subgroup_ballot=5") == [0, 5, 13]  # the program's own
     for condition in ("ifndef __opencl_c_subgroups", "ifdef __opencl_c_int64"):
         with pytest.raises(native.Error, match="BUILD_PROGRAM_FAILURE"):
             built(f"#{condition}\n#error stop here\n#endif\n{_ASKS}")

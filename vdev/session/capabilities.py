@@ -25,6 +25,9 @@ _EXTENSIONS = (
     "cl_khr_byte_addressable_store",
 )
 
+#: The virtual device's own extensions that only add functions to the API: compilers define nothing for them.
+API_EXTENSIONS = ("cl_khr_suggested_local_work_size",)
+
 #: The virtual device's own extensions: kernels work on images as plain memory, on workers of any kind.
 _IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer")
 _IMAGES_OF_BUFFERS = "cl_khr_image2d_from_buffer"

@@ -67,6 +67,7 @@ class SessionKernel:
         self.info = info  #: as launches see it: images are pointers to global memory
         self.declared = info if declared is None else declared  #: as the user wrote it
         self.images = images  #: image arguments; their descriptors follow the user's arguments in this order
+        self.blind = blind  #: whether it cannot tell how work-items are grouped
         #: whether workers may group work-items as they like: it cannot tell the difference, or it runs whole
         self.regroups = blind or subgrid is None
         self.name = info.name
