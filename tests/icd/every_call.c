@@ -269,6 +269,16 @@ static void programs(void) {
     reloaded_parts(parts);
     cl_build_status built;
     size_t log_nbytes;
+    static const char *const options[] = {"-cl-bogus", "word", "-cl-std=CL9.9", "-D", "-cl-mad-enable -DA=1 -I. -w", "-D A"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        cl_program anew = clCreateProgramWithSource(context, 1, &other_text, NULL, &error);
+        printf("compiled with %s: %d\n", options[i], clCompileProgram(anew, 1, &device, options[i], 0, NULL, NULL, NULL, NULL));
+        clReleaseProgram(anew);
+        if (i < 4) {
+            anew = clLinkProgram(context, 1, &device, options[i], 2, parts, NULL, NULL, &error);
+            printf("linked with %s: %d\n", options[i], error);
+        }
+    }
     linked = clLinkProgram(context, 1, &device, "", 1, parts, NULL, NULL, &error); /* one function is missing */
     printf("not linked: %d, %d\n", error, linked != NULL);
     SHOW(clGetProgramBuildInfo(linked, device, CL_PROGRAM_BUILD_STATUS, sizeof built, &built, NULL));
