@@ -464,6 +464,17 @@ static void images(void) {
     printf("as a buffer: %d\n", memcmp(back, pixels, sizeof back));
     SHOW(clEnqueueCopyBufferToImage(queue, plain, out, 16, corner, box, 0, NULL, NULL));
     SHOW(clEnqueueWriteImage(queue, out, CL_TRUE, origin, (size_t[3]){1, 1, 1}, 0, 0, pixels, 0, NULL, NULL));
+    for (int i = 0; i < 3; i++) { /* empty along one dimension, the last of which the image does not have */
+        size_t flat[3] = {4, 2, 1};
+        flat[i] = 0;
+        SHOW(clEnqueueReadImage(queue, out, CL_TRUE, origin, flat, 0, 0, back, 0, NULL, NULL));
+        SHOW(clEnqueueWriteImage(queue, out, CL_TRUE, origin, flat, 0, 0, back, 0, NULL, NULL));
+        SHOW(clEnqueueFillImage(queue, out, color, origin, flat, 0, NULL, NULL));
+        SHOW(clEnqueueCopyImage(queue, out, out, origin, corner, flat, 0, NULL, NULL));
+        SHOW(clEnqueueCopyImageToBuffer(queue, out, plain, origin, flat, 0, 0, NULL, NULL));
+        SHOW(clEnqueueCopyBufferToImage(queue, plain, out, 0, origin, flat, 0, NULL, NULL));
+    }
+    MADE(bad = clCreateSubBuffer(out, 0, CL_BUFFER_CREATE_TYPE_REGION, &(cl_buffer_region){0, 64}, &error));
     size_t pitch;
     unsigned char *mapped;
     MADE(mapped = clEnqueueMapImage(queue, out, CL_TRUE, CL_MAP_READ, corner, box, &pitch, NULL, 0, NULL, NULL, &error));
