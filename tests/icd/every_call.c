@@ -541,6 +541,18 @@ static void queues(void) {
     SHOW(clGetCommandQueueInfo(one, CL_QUEUE_CONTEXT, sizeof of, &of, NULL));
     SHOW(clGetCommandQueueInfo(one, CL_QUEUE_REFERENCE_COUNT, sizeof references, &references, NULL));
     printf("%d %d %u\n", (int)bits, of == context, references);
+    size_t nbytes;
+    SHOW(clGetCommandQueueInfo(one, CL_QUEUE_PROPERTIES_ARRAY, 0, NULL, &nbytes));
+    printf("properties of %zu bytes, ", nbytes);
+    SHOW(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES_ARRAY, 0, NULL, &nbytes));
+    printf("and, made without a list, of %zu\n", nbytes);
+    void *nothing[1] = {NULL};
+    cl_event freed;
+    SHOW(clEnqueueSVMFree(one, 0, NULL, NULL, NULL, 0, NULL, &freed));
+    SHOW(clWaitForEvents(1, &freed));
+    SHOW(clReleaseEvent(freed));
+    SHOW(clEnqueueSVMFree(one, 0, nothing, NULL, NULL, 0, NULL, NULL));
+    SHOW(clEnqueueSVMFree(one, 1, NULL, NULL, NULL, 0, NULL, NULL));
     SHOW(clFlush(one));
     SHOW(clFinish(NULL));
     SHOW(clReleaseCommandQueue(one));
