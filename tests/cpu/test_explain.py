@@ -157,6 +157,30 @@ def test_processes_that_the_program_starts_report_as_well(folder: Path) -> None:
     assert other["moved"] == report["moved"]
 
 
+_NEW_EACH_TIME = """
+import numpy as np, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+source = "kernel void k(global int *out) { if (get_global_id(0) == 0) out[0] = get_num_groups(0); }"
+kernel, found = cl.Program(context, source).build().k, np.zeros(1, np.int32)
+for number in range(300):
+    out = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    kernel(queue, (8192 + 64 * number,), (64,), out)
+    cl.enqueue_copy(queue, found, out)
+    assert found[0] == 128 + number
+"""
+
+
+def test_plans_for_new_buffers_each_time_are_given_up(tmp_path: Path) -> None:
+    """Short launches, each on a buffer of its own and over another size: what planning them takes is noticed all the same."""
+    (tmp_path / "anew.py").write_text(_NEW_EACH_TIME)
+    done = run("anew.py", cwd=tmp_path, VDEV="1", VDEV_PLANNING="auto", VDEV_EXPLAIN="1")
+    assert done.returncode == 0, done.stderr
+    launches = re.search(r"kernel k \(program 1, line 1\): 300 launches, (\d+) split", done.stderr)
+    assert launches is not None, done.stderr
+    assert int(launches[1]) < 100
+
+
 def test_the_switch_writes_to_the_error_stream(folder: Path) -> None:
     done = run("everything.py", cwd=folder, VDEV="1", VDEV_EXPLAIN="1")
     assert (done.returncode, done.stdout) == (0, "")

@@ -563,3 +563,42 @@ def test_a_read_behind_a_failure_names_the_wait_list(
     with pytest.raises(native.Error) as behind:
         cl._enqueue_read_buffer(queue, buffer, host, wait_for=[event])
     assert behind.value.args[0].code() == native.status_code.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+
+
+_ASKS = """
+#ifdef __opencl_c_subgroups
+#define FEATURE 1
+#else
+#define FEATURE 0
+#endif
+#ifdef cl_khr_subgroup_ballot
+#define EXTENSION cl_khr_subgroup_ballot
+#else
+#define EXTENSION 0
+#endif
+global int total;
+kernel void asks(global int *out) { total = FEATURE; out[0] = total; out[1] = EXTENSION; out[2] = __LINE__; }
+"""
+
+
+def test_programs_that_run_as_they_are_hear_of_no_other_features(ctx: Any, queue: Any) -> None:
+    """The device has no sub-groups, so a program must not take the way for devices with them, whoever reads it."""
+
+    def built(source: str, options: bytes = b"-cl-std=CL3.0") -> Any:
+        program = cl._Program(ctx, source)
+        program._build(options)
+        return program
+
+    def told(options: bytes) -> list[int]:
+        out = buffer_of(ctx, np.full(3, -1, np.int32))
+        kernel = cl.Kernel(built(_ASKS, options), "asks")
+        kernel.set_arg(0, out)
+        cl.enqueue_nd_range_kernel(queue, kernel, (1,), None)
+        return [int(each) for each in read(queue, out, np.int32)]
+
+    assert told(b"-cl-std=CL3.0") == [0, 0, 13]
+    assert told(b"-cl-std=CL3.0 -Dcl_khr_subgroup_ballot=5") == [0, 5, 13]  # the program's own
+    for condition in ("ifndef __opencl_c_subgroups", "ifdef __opencl_c_int64"):
+        with pytest.raises(native.Error, match="BUILD_PROGRAM_FAILURE"):
+            built(f"#{condition}\n#error stop here\n#endif\n{_ASKS}")
+    built(f"#ifdef __opencl_c_subgroups\n#error stop here\n#endif\n{_ASKS}")

@@ -40,7 +40,6 @@ _NOTHING = "Test skipped while initialization"
 
 _SUB_DEVICES = "needs sub-devices, which the virtual device does not have (optional since OpenCL 3.0)"
 _SPIRV = "needs cl_khr_spirv_queries, which is not offered"
-_SUGGESTED = "needs cl_khr_suggested_local_work_size, which is not offered"
 _NEWER = "needs OpenCL 3.1; the virtual device is of 3.0"
 _VARIABLES = "needs variables of program scope that keep their values (optional since OpenCL 3.0)"
 _SUB_GROUPS = "needs sub-groups (optional since OpenCL 3.0)"
@@ -57,7 +56,6 @@ REASONS = {
     "test_api/spirv_query_dependencies": _SPIRV,
     "test_api/spirv_query_requirements": _SPIRV,
     "test_api/sub_group_dispatch": _SUB_GROUPS,
-    "test_api/work_group_suggested_local_size_1D": _SUGGESTED,
     **{
         f"test_basic/progvar_{name}": _VARIABLES
         for name in ("func_scope", "prog_scope_init", "prog_scope_misc", "prog_scope_uninit")
@@ -65,8 +63,6 @@ REASONS = {
     "test_printf/ptrdiff_t": _NEWER,
     "test_printf/size_t": _NEWER,
     "test_compiler/get_program_info_mult_devices": _SUB_DEVICES,
-    "test_compiler/features_macro": "the test's `#error` stops vdev's parser, and the program goes to the engine's compiler as it is, "
-    "which has features that the device does not report",
     "test_computeinfo/device_uuid": "needs cl_khr_device_uuid, which is not offered: the device is several",
 }
 

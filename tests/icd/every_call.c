@@ -269,6 +269,16 @@ static void programs(void) {
     reloaded_parts(parts);
     cl_build_status built;
     size_t log_nbytes;
+    static const char *const options[] = {"-cl-bogus", "word", "-cl-std=CL9.9", "-D", "-cl-mad-enable -DA=1 -I. -w", "-D A"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        cl_program anew = clCreateProgramWithSource(context, 1, &other_text, NULL, &error);
+        printf("compiled with %s: %d\n", options[i], clCompileProgram(anew, 1, &device, options[i], 0, NULL, NULL, NULL, NULL));
+        clReleaseProgram(anew);
+        if (i < 4) {
+            anew = clLinkProgram(context, 1, &device, options[i], 2, parts, NULL, NULL, &error);
+            printf("linked with %s: %d\n", options[i], error);
+        }
+    }
     linked = clLinkProgram(context, 1, &device, "", 1, parts, NULL, NULL, &error); /* one function is missing */
     printf("not linked: %d, %d\n", error, linked != NULL);
     SHOW(clGetProgramBuildInfo(linked, device, CL_PROGRAM_BUILD_STATUS, sizeof built, &built, NULL));
@@ -454,6 +464,17 @@ static void images(void) {
     printf("as a buffer: %d\n", memcmp(back, pixels, sizeof back));
     SHOW(clEnqueueCopyBufferToImage(queue, plain, out, 16, corner, box, 0, NULL, NULL));
     SHOW(clEnqueueWriteImage(queue, out, CL_TRUE, origin, (size_t[3]){1, 1, 1}, 0, 0, pixels, 0, NULL, NULL));
+    for (int i = 0; i < 3; i++) { /* empty along one dimension, the last of which the image does not have */
+        size_t flat[3] = {4, 2, 1};
+        flat[i] = 0;
+        SHOW(clEnqueueReadImage(queue, out, CL_TRUE, origin, flat, 0, 0, back, 0, NULL, NULL));
+        SHOW(clEnqueueWriteImage(queue, out, CL_TRUE, origin, flat, 0, 0, back, 0, NULL, NULL));
+        SHOW(clEnqueueFillImage(queue, out, color, origin, flat, 0, NULL, NULL));
+        SHOW(clEnqueueCopyImage(queue, out, out, origin, corner, flat, 0, NULL, NULL));
+        SHOW(clEnqueueCopyImageToBuffer(queue, out, plain, origin, flat, 0, 0, NULL, NULL));
+        SHOW(clEnqueueCopyBufferToImage(queue, plain, out, 0, origin, flat, 0, NULL, NULL));
+    }
+    MADE(bad = clCreateSubBuffer(out, 0, CL_BUFFER_CREATE_TYPE_REGION, &(cl_buffer_region){0, 64}, &error));
     size_t pitch;
     unsigned char *mapped;
     MADE(mapped = clEnqueueMapImage(queue, out, CL_TRUE, CL_MAP_READ, corner, box, &pitch, NULL, 0, NULL, NULL, &error));
@@ -520,6 +541,18 @@ static void queues(void) {
     SHOW(clGetCommandQueueInfo(one, CL_QUEUE_CONTEXT, sizeof of, &of, NULL));
     SHOW(clGetCommandQueueInfo(one, CL_QUEUE_REFERENCE_COUNT, sizeof references, &references, NULL));
     printf("%d %d %u\n", (int)bits, of == context, references);
+    size_t nbytes;
+    SHOW(clGetCommandQueueInfo(one, CL_QUEUE_PROPERTIES_ARRAY, 0, NULL, &nbytes));
+    printf("properties of %zu bytes, ", nbytes);
+    SHOW(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES_ARRAY, 0, NULL, &nbytes));
+    printf("and, made without a list, of %zu\n", nbytes);
+    void *nothing[1] = {NULL};
+    cl_event freed;
+    SHOW(clEnqueueSVMFree(one, 0, NULL, NULL, NULL, 0, NULL, &freed));
+    SHOW(clWaitForEvents(1, &freed));
+    SHOW(clReleaseEvent(freed));
+    SHOW(clEnqueueSVMFree(one, 0, nothing, NULL, NULL, 0, NULL, NULL));
+    SHOW(clEnqueueSVMFree(one, 1, NULL, NULL, NULL, 0, NULL, NULL));
     SHOW(clFlush(one));
     SHOW(clFinish(NULL));
     SHOW(clReleaseCommandQueue(one));

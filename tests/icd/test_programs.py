@@ -109,6 +109,17 @@ def test_every_call(driver: None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", ["cpu:3", "cpu:1"])
+def test_the_suggested_local_size_is_the_launchs(driver: None, tmp_path: Path, workers: str) -> None:
+    need_headers("CL/cl.h")
+    program = build("suggested.c", tmp_path)
+    natively, done = run_natively(program), run_on_vdev(program, VDEV_WORKERS=workers)
+    assert natively.returncode == 0, natively.stdout
+    assert "the launch's: 0" not in natively.stdout
+    assert done.stdout.splitlines() == natively.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("workers", ["cpu:3", "cpu:1"])
 def test_a_program_of_many_threads(driver: None, tmp_path: Path, workers: str) -> None:
     need_headers("CL/cl.h")
     program = build("pipeline.c", tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.icd.driver import HEADERS, need_headers
 from vdev.icd import buffers, images, objects, programs, queries, shared
-from vdev.icd.functions import FUNCTIONS, KINDS
+from vdev.icd.functions import EXTENSION_FUNCTIONS, FUNCTIONS, KINDS
 from vdev.packaging.library import compilers, stubs
 
 MODULES = (objects, buffers, images, programs, shared, queries)
@@ -24,7 +24,7 @@ WORDS = {
 
 
 def test_every_function_has_its_python():
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, *EXTENSION_FUNCTIONS):
         if function.refused or function.result in ("count", "by_hand"):
             continue
         found = [module for module in MODULES if hasattr(module, function.name)]
@@ -36,6 +36,8 @@ def test_every_entry_is_filled():
     entries = text[text.index("dispatch_table[]") :]
     assert re.findall(r"\(void \*\)c_(\w+),", entries) == [function.name for function in FUNCTIONS]
     assert "NULL" not in entries
+    named = re.findall(r'\{"(\w+)", \(void \*\)c_(\w+)\},', text)
+    assert named == [(function.name, function.name) for function in EXTENSION_FUNCTIONS]
     assert len({function.name for function in FUNCTIONS}) == len(FUNCTIONS) == 149
     assert list(KINDS)[:3] == ["platform", "device", "context"]  # vdev.icd.host has their numbers
 
@@ -48,7 +50,7 @@ def test_the_order_is_the_loaders():
 
 
 def _declarations() -> dict[str, list[str]]:
-    """The parameters of every function that cl.h declares."""
+    """The parameters of every function that cl.h and cl_ext.h declare."""
     versions = "".join(
         f"#define CL_USE_DEPRECATED_OPENCL_{v}_APIS\n" for v in ("1_0", "1_1", "1_2", "2_0", "2_1", "2_2")
     )
@@ -57,7 +59,11 @@ def _declarations() -> dict[str, list[str]]:
         pytest.skip("there is no compiler")
     words = [*command, "-E", "-P", "-x", "c", "-DCL_TARGET_OPENCL_VERSION=300", "-"]
     done = subprocess.run(
-        words, input=versions + "#include <CL/cl.h>\n", capture_output=True, text=True, check=True
+        words,
+        input=versions + "#include <CL/cl.h>\n#include <CL/cl_ext.h>\n",
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found = {}
     for match in re.finditer(r"(?<!\w)(cl[A-Z]\w+)\s*\(", done.stdout):
@@ -89,7 +95,7 @@ def _word(parameter: str) -> str:
 def test_parameters_cross_as_the_headers_say():
     need_headers("CL/cl.h")
     declared, seen = _declarations(), 0
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, *EXTENSION_FUNCTIONS):
         if function.name not in declared:
             continue
         ours: list[str] = []

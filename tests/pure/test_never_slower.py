@@ -897,3 +897,23 @@ def test_launches_on_new_buffers_all_the_time_are_split_where_that_gains(
             bench.program.wait()
         taken[workers] = bench.program.wait() - start
     assert taken[4] <= 0.5 * taken[1]
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_launches_on_new_buffers_all_the_time_are_given_up_where_that_loses(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Each is on buffers of its own, over another size: no plan is used twice, and no buffer is there for long enough to lose much."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 2e-3)
+    items, taken = 1 << 14, {}
+    for count in (1, workers):
+        bench = Bench({"doubled": STREAMED}, items, 0, count, PEER_BYTES_PER_SECOND)
+        clocks.append(bench)
+        bench.build(DOUBLED)
+        start = bench.program.wait()
+        for number in range(400):
+            size = items + 64 * number
+            bench.run("doubled", (size,), (64,), *(bench.program.buffer(4 * size) for _ in range(2)))
+            bench.program.wait()
+        taken[count] = bench.program.wait() - start
+    assert taken[workers] <= 1.1 * taken[1] + 2 * TO_NOTICE

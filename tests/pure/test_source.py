@@ -181,6 +181,23 @@ def test_versions_that_clang_does_not_know(version: str) -> None:
     assert parse_program("kernel void k(global int *a) { a[0] = 1; }", [f"-cl-std=CL{version}"]).exact
 
 
+_TYPES = ("char", "uchar", "short", "ushort", "half", "int", "uint", "float", "long", "ulong", "double")
+
+
+@pytest.mark.parametrize("count", ["", "2", "3", "4", "8", "16"])
+def test_every_reinterpretation_is_declared(count: str) -> None:
+    """Only those of sizes that a text names are, also where a macro composes their names."""
+    for name in (f"{each}{count}" for each in _TYPES):
+        taken = f"u{name}" if name[0] in "csil" else name
+        body = f"{name} x = as_{name}(*({taken} *)p); *({name} *)p = as_{name}(x);"
+        assert parse_program(f"kernel void k(global char *q) {{ private char p[128]; {body} }}").exact, name
+    # Each text alone is read with what its own names need.
+    composed = (
+        f"#define AS(t) as_##t\nkernel void k(global char{count} *q) {{ q[0] = AS(char{count})(q[0]); }}"
+    )
+    assert parse_program(composed).exact
+
+
 def test_extensions_follow_the_target() -> None:
     source = "kernel void k(global uint *a) { a[0] = bit_reverse(a[0]) + intel_sub_group_shuffle(a[0], 0u); }"
     assert parse_program(source, target=Target(extensions=("cl_khr_extended_bit_ops",))).exact

@@ -418,9 +418,8 @@ class _Lowering:
         """
         outside = [
             clang.extent_of(cursor)
-            for cursor in self.program.tu.cursor.get_children()
+            for cursor in self.program.declarations
             if cursor.kind == CursorKind.VAR_DECL
-            and clang.in_text(cursor)
             and cursor.type.get_canonical().spelling.endswith("sampler_t")
         ]
         for offset in self.functions.offsets("sampler_t"):

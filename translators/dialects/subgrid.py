@@ -155,8 +155,8 @@ class _Translation:
             for function in self.functions.defined:
                 if b"^" in self.functions.text[function.start : function.stop]:
                     _refuse_blocks(function.cursor)
-        for cursor in self.program.tu.cursor.get_children():
-            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor) and not self.shared_variables:
+        for cursor in self.program.declarations:
+            if cursor.kind == CursorKind.VAR_DECL and not self.shared_variables:
                 _refuse_shared_variable(cursor)
 
     def _threaded(self) -> tuple[frozenset[int], list[Use]]:

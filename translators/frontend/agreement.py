@@ -46,7 +46,7 @@ def difference(
     what was skipped.
     """
     layouts = _LAID_OUT.search(text) is not None
-    pairs = itertools.zip_longest(_declarations(written), _declarations(expanded))
+    pairs = itertools.zip_longest(clang.declarations(written), clang.declarations(expanded))
     for ours, theirs in pairs:
         if ours is None or theirs is None:
             return f"clang finds {'more' if theirs is None else 'fewer'} declarations in the program as written than in its expansion"
@@ -54,21 +54,6 @@ def difference(
         if first != second:
             return f"clang reads line {clang.line_of(ours)} as {_where(first, second)}"
     return _pragma_difference(written, pragmas)
-
-
-def _declarations(unit: TranslationUnit) -> list[Cursor]:
-    """What the program declares at program scope, including the declarations of included files."""
-    found: list[Cursor] = []
-    # The base header's come first, and are many.
-    for cursor in reversed(list(unit.cursor.get_children())):
-        file = cursor.location.file
-        if file is None or cursor.kind.is_preprocessing():
-            continue
-        if file.name == clang.BASE_HEADER:
-            break
-        found.append(cursor)
-    found.reverse()
-    return found
 
 
 def _content(cursor: Cursor, layouts: bool) -> list[str]:

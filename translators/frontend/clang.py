@@ -34,6 +34,14 @@ from .types import Space
 
 INCLUDE_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include")
 BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
+#: Bytes of the types of which as_type() makes values, and of their vectors.
+_AS_NBYTES = {
+    "char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8,
+    "double": 8,
+}  # fmt: skip
+_AS_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+#: as_type(), as a type and a vector's size; or the beginning of a name
+_AS_TYPE = re.compile(rf"\bas_(?:({'|'.join(_AS_NBYTES)})(2|3|4|8|16|)\b|(?!\w))")
 #: The file name under which a translation unit's text is given: one that no program includes.
 TEXT_FILE = "<kernel>"
 #: Names of what is no file: the program's own text, and none. What vdev adds to a text is named in such brackets, too.
@@ -161,9 +169,24 @@ def _string(value: Any) -> str:
     return cindex.conf.lib.clang_getCString(value) or ""
 
 
+def _reinterpretations(text: str) -> list[str]:
+    """By the sizes of the types that are named: there are some seven hundred functions of all sizes, which take longer to read
+    than a short program.
+    """
+    found = set(_AS_TYPE.findall(text))
+    if ("", "") in found:  # a name that a macro composes
+        return [f"-DVDEV_AS_OF_{nbytes}" for nbytes in _AS_SIZES]
+    sizes = {_AS_NBYTES[name] * {"": 1, "3": 4}.get(count, int(count or 1)) for name, count in found}
+    return [f"-DVDEV_AS_OF_{nbytes}" for nbytes in sorted(sizes)]
+
+
 def declared_for(text: str) -> list[str]:
-    """Directives that make the base header declare functions that `text` mentions and that few programs use."""
-    found = ["-DVDEV_AS_TYPE"] if "as_" in text else []
+    """Directives that make the base header declare functions that `text` mentions and that few programs use.
+
+    >>> declared_for("float f = as_float(as_int(g)); ulong2 bias_l = as_ulong2(v);")
+    ['-DVDEV_AS_TYPE', '-DVDEV_AS_OF_4', '-DVDEV_AS_OF_16']
+    """
+    found = ["-DVDEV_AS_TYPE", *_reinterpretations(text)] if "as_" in text else []
     return [*found, "-DVDEV_INTEL_SUBGROUPS"] if "intel_sub_group_" in text else found
 
 
@@ -294,6 +317,22 @@ def children(cursor: Cursor) -> list[Cursor]:
     return found
 
 
+def declarations(unit: TranslationUnit) -> list[Cursor]:
+    """What a program and the files that it includes declare at program scope, in order: all but the base header's declarations,
+    which come first, and are so many that reading a short program would consist mostly of looking at them.
+    """
+    found: list[Cursor] = []
+    for cursor in reversed(children(unit.cursor)):
+        file = cursor.location.file
+        if file is None or cursor.kind.is_preprocessing():
+            continue
+        if file.name == BASE_HEADER:
+            break
+        found.append(cursor)
+    found.reverse()
+    return found
+
+
 def initialiser(cursor: Cursor) -> Cursor | None:
     """The initialiser of a VAR_DECL."""
     child = opened_library().clang_Cursor_getVarDeclInitializer(cursor)
@@ -418,6 +457,7 @@ __all__ = [
     "binary_operator",
     "build_log",
     "children",
+    "declarations",
     "declared_for",
     "extent_of",
     "has_errors",

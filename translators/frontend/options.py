@@ -18,6 +18,16 @@ _FOR_CLANG = re.compile(r"-w|-W(?![lap],).*|-cl-single-precision-constant")
 _MESSAGES = re.compile(r"-W(?!no-).*")
 #: Options whose value may be a separate word.
 _WITH_VALUE = ("-x", "-s", "-triple", "-cl-nv-maxrregcount", "-cl-nv-opt-level", "-cl-nv-arch")
+#: The specification's options (5.8.6) without values, which every engine takes, or is not told.
+_STANDARD = frozenset(
+    (
+        "-w", "-Werror", "-g", "-cl-single-precision-constant", "-cl-denorms-are-zero", "-cl-fp32-correctly-rounded-divide-sqrt",
+        "-cl-opt-disable", "-cl-mad-enable", "-cl-no-signed-zeros", "-cl-unsafe-math-optimizations", "-cl-finite-math-only",
+        "-cl-fast-relaxed-math", "-cl-uniform-work-group-size", "-cl-kernel-arg-info",
+        *(f"-cl-std=CL{version}" for version in ("1.0", "1.1", "1.2", "2.0", "3.0")),
+    )
+)  # fmt: skip
+_PREPROCESSOR = ("-D", "-U", "-I")
 #: What may include a file: a directive's word (clang knows `#import` and `#embed`), or one cut in two by a line's end.
 _INCLUDES = re.compile(r"include|import|embed|(?:\\|\?\?/)\s*$", re.MULTILINE)
 _PLAIN = re.compile(r"""[^\s"'\\]+""")
@@ -54,6 +64,22 @@ def may_include(source: str) -> bool:
     (False, True)
     """
     return _INCLUDES.search(source) is not None
+
+
+def unusual_options(words: Sequence[str]) -> list[str]:
+    """The words of which only an engine knows whether they are options.
+
+    >>> unusual_options(["-D", "N=3", "-cl-mad-enable", "-cl-bogus", "-I/x", "-U"])
+    ['-cl-bogus', '-U']
+    """
+    found: list[str] = []
+    is_value = False
+    for place, word in enumerate(words):
+        takes_value = word in _PREPROCESSOR and not is_value and place + 1 < len(words)
+        if not is_value and not takes_value and word not in _STANDARD:
+            found += [] if word.startswith(_PREPROCESSOR) and word not in _PREPROCESSOR else [word]
+        is_value = takes_value
+    return found
 
 
 def quote_option(word: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 from vdev.translators.values import dataclass
@@ -102,13 +103,14 @@ class ParsedProgram:
         start, stop = clang.extent_of(cursor)
         return self._bytes[start:stop].decode("utf-8", "replace")
 
+    @cached_property
+    def declarations(self) -> tuple[Cursor, ...]:
+        """What the program's text declares at program scope, in order."""
+        return tuple(cursor for cursor in clang.declarations(self.tu) if clang.in_text(cursor))
+
     def functions(self) -> list[Cursor]:
         """All function declarations and definitions of the program's text, in order."""
-        return [
-            c
-            for c in self.tu.cursor.get_children()
-            if c.kind == CursorKind.FUNCTION_DECL and clang.in_text(c)
-        ]
+        return [cursor for cursor in self.declarations if cursor.kind == CursorKind.FUNCTION_DECL]
 
     def definition(self, name: str) -> Cursor:
         """The definition of function `name`. Raises KeyError."""
@@ -201,12 +203,7 @@ def _program(
 ) -> ParsedProgram:
     encoded = text.text.encode("utf-8", "surrogateescape")
     kernels: dict[str, KernelInfo] = {}
-    for cursor in unit.cursor.get_children():
-        if cursor.kind == CursorKind.FUNCTION_DECL and clang.in_text(cursor):
-            attributes = _attributes(cursor, encoded) if exact else _printed_attributes(cursor)
-            if cursor.is_definition() and is_kernel(attributes):
-                kernels[cursor.spelling] = _kernel(cursor, attributes)
-    return ParsedProgram(
+    program = ParsedProgram(
         source,
         text.text,
         log,
@@ -221,6 +218,11 @@ def _program(
         text.sought if exact or not may_include(source) else None,
         encoded,
     )
+    for cursor in program.functions():
+        attributes = _attributes(cursor, encoded) if exact else _printed_attributes(cursor)
+        if cursor.is_definition() and is_kernel(attributes):
+            kernels[cursor.spelling] = _kernel(cursor, attributes)
+    return program
 
 
 def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from . import clang
 from .edits import Functions
 from .source import ParsedProgram, parse_program
 
@@ -40,9 +39,7 @@ def without_unused(program: ParsedProgram) -> ParsedProgram:
 def _unused(functions: Functions) -> list[tuple[int, int]]:
     """Where the bodies of functions are that no kernel can reach."""
     declarations = {
-        int(cursor.location.offset)
-        for cursor in functions.program.functions()
-        if not cursor.is_definition() and clang.in_text(cursor)
+        int(cursor.location.offset) for cursor in functions.program.functions() if not cursor.is_definition()
     }
     mentioned: dict[str, set[str]] = {name: set() for name in functions.names}  # any function of that name
     wanted = {function.name for function in functions.defined if function.kernel}

@@ -264,8 +264,8 @@ typedef struct { unsigned int workDimension; size_t globalWorkOffset[3], globalW
 int printf(__constant const char *restrict format, ...) __attribute__((format(printf, 1, 2)));
 #endif
 
-// as_type() (specification 6.4.4.2). In text to be rewritten: a function for every pair of types of one size. In the user's own
-// text, which is parsed for clang's messages: the reinterpretation itself.
+// as_type() (specification 6.4.4.2). In text to be rewritten: a function for every pair of types of one size, for the sizes that
+// the text needs. In the user's own text, which is parsed for clang's messages: the reinterpretation itself.
 #ifdef VDEV_AS_MACRO
 #define as_char(x) __builtin_astype((x), char)
 #define as_char2(x) __builtin_astype((x), char2)
@@ -352,20 +352,36 @@ int printf(__constant const char *restrict format, ...) __attribute__((format(pr
 #define VDEV_AS64(to) VDEV_AS(to, long8) VDEV_AS(to, ulong8) VDEV_AS(to, double8) VDEV_AS(to, int16) VDEV_AS(to, uint16) \
   VDEV_AS(to, float16)
 #define VDEV_AS128(to) VDEV_AS(to, long16) VDEV_AS(to, ulong16) VDEV_AS(to, double16)
+#ifdef VDEV_AS_OF_1
 VDEV_AS1(char) VDEV_AS1(uchar)
+#endif
+#ifdef VDEV_AS_OF_2
 VDEV_AS2(short) VDEV_AS2(ushort) VDEV_AS2(half) VDEV_AS2(char2) VDEV_AS2(uchar2)
+#endif
+#ifdef VDEV_AS_OF_4
 VDEV_AS4(int) VDEV_AS4(uint) VDEV_AS4(float) VDEV_AS4(short2) VDEV_AS4(ushort2) VDEV_AS4(half2)
 VDEV_AS4(char4) VDEV_AS4(uchar4) VDEV_AS4(char3) VDEV_AS4(uchar3)
+#endif
+#ifdef VDEV_AS_OF_8
 VDEV_AS8(long) VDEV_AS8(ulong) VDEV_AS8(double) VDEV_AS8(int2) VDEV_AS8(uint2) VDEV_AS8(float2)
 VDEV_AS8(short4) VDEV_AS8(ushort4) VDEV_AS8(half4) VDEV_AS8(short3) VDEV_AS8(ushort3) VDEV_AS8(half3)
 VDEV_AS8(char8) VDEV_AS8(uchar8)
+#endif
+#ifdef VDEV_AS_OF_16
 VDEV_AS16(long2) VDEV_AS16(ulong2) VDEV_AS16(double2) VDEV_AS16(int4) VDEV_AS16(uint4) VDEV_AS16(float4)
 VDEV_AS16(int3) VDEV_AS16(uint3) VDEV_AS16(float3) VDEV_AS16(short8) VDEV_AS16(ushort8) VDEV_AS16(half8)
 VDEV_AS16(char16) VDEV_AS16(uchar16)
+#endif
+#ifdef VDEV_AS_OF_32
 VDEV_AS32(long4) VDEV_AS32(ulong4) VDEV_AS32(double4) VDEV_AS32(long3) VDEV_AS32(ulong3) VDEV_AS32(double3)
 VDEV_AS32(int8) VDEV_AS32(uint8) VDEV_AS32(float8) VDEV_AS32(short16) VDEV_AS32(ushort16) VDEV_AS32(half16)
+#endif
+#ifdef VDEV_AS_OF_64
 VDEV_AS64(long8) VDEV_AS64(ulong8) VDEV_AS64(double8) VDEV_AS64(int16) VDEV_AS64(uint16) VDEV_AS64(float16)
+#endif
+#ifdef VDEV_AS_OF_128
 VDEV_AS128(long16) VDEV_AS128(ulong16) VDEV_AS128(double16)
+#endif
 #undef VDEV_AS
 #undef VDEV_AS1
 #undef VDEV_AS2

@@ -15,7 +15,12 @@ from typing import Any
 from vdev import __version__
 from vdev.facade.errors import native
 from vdev.facade.image_formats import MAX_ROW_NBYTES
-from vdev.session.capabilities import common_extensions, intermediate_languages, language_features
+from vdev.session.capabilities import (
+    API_EXTENSIONS,
+    common_extensions,
+    intermediate_languages,
+    language_features,
+)
 
 PLATFORM_NAME = "vdev"
 VENDOR = "vdev"
@@ -174,7 +179,7 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
     for query, (rule, default) in _RULES.items():
         number = getattr(native.device_info, query)
         values[query] = rule([worker.native.get(number, default) for worker in workers])
-    extensions = common_extensions(workers)
+    extensions = (*common_extensions(workers), *API_EXTENSIONS)
     il_version, ils = intermediate_languages(workers)
     if "cl_khr_fp64" not in extensions:
         values["DOUBLE_FP_CONFIG"] = 0

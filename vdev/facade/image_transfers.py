@@ -37,6 +37,8 @@ from vdev.session.commands import Command, CopyBuffer, Fill, Map, Write
 from vdev.translators.ranges.rectangles import Layout
 
 _kinds = native.mem_object_type
+#: of images with fewer than three
+_DIMENSIONS = {_kinds.IMAGE1D: 1, _kinds.IMAGE1D_BUFFER: 1, _kinds.IMAGE1D_ARRAY: 2, _kinds.IMAGE2D: 2}
 
 Triple = tuple[int, ...]
 Pitches = tuple[int, int]
@@ -49,6 +51,9 @@ def _triples(call: Call, origin: Any, region: Any, name: str = "origin") -> tupl
 
 
 def _check_box(call: Call, memory: ImageMemory, origin: Triple, region: Triple) -> None:
+    """INVALID_VALUE for a box that is not within the image. It may be empty, but along no dimension that the image does not have."""
+    if 0 in region[_DIMENSIONS.get(memory.type, 3) :]:
+        call.fail(status.INVALID_VALUE)
     if any(start + count > size for start, count, size in zip(origin, region, memory.extent, strict=True)):
         call.fail(status.INVALID_VALUE)
 

@@ -74,8 +74,8 @@ class KernelState:
 
     __slots__ = (
         "allows_partial_groups", "args", "context", "converters", "converting", "groups", "has_local", "images", "is_ready", "kernel",
-        "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "repeat",
-        "repetition", "rotation",
+        "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "regroups",
+        "repeat", "repetition", "rotation",
     )  # fmt: skip
 
     def __init__(self, program: _Program, kernel: SessionKernel) -> None:
@@ -105,6 +105,8 @@ class KernelState:
         self.ndranges: dict[Any, NDRange | None] = {}
         #: the local sizes among these, by what the program gave: valid for whatever global size that is a multiple
         self.groups: dict[Any, tuple[int, ...]] = {}
+        #: whether workers may group the work-items of launches without a local size as they like
+        self.regroups = kernel.regroups
         #: takes the next call if it is like the last one; None once an argument has been set in another way
         self.repeat: Repeat | None = None
         #: repeats the last launch; None once an argument has changed

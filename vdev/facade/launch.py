@@ -276,6 +276,23 @@ def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any
     return ndrange
 
 
+def suggested_local_size(
+    kernel: KernelState, global_size: tuple[int, ...], offset: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    """The local size of a launch with that index space, which is not empty, and without a local size of its own.
+
+    From now on such launches of the kernel have it, even on a worker whose compiler alone understands the kernel, and chose another
+    one. Raises what the launch would for its index space.
+    """
+    if kernel.regroups and not kernel.kernel.blind:
+        kernel.regroups = False
+        kernel.ndranges.clear()
+        kernel.forget()
+    ndrange = _remembered(kernel, global_size, None, offset, False)
+    assert ndrange is not None, "an empty index space has no local size"
+    return ndrange.local_size
+
+
 def _are_plain(sizes: Any, least: int, dimensions: int, bits: int) -> bool:
     """Whether these are a tuple of so many integers, none below that nor with more bits."""
     return (
@@ -339,13 +356,14 @@ def _checked(
         fail(_ROUTINE, status.INVALID_GLOBAL_WORK_SIZE)
     if max(offset) > largest:
         fail(_ROUTINE, status.INVALID_GLOBAL_OFFSET)
-    required = tuple(kernel.kernel.resources.compile_work_group_size)[: len(sizes)]
     if 0 in sizes:
         return None
-    if all(required):
-        if local is None:
-            local = required
-        elif local != required or any(kernel.kernel.resources.compile_work_group_size[len(sizes) :]) > 1:
+    if all(required := tuple(kernel.kernel.resources.compile_work_group_size)[: len(sizes)]):
+        # Drivers take a size with fewer dimensions that is given, but choose none.
+        if local is None and prod(required) < prod(kernel.kernel.resources.compile_work_group_size):
+            fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
+        local = required if local is None else local
+        if local != required:
             fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
     if local is None:
         resources = kernel.kernel.resources
@@ -357,7 +375,7 @@ def _checked(
             multiple=resources.preferred_multiple,
             min_groups=len(context.session.workers),
         )
-        return NDRange(sizes, chosen, offset, kernel.kernel.regroups)
+        return NDRange(sizes, chosen, offset, kernel.regroups)
     _check_group(kernel, sizes, local, values)
     return NDRange(sizes, local, offset)
 

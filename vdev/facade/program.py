@@ -26,6 +26,7 @@ _UNKNOWN_SOURCE = ""
 #: the first word of SPIR-V in either byte order (SPIR-V specification 2.3)
 _SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 _OUTDATED = ("-cl-strict-aliasing",)
+_LINKING = ("-create-library", "-enable-link-options")
 
 
 def option_words(options: bytes) -> list[str]:
@@ -37,6 +38,20 @@ def option_words(options: bytes) -> list[str]:
     )
 
     return [quote_option(word) for word in split_options(options.decode()) if word not in _OUTDATED]
+
+
+def _check_options(context: Context, words: Sequence[str], routine: str, code: int) -> None:
+    """Options that are not the specification's are the engines' to judge, by a program that has nothing else."""
+    from vdev.errors import BuildError
+    from vdev.translators.frontend.options import unusual_options  # loaded together with the others
+
+    unusual = unusual_options(words)
+    try:
+        if unusual:
+            state_of(context).session.build("", unusual)
+    except BuildError as error:
+        if error.status == status.INVALID_BUILD_OPTIONS:
+            fail(routine, code, error.log)
 
 
 def check_devices(devices: Iterable[Device] | None) -> None:
@@ -215,6 +230,7 @@ class _Program(Handle):
         if state.kernels or state.kind != native.program_kind.SOURCE:
             fail(routine, status.INVALID_OPERATION)
         words = option_words(options)
+        _check_options(state.context, words, routine, status.INVALID_COMPILER_OPTIONS)
         state.options = options.decode()
         try:
             compiled = compile_object(state.source, words, texts, state_of(state.context).session.workers)
@@ -261,6 +277,8 @@ class _Program(Handle):
         if any(item is None for item in objects):
             fail(routine, status.INVALID_OPERATION)
         words = option_words(options)
+        compiling = [word for word in words if word not in _LINKING]
+        _check_options(context, compiling, routine, status.INVALID_LINKER_OPTIONS)
         linked = _unknown_program(context)
         state = linked._vdev_state
         state.options = options.decode()
@@ -268,9 +286,8 @@ class _Program(Handle):
         if "-create-library" in words:
             state.set_compiled(joined, _TYPE_LIBRARY)
             return linked
-        words = [word for word in words if word != "-enable-link-options"]
         try:
-            state.set_built(state_of(context).session.build(joined.source, [*joined.options, *words]))
+            state.set_built(state_of(context).session.build(joined.source, [*joined.options, *compiling]))
         except BuildError as error:
             state.set_failed(error.log)
         return linked

@@ -11,7 +11,14 @@ from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.event import Event, NannyEvent
 from vdev.facade.handles import state_of
-from vdev.facade.memory import COPY_HOST_PTR, USE_HOST_PTR, Memory, check_buffer, create_memory
+from vdev.facade.memory import (
+    BUFFER_TYPE,
+    COPY_HOST_PTR,
+    USE_HOST_PTR,
+    Memory,
+    check_buffer,
+    create_memory,
+)
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import find
 from vdev.icd import host
@@ -57,6 +64,8 @@ def remember_properties(memory: Memory, properties: int) -> Memory:
 
 
 def clCreateSubBuffer(memory: Memory, flags: int, kind: int, about: int) -> Memory:
+    if memory.type != BUFFER_TYPE:
+        fail("clCreateSubBuffer", status.INVALID_MEM_OBJECT)
     if kind != _REGION or not about:
         fail("clCreateSubBuffer", status.INVALID_VALUE)
     origin, nbytes = host.sizes(about, 2)

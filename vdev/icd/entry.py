@@ -15,7 +15,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from vdev import boot
-from vdev.icd.functions import FUNCTIONS
+from vdev.icd.functions import EXTENSION_FUNCTIONS, FUNCTIONS
 from vdev.icd.library import NATIVE_VENDORS
 from vdev.process import ending
 
@@ -26,7 +26,7 @@ _OUT_OF_RESOURCES, _OUT_OF_HOST_MEMORY, _INVALID_VALUE = -5, -6, -30
 
 def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, ...]:
     """Take the library's functions, and give it the functions that it calls: nine of its own, and one for each row
-    of the table.
+    of the tables.
 
     `is_own`: the library has started this interpreter, in which no Python program runs.
     """
@@ -119,7 +119,7 @@ def _calls() -> Iterator[Any]:
     from vdev.icd import buffers, images, objects, programs, queries, shared
 
     modules = (objects, buffers, images, programs, shared, queries)
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, *EXTENSION_FUNCTIONS):
         yield next(
             (found for module in modules if (found := vars(module).get(function.name)) is not None), None
         )

@@ -210,4 +210,10 @@ clCreateImageWithProperties: mem <- context pointer bits pointer pointer pointer
 clSetContextDestructorCallback: status <- context pointer pointer
 """
 
+#: reached by their names alone (clGetExtensionFunctionAddressForPlatform): they have no place in the dispatch table
+_EXTENSIONS = """\
+clGetKernelSuggestedLocalWorkSizeKHR: status <- queue kernel uint pointer pointer pointer
+"""
+
 FUNCTIONS = tuple(_parse(line) for line in _TABLE.splitlines())
+EXTENSION_FUNCTIONS = tuple(_parse(line) for line in _EXTENSIONS.splitlines())

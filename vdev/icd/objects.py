@@ -116,7 +116,9 @@ def clSetDefaultDeviceCommandQueue(context: Context, device: Device, queue: Comm
 
 
 def clCreateCommandQueue(context: Context, device: Device, properties: int) -> CommandQueue:
-    return CommandQueue(context, device, properties)
+    queue = CommandQueue(context, device, properties)
+    host.given[queue] = b""  # no list of properties
+    return queue
 
 
 def clCreateCommandQueueWithProperties(context: Context, device: Device, properties: int) -> CommandQueue:

@@ -12,7 +12,7 @@ from vdev.facade.event import Event
 from vdev.facade.handles import state_of
 from vdev.facade.images import ImageMemory
 from vdev.facade.kernel import Kernel, KernelState
-from vdev.facade.launch import enqueue_nd_range_kernel
+from vdev.facade.launch import enqueue_nd_range_kernel, suggested_local_size
 from vdev.facade.program import _create_program_with_il, _Program
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host
@@ -301,6 +301,26 @@ def launch(
     """clEnqueueNDRangeKernel; None if nobody wants its event."""
     event = host.looked_at(enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits))
     return event if wants_event else None
+
+
+def clGetKernelSuggestedLocalWorkSizeKHR(
+    queue: CommandQueue, kernel: Kernel, dimensions: int, offset: int, size: int, suggested: int
+) -> None:
+    """cl_khr_suggested_local_work_size: the errors are those of a launch."""
+    routine, state = "clGetKernelSuggestedLocalWorkSizeKHR", state_of(kernel)
+    if state.context is not state_of(queue).context:
+        fail(routine, status.INVALID_CONTEXT)
+    if not 1 <= dimensions <= 3:
+        fail(routine, status.INVALID_WORK_DIMENSION)
+    sizes = host.sizes(size, dimensions) if size else (0,)
+    if 0 in sizes:
+        fail(routine, status.INVALID_GLOBAL_WORK_SIZE)
+    if not suggested:
+        fail(routine, status.INVALID_VALUE)
+    state.capture(routine)  # which finds arguments that have not been set
+    start = host.sizes(offset, dimensions) if offset else None
+    for place, number in enumerate(suggested_local_size(state, sizes, start)):
+        host.put_size(suggested + 8 * place, number)
 
 
 def clEnqueueTask(queue: CommandQueue, kernel: Kernel, waits: Waits) -> Event:

@@ -53,9 +53,9 @@ def _free(*addresses: int) -> None:
 def clEnqueueSVMFree(
     queue: CommandQueue, count: int, pointers: int, function: int, user_data: int, waits: Waits
 ) -> Event:
-    if not count or not pointers:
+    if (count == 0) != (pointers == 0):
         SVM_FREE.fail(status.INVALID_VALUE)
-    addresses = host.sizes(pointers, count)
+    addresses = host.sizes(pointers, count) if count else ()
     event = SVM_FREE.submit(queue, NOTHING, SVM_FREE.after(queue, waits))
     if not function:
         state_of(event).add_callback(lambda ended: _free(*addresses))
@@ -108,7 +108,7 @@ def clEnqueueSVMUnmap(queue: CommandQueue, address: int, waits: Waits) -> Event 
 def clEnqueueSVMMigrateMem(
     queue: CommandQueue, count: int, pointers: int, sizes: int, flags: int, waits: Waits
 ) -> Event:
-    if not count or not pointers:
+    if (count == 0) != (pointers == 0):
         fail("clEnqueueSVMMigrateMem", status.INVALID_VALUE)
     nbytes: Sequence[int] = host.sizes(sizes, count) if sizes else (0,) * count
     found: list[Any] = [_Pointer(*place) for place in zip(host.sizes(pointers, count), nbytes, strict=True)]

@@ -83,14 +83,18 @@ def calls_key() -> str:
 
 
 def stubs() -> str:
-    """The generated part of the library: kinds of objects, a function for each row of the table, the dispatch table."""
+    """The generated part of the library: kinds of objects, a function for each row of the tables, the dispatch table, and the
+    extensions' functions by name.
+    """
     names = table()
     kinds: Mapping[str, tuple[int, int]] = names["KINDS"]
-    functions: Sequence[Any] = names["FUNCTIONS"]
-    lines = [f"static PyObject *functions[{len(functions)}];"]
-    for function in functions:
+    functions, extensions = names["FUNCTIONS"], names["EXTENSION_FUNCTIONS"]
+    lines = [f"static PyObject *functions[{len(functions) + len(extensions)}];"]
+    for function in (*functions, *extensions):
         lines += _stub(function, kinds)
     entries = [f"    (void *)c_{function.name}," for function in functions]
+    by_name = " ".join(f'{{"{function.name}", (void *)c_{function.name}}},' for function in extensions)
+    lines += [f"#define EXTENSION_FUNCTIONS {by_name}"]
     lines += ["static int32_t refused(void) { return INVALID_OPERATION; }"]
     lines += [
         "static const void *const dispatch_table[] = {",
@@ -105,7 +109,8 @@ def heads() -> str:
     """The enumerations that the library's own part uses."""
     names = table()
     kinds = [f"    KIND_{kind.upper()}," for kind in names["KINDS"]]
-    places = [f"    INDEX_{function.name}," for function in names["FUNCTIONS"]]
+    functions = (*names["FUNCTIONS"], *names["EXTENSION_FUNCTIONS"])
+    places = [f"    INDEX_{function.name}," for function in functions]
     return "\n".join(["enum {", *kinds, "};", "enum {", *places, "};"]) + "\n"
 
 

@@ -146,6 +146,8 @@ class Accounts:
         self.open: WeakKeyDictionary[Account, None] = WeakKeyDictionary()
         #: whose launches take no plans
         self.without_plans: WeakKeyDictionary[Account, None] = WeakKeyDictionary()
+        #: by the identity of its tally, each kernel and the account of its last launch that was weighed
+        self._latest: dict[int, tuple[KernelTally, Account]] = {}
 
     def __contains__(self, buffer: VirtualBuffer) -> bool:
         return buffer.account is not None
@@ -159,12 +161,18 @@ class Accounts:
         account = self.get(buffer)
         return account is not None and account.open
 
-    def joined(self, buffers: Sequence[VirtualBuffer], kept: int | None) -> Account:
+    def joined(
+        self, buffers: Sequence[VirtualBuffer], kept: int | None, tally: KernelTally | None = None
+    ) -> Account:
         """The single account of these buffers, whose launch has just been planned to be kept on `kept` or to be
-        split.
+        split. `tally`: of the launch's kernel, if it is weighed.
         """
         found = list(dict.fromkeys(filter(None, map(self.get, buffers))))
+        if not found and tally is not None and (left := self.left(tally)) is not None and left.keeper == kept:
+            found = [left]
         account = found[0] if found else Account()
+        if tally is not None:
+            self._latest[id(tally)] = tally, account
         for other in found[1:]:
             self._merge(account, other)
         for buffer in buffers:
@@ -175,6 +183,17 @@ class Accounts:
             account.thrifty = account.thrifty and kept is not None
             account.ways.changed()
             account.set_way(account.buffers)
+        return account
+
+    def left(self, tally: KernelTally) -> Account | None:
+        """The account of a kernel's last launches, if its buffers are gone: launches on new buffers, which a program makes for each
+        of them, are weighed together with those before. Without this they would all be the first of their account.
+        """
+        _, account = self._latest.get(id(tally), (tally, None))
+        if account is None or account.buffers:
+            return None
+        # which was so of the buffers that are gone
+        account.barred, account.cramped, account.budget = False, 0, 0.0
         return account
 
     def _merge(self, account: Account, other: Account) -> None:

@@ -25,6 +25,9 @@ _EXTENSIONS = (
     "cl_khr_byte_addressable_store",
 )
 
+#: The virtual device's own extensions that only add functions to the API: compilers define nothing for them.
+API_EXTENSIONS = ("cl_khr_suggested_local_work_size",)
+
 #: The virtual device's own extensions: kernels work on images as plain memory, on workers of any kind.
 _IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer")
 _IMAGES_OF_BUFFERS = "cl_khr_image2d_from_buffer"
@@ -33,6 +36,7 @@ _IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_read_write_images", "__openc
 # CL_DEVICE_ constants (OpenCL 3.0, table "Device queries")
 _WORK_GROUP_COLLECTIVE_FUNCTIONS, _GENERIC_ADDRESS_SPACE, _IL_VERSION = 0x1068, 0x1069, 0x105B
 _ILS_WITH_VERSION, _SVM_CAPABILITIES, _ATOMIC_MEMORY_CAPABILITIES = 0x1061, 0x1053, 0x1063
+_C_FEATURES = 0x106F  # CL_DEVICE_OPENCL_C_FEATURES, a list of names and versions
 _SVM_FINE_GRAIN_SYSTEM = 1 << 2
 #: by bit of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES: the macro that says the same (OpenCL C specification 6.2.1)
 _ATOMIC_FEATURES = {
@@ -85,6 +89,17 @@ def language_features(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
         if all(isinstance(bits, int) and bits & bit for bits in atomics):
             names.append(name)
     return tuple(names)
+
+
+def unreported(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
+    """Names of extensions and features that a worker's own compiler may have defined, and the virtual device does not have."""
+    offered = {*common_extensions(workers), *language_features(workers)}
+    found: set[str] = set()
+    for worker in workers:
+        features = worker.native.get(_C_FEATURES)
+        found |= {str(each.name) for each in features} if isinstance(features, list) else set()
+        found |= set(worker.extensions)
+    return tuple(sorted(found - offered))
 
 
 def intermediate_languages(workers: Sequence[WorkerInfo]) -> tuple[str, list[object]]:

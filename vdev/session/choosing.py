@@ -227,7 +227,7 @@ class Choosing:
         if not counts and not self.thrifty:
             return False
         self._samples.read()
-        account = self._accounts.joined(large, stake.kept)
+        account = self._accounts.joined(large, stake.kept, tally)
         self._looks.weighed(account)
         timing = self.times.timing(tally)
         self._counts.set(account, launch.kernel.plans.span_of(buffers))

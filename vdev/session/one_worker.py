@@ -97,7 +97,10 @@ class OneWorker:
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         if not large or any(state.fine or state.kept is not None for state in states):
             return None
-        account = self._accounts.joined(large, None)
+        left = self._accounts.left(tally)
+        if left is not None and left.thrifty:
+            return left.keeper if self._changes.resume(left, large) else None
+        account = self._accounts.joined(large, None, tally)
         account.span = account.span or len(self._options.workers)
         before = max(
             self._changes.returns.get(id(tally), 0), _KEPT_RETURNS * (id(tally) in self._changes.kept_alone)

@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
-from vdev.session.capabilities import common_extensions, language_features, makes_images_of_buffers
+from vdev.session.capabilities import (
+    common_extensions,
+    language_features,
+    makes_images_of_buffers,
+    unreported,
+)
 from vdev.session.program_cache import CachedProgram, cached_program
 from vdev.session.translation import Reading, Translation, lowered, read, translate
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
@@ -62,6 +67,7 @@ class SessionKernel:
         self.info = info  #: as launches see it: images are pointers to global memory
         self.declared = info if declared is None else declared  #: as the user wrote it
         self.images = images  #: image arguments; their descriptors follow the user's arguments in this order
+        self.blind = blind  #: whether it cannot tell how work-items are grouped
         #: whether workers may group work-items as they like: it cannot tell the difference, or it runs whole
         self.regroups = blind or subgrid is None
         self.name = info.name
@@ -252,12 +258,23 @@ class SessionProgram:
 
         key = "" if self._kept is None else self._kept.content
         return BackendProgram(
-            translation.source,
+            self._as_written(self.source) if translation.reasons else translation.source,
             translation.options,
             parse=parse,
             key=key,
             native_images=translation.native_images,
         )
+
+    def _as_written(self, source: str | bytes) -> str | bytes:
+        """The program's own text for workers' compilers. There, too, conditions hear of no extension and no feature that the device
+        does not have.
+        """
+        if isinstance(source, bytes):
+            return source
+        given = " ".join(self.options)  # the program may define such a name itself
+        names = [name for name in unreported(self._workers) if name not in given]
+        head = "".join(f"#undef {name}\n" for name in names)
+        return f"{head}#line 1\n" + source.removeprefix("\ufeff") if names else source
 
     def renumbered(
         self, build_on_workers: Callable[[BackendProgram], Sequence[BuildResult]]
@@ -345,8 +362,9 @@ class SessionProgram:
         except BuildFailure as failure:
             if refusal is not None:
                 raise BuildError(refusal) from failure
-            original = BackendProgram(self.source, self.options, parse=lambda: self.parsed)
-            if native.source == self.source:
+            as_written = self._as_written(self.source)
+            original = BackendProgram(as_written, self.options, parse=lambda: self.parsed)
+            if native.source == as_written:
                 raise BuildError(failure.log, failure.status) from failure
             try:
                 self.results = build_on_workers(original)

@@ -6,12 +6,13 @@ Decides on which worker buffers are kept, and what is forgotten with a way. When
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from vdev.planner.launch_request import LaunchOptions
 from vdev.planner.regret import Stretch, TwoWays
 from vdev.planner.spans import ONE
 from vdev.session.accounts import Account, Accounts, with_room
-from vdev.session.buffers import Occupancy
+from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.kernel_timing import SETTLING
 from vdev.session.way_times import WayTimes
 from vdev.session.worker_counts import WorkerCounts
@@ -67,6 +68,20 @@ class WayChanges:
         account.budget = ways.change / self._times.unit if self._times.unit else 0.0
         account.begin_way()
         account.set_way(account.buffers)
+        return True
+
+    def resume(self, account: Account, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Keep new buffers on the worker that kept those of an account which are gone, or on another one. False where none has room for
+        them.
+        """
+        for buffer in buffers:
+            account.enter(buffer)
+        if account.keeper not in with_room(account, self._occupancy, self._options.workers):
+            account.keeper = None
+            if not self._keep(account, True):
+                return False
+        self._accounts.without_plans[account] = None
+        account.set_way(buffers)
         return True
 
     def _split(self, account: Account) -> None:

@@ -20,9 +20,7 @@ _UNKNOWN = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DE
 
 
 def is_closed(program: ParsedProgram, functions: Functions) -> bool:
-    variables = [
-        c for c in program.tu.cursor.get_children() if c.kind is CursorKind.VAR_DECL and clang.in_text(c)
-    ]
+    variables = [each for each in program.declarations if each.kind is CursorKind.VAR_DECL]
     if any(clang.address_space(variable.type) in (Space.GLOBAL, Space.GENERIC) for variable in variables):
         return False
     for function in functions.defined:

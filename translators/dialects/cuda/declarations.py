@@ -47,8 +47,8 @@ class Declarations(Words):
         #: memory.
         self._addresses = any(
             space_of(cursor.type) is Space.CONSTANT and holds_pointer(cursor.type)
-            for cursor in program.tu.cursor.get_children()
-            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor)
+            for cursor in program.declarations
+            if cursor.kind == CursorKind.VAR_DECL
         )
 
     def _storage(self, variables: list[Cursor], start: int, static: str) -> None:
@@ -113,7 +113,7 @@ class Declarations(Words):
         start, stop = clang.extent_of(record)
         returned = _RETURNED.match(self.text, stop) is not None
         if returned or any(inner.kind in _DEFINING for inner in record.get_children()):
-            around = [clang.extent_of(c) for c in self.program.tu.cursor.get_children() if clang.in_text(c)]
+            around = [clang.extent_of(cursor) for cursor in self.program.declarations]
             begins = min(first for first, last in around if first <= start < last)
             self._take_out(record, begins)
             if returned:

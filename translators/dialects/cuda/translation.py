@@ -129,9 +129,8 @@ class _Translation:
 
     def run(self) -> CudaProgram:
         self._shifts()
-        for cursor in self.again.tu.cursor.get_children():
-            if clang.in_text(cursor):
-                self.printer.declaration(cursor)
+        for cursor in self.again.declarations:
+            self.printer.declaration(cursor)
         self._hidden_by_reference()
         names = self.printer.overloads()
         self.printer.words(parse_options(self.again.engine_options).c_version or self.again.target.c_version)

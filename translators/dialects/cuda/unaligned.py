@@ -9,7 +9,7 @@ copies bytes. clang says where a member lies; attributes are not read. Decides n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
@@ -34,9 +34,8 @@ class Unaligned(Declarations):
         self._twins = 0  # twins
         self._before: list[str] = []  # their definitions
         if any(hint in self.text for hint in _HINTS):
-            around = [c for c in program.tu.cursor.get_children() if clang.in_text(c)]
-            for cursor in around:
-                self._find(cursor, _begin(around, cursor))
+            for cursor in program.declarations:
+                self._find(cursor, _begin(program.declarations, cursor))
 
     # records ----------------------------------------------------------------------------------------
 
@@ -190,7 +189,7 @@ class Unaligned(Declarations):
         return not node.kept and self._unaligned_place(node)
 
 
-def _begin(around: list[Cursor], cursor: Cursor) -> int:
+def _begin(around: Sequence[Cursor], cursor: Cursor) -> int:
     """Where the declaration at program scope begins that contains a cursor."""
     start = clang.extent_of(cursor)[0]
     extents = [clang.extent_of(other) for other in around]

@@ -1079,6 +1079,7 @@ static void *c_clGetExtensionFunctionAddress(const void *name) {
         {"clIcdGetPlatformIDsKHR", (void *)c_clGetPlatformIDs},
         {"clGetPlatformInfo", (void *)c_clGetPlatformInfo},
         {"clCreateProgramWithILKHR", (void *)c_clCreateProgramWithIL},
+        EXTENSION_FUNCTIONS
     };
     for (size_t i = 0; name != NULL && i < sizeof functions_by_name / sizeof *functions_by_name; i++)
         if (strcmp(name, functions_by_name[i].name) == 0)
