@@ -12,7 +12,7 @@ and more is held, but nothing is claimed that is not valid.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
@@ -31,8 +31,9 @@ Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
 
 #: boxes of one chunk's range above which another range with fewer is looked for
 MOST_BOXES = 64
-#: boxes around a staircase, such as a triangle; one of so many parts of it lies in them and not in the staircase
-STEPS = 32
+#: boxes around a staircase, such as a triangle, of all chunks together, and for each at least: one of so many parts of it lies in
+#: them and not in the staircase
+STEPS, LEAST_STEPS = 32, 4
 #: what a box or a run costs to plan and to copy, in bytes that are moved unnecessarily
 RUN_NBYTES = 4096
 #: boxes in which a buffer may lie, beside so many for each holder and for each box that the last command wrote
@@ -65,13 +66,13 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
         return list(footprints)
     if any(f.atomics for f in footprints):
         return list(footprints)
-    pitches = _pitches_of_rows(footprints, held, state.nbytes)
-    found = [replace(f, reads=_wider(f.reads, held, pitches)) for f in footprints]
+    rows = _Rows(footprints, held, state.nbytes)
+    found = [replace(f, reads=_wider(f.reads, held, rows)) for f in footprints]
     # What a launch only writes would have to be brought to where it is written, if it were not exact.
     writes = [
         wider.reads
         if _are_same_runs(f.reads, f.writes)
-        else _wider(f.writes, held, pitches if f.reads.contains(f.writes) else None)
+        else _wider(f.writes, held, rows if f.reads.contains(f.writes) else None)
         for f, wider in zip(footprints, found, strict=True)
     ]
     if not covered_twice(writes):
@@ -101,32 +102,57 @@ def _fits(region: Region, held: Sequence[Region]) -> bool:
     return region.nboxes <= MOST_BOXES and all(region.goes_with(other) for other in held)
 
 
-def _pitches_of_rows(footprints: Sequence[Footprint], held: Sequence[Region], nbytes: int) -> list[int]:
-    """The distances of rows that the parts of a buffer of so many bytes show: those first of which it has a whole number, of
-    them those of the most parts.
-    """
-    shown: Counter[int] = Counter()
-    of_runs: dict[Region, list[int]] = {}  # what is read is often written, too
-    for part in (*held, *(region for f in footprints for region in (f.reads, f.exact, f.inexact))):
-        if not is_array(part):
-            shown.update(part.pitches[-1:])
-        elif len(part) <= MOST_RUNS:
-            distances = of_runs.get(part)
-            if distances is None:
-                distances = of_runs[part] = distances_of_rows(part)
-            shown.update(distances)
-    return sorted(filter(None, shown), key=lambda pitch: (nbytes % pitch != 0, -shown[pitch]))
+class _Rows:
+    """The distances of rows that the parts of a buffer show, and the steps that a staircase of such rows may have."""
+
+    def __init__(self, footprints: Sequence[Footprint], held: Sequence[Region], nbytes: int) -> None:
+        """`footprints`: of one launch's chunks; `held`: what the holders of the buffer, which has so many bytes, have."""
+        self._footprints, self._held, self._nbytes = footprints, held, nbytes
+        self.steps = max(STEPS // len(footprints), LEAST_STEPS)
+        self._told: list[int] | None = None
+
+    def pitches(self) -> Iterator[int]:
+        """The distances, the most probable first: those that are known, and then those that runs show, which takes longer to see."""
+        known = self._sorted(self._known())
+        yield from known
+        if self._told is None:
+            shown = self._known()
+            of_runs: dict[Region, list[int]] = {}  # what is read is often written, too
+            for part in filter(_has_runs, self._parts()):
+                distances = of_runs.get(part)
+                if distances is None:
+                    distances = of_runs[part] = distances_of_rows(part)
+                shown.update(distances)
+            self._told = self._sorted(shown)
+        yield from (pitch for pitch in self._told if pitch not in known)
+
+    def _parts(self) -> Iterator[Region]:
+        yield from self._held
+        for f in self._footprints:
+            yield from (f.reads, f.exact, f.inexact)
+
+    def _known(self) -> Counter[int]:
+        return Counter(pitch for part in self._parts() for pitch in part.pitches[-1:])
+
+    def _sorted(self, shown: Counter[int]) -> list[int]:
+        """Those first of which the buffer has a whole number, of them those of the most parts."""
+        return sorted(filter(None, shown), key=lambda pitch: (self._nbytes % pitch != 0, -shown[pitch]))
 
 
-def _wider(region: Region, held: Sequence[Region], pitches: Sequence[int] | None) -> Region:
-    """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with. `pitches`: distances
-    that rows may have; None if there must be no steps around a staircase.
+def _has_runs(part: Region) -> bool:
+    """Whether it has no pitches, and so many runs that these might show some."""
+    return is_array(part) and len(part) <= MOST_RUNS
+
+
+def _wider(region: Region, held: Sequence[Region], rows: _Rows | None) -> Region:
+    """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with. `rows`: None if there
+    must be no steps around a staircase.
     """
     if _fits(region, held):
         return region
     around = cover(region, MOST_BOXES, held)
-    if pitches is not None and is_array(region) and len(region) <= MOST_RUNS:
-        stairs = stairs_around(region, STEPS, pitches)
+    if rows is not None and _has_runs(region):
+        stairs = stairs_around(region, rows.steps, rows.pitches())
         if stairs is not None and stairs.nbytes < around.nbytes and all(map(stairs.goes_with, held)):
             around = stairs
     # Where pitches do not go together, to plan takes a step for each run.
