@@ -16,7 +16,7 @@ from vdev.planner.merges import combinations, merges_on
 from vdev.planner.partitioner import Partition
 from vdev.planner.pending import launch_stands_against, missing_parts
 from vdev.planner.successors import cost_of_reading
-from vdev.planner.tidying import fitted
+from vdev.planner.tidying import few_boxes, fitted
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
@@ -95,7 +95,8 @@ class Candidates:
         for slot, footprint in self._first[chunk].items():
             state = self.states[slot]
             if not state.fine:  # which may be used where it is
-                for source, _, cost in self._pieces(state, workers[0], footprint.reads):
+                reads = few_boxes(footprint.reads, len(partition.chunks))
+                for source, _, cost in self._pieces(state, workers[0], reads):
                     yield source, cost
 
     def _footprints(self, chunk: Chunk) -> dict[int, Footprint]:

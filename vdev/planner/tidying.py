@@ -25,6 +25,7 @@ from vdev.translators.ranges.patterns import is_array
 from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region
 from vdev.translators.ranges.stairs import distances_of_rows, stairs_around
+from vdev.translators.ranges.unlisted import Unlisted
 
 #: brings a buffer, by slot, into fewer boxes; the last argument is the buffer as one map, if there is one
 Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
@@ -69,17 +70,29 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
     rows = _Rows(footprints, held, state.nbytes)
     found = [replace(f, reads=_wider(f.reads, held, rows)) for f in footprints]
     # What a launch only writes would have to be brought to where it is written, if it were not exact.
-    writes = [
+    writes = [f.writes for f in footprints]
+    around = [
         wider.reads
-        if _are_same_runs(f.reads, f.writes)
-        else _wider(f.writes, held, rows if f.reads.contains(f.writes) else None)
-        for f, wider in zip(footprints, found, strict=True)
+        if _are_same_runs(f.reads, written)
+        else _wider(written, held, rows if f.reads.contains(written) else None)
+        for f, written, wider in zip(footprints, writes, found, strict=True)
     ]
-    if not covered_twice(writes):
-        for index, (f, wider) in enumerate(zip(found, writes, strict=True)):
-            if wider.nbytes != f.writes.nbytes:  # it contains them
+    if not covered_twice(around):
+        for index, (f, written, wider) in enumerate(zip(found, writes, around, strict=True)):
+            # It contains them. What is not listed is not counted for this.
+            if wider is not written and (isinstance(written, Unlisted) or wider.nbytes != written.nbytes):
                 found[index] = replace(f, exact=Region.empty(), inexact=wider)
     return found
+
+
+def few_boxes(region: Region, nchunks: int) -> Region:
+    """The region of one of so many chunks; where nobody has listed its rows yet, the steps around it."""
+    return region.around(_steps_of(nchunks))[0] if isinstance(region, Unlisted) else region
+
+
+def _steps_of(nchunks: int) -> int:
+    """The steps around the staircase of each of so many chunks."""
+    return max(STEPS // nchunks, LEAST_STEPS)
 
 
 def _are_same_runs(reads: Region, writes: Region) -> bool:
@@ -108,7 +121,7 @@ class _Rows:
     def __init__(self, footprints: Sequence[Footprint], held: Sequence[Region], nbytes: int) -> None:
         """`footprints`: of one launch's chunks; `held`: what the holders of the buffer, which has so many bytes, have."""
         self._footprints, self._held, self._nbytes = footprints, held, nbytes
-        self.steps = max(STEPS // len(footprints), LEAST_STEPS)
+        self.steps = _steps_of(len(footprints))
         self._told: list[int] | None = None
 
     def pitches(self) -> Iterator[int]:
@@ -150,6 +163,10 @@ def _wider(region: Region, held: Sequence[Region], rows: _Rows | None) -> Region
     """
     if _fits(region, held):
         return region
+    if rows is not None and isinstance(region, Unlisted):
+        around, least = region.around(rows.steps)
+        if _fits(around, held) and around.nbytes - least <= region.nboxes * RUN_NBYTES:
+            return around
     around = cover(region, MOST_BOXES, held)
     if rows is not None and _has_runs(region):
         stairs = stairs_around(region, rows.steps, rows.pitches())
