@@ -323,6 +323,8 @@ class Region:
     def copies(self, dims: Sequence[tuple[int, int]]) -> Region:
         """The union of copies at a box's distances, as `open_box` leaves them: (stride, count) pairs, the smallest stride first."""
         found, kept = self, pitches_for(tuple(dims))
+        if self.pitches:  # all of which have to divide a further one
+            kept = frozenset(number for number in kept if dims[number][0] % self.pitches[0] == 0)
         for number, (stride, count) in enumerate(dims):
             found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
         return found

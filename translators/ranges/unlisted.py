@@ -157,29 +157,29 @@ class Unlisted(Region):
     them listed first.
     """
 
-    __slots__ = ("_beside", "_moved")
+    __slots__ = ("_beside", "_tied")
 
     def __init__(self, moved: Iterable[tuple[TiedRows, int]], beside: Region = EMPTY) -> None:
-        self._moved, self._beside = tuple(moved), beside
-        starts = [rows.ends[0] + distance for rows, distance in self._moved]
-        stops = [rows.ends[1] + distance for rows, distance in self._moved]
+        self._tied, self._beside = tuple(moved), beside
+        starts = [rows.ends[0] + distance for rows, distance in self._tied]
+        stops = [rows.ends[1] + distance for rows, distance in self._tied]
         if beside:
             starts.append(beside.start)
             stops.append(beside.stop)
         super().__init__(min(starts), max(stops), (), None)
-        self._nboxes = sum([rows.nrows for rows, _ in self._moved]) + beside.nboxes  # at most
+        self._nboxes = sum([rows.nrows for rows, _ in self._tied]) + beside.nboxes  # at most
 
     @property
     def runs(self) -> Runs:
         if self._runs is None:
-            parts = [rows.listed().shift(distance) for rows, distance in self._moved]
+            parts = [rows.listed().shift(distance) for rows, distance in self._tied]
             self._runs = Region.union([*parts, self._beside]).runs
         return self._runs
 
     def around(self, most: int) -> tuple[Region, int]:
         """As of `TiedRows`, with at most so many groups for each of them, and what lies beside them."""
         parts, counts = [], []
-        for rows, distance in self._moved:
+        for rows, distance in self._tied:
             part, nbytes = rows.around(most)
             parts.append(part.shift(distance))
             counts.append(nbytes)
@@ -190,22 +190,22 @@ class Unlisted(Region):
     def shift(self, offset: int) -> Region:
         if offset == 0:
             return self
-        moved = [(rows, distance + offset) for rows, distance in self._moved]
+        moved = [(rows, distance + offset) for rows, distance in self._tied]
         return Unlisted(moved, self._beside.shift(offset))
 
     def __or__(self, other: Region) -> Region:
         if not other or other is self:
             return self
         if isinstance(other, Unlisted):
-            more = [each for each in other._moved if each not in self._moved]
+            more = [each for each in other._tied if each not in self._tied]
             if not more and self._beside.contains(other._beside):
                 return self
-            return Unlisted((*self._moved, *more), self._beside | other._beside)
+            return Unlisted((*self._tied, *more), self._beside | other._beside)
         if other.is_span and other.start <= self.start and self.stop <= other.stop:
             return other
         if other.bands is None:
             return super().__or__(other)
-        return Unlisted(self._moved, self._beside | other)
+        return Unlisted(self._tied, self._beside | other)
 
     __ror__ = __or__
 
@@ -223,4 +223,4 @@ class Unlisted(Region):
 
     def _has(self, other: Unlisted) -> bool:
         """Whether that contains another one shows without a list."""
-        return all(each in self._moved for each in other._moved) and self._beside.contains(other._beside)
+        return all(each in self._tied for each in other._tied) and self._beside.contains(other._beside)

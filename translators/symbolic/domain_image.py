@@ -253,6 +253,12 @@ class _Projection:
             return found
         if tied is not None:
             return Unlisted([(tied, 0)]), True
+        return self._region_by_rows(nbytes, low, high, start, free)
+
+    def _region_by_rows(
+        self, nbytes: int, low: int, high: int, start: int, free: list[tuple[int, int]]
+    ) -> tuple[Region, bool]:
+        """The same, by a list of all rows of what constraints tie, or closed up where there are too many."""
         rows: list[_Rows] = []
         exact = True
         for component in _components(self.constraints):
@@ -449,7 +455,8 @@ class _Projection:
                 if x == y or count <= 1:
                     continue
                 steps = count
-                if type(of_x) is int and type(of_y) is int:  # of traced numbers, no more is asked than is needed most
+                # Of traced numbers no more is asked than whether they are as those of work-groups and their items.
+                if type(of_x) is int and type(of_y) is int:
                     steps = of_y // of_x
                     if not 0 < abs(steps) <= count:
                         continue
