@@ -60,7 +60,7 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
     What is read is widened; what is written as well, if no two chunks' ranges meet by that: then it counts as what
     may be written, since what it held has to stay. Bytes that atomics touch stay as they are, and all beside them.
     """
-    if _all_go_together(footprints, state):
+    if are_fitting(footprints, state):
         return list(footprints)
     held = one_of_each_pitch(region for _, region in state.valid)
     if all(_fits(region, held) for f in footprints for region in (f.reads, f.exact, f.inexact)):
@@ -100,8 +100,8 @@ def _are_same_runs(reads: Region, writes: Region) -> bool:
     return is_array(reads) and is_array(writes) and reads == writes
 
 
-def _all_go_together(footprints: Sequence[Footprint], state: BufferState) -> bool:
-    """Whether all fit by their pitches alone, as nearly all do: then nothing has to be counted."""
+def are_fitting(footprints: Sequence[Footprint], state: BufferState) -> bool:
+    """Whether all fit by their pitches alone, as nearly all do: then they stay as they are, and nothing has to be counted."""
     pitches = {region.pitches for _, region in state.valid}
     return all(
         region.nboxes <= MOST_BOXES
