@@ -336,14 +336,17 @@ def shift(bands: Bands, offset: int, units: Units, level: int = 0) -> Bands:
     unit = units[level]
     up, rest = divmod(offset, unit)
     if not rest:
-        return tuple((lo + up, hi + up, inner) for lo, hi, inner in bands)
+        return tuple([(lo + up, hi + up, inner) for lo, hi, inner in bands]) if up else bands
     size = unit // units[level + 1]
     near: list[Band] = []
     far: list[Band] = []
     for lo, hi, inner in bands:
         moved = shift(((0, size, None),) if inner is None else inner, rest, units, level + 1)
-        stays = tuple((a, b if b < size else size, x) for a, b, x in moved if a < size)
-        goes = tuple((a - size if a > size else 0, b - size, x) for a, b, x in moved if b > size)
+        if moved[-1][1] <= size:  # nothing is carried
+            _append(near, lo + up, hi + up, moved)
+            continue
+        stays = tuple([(a, b if b < size else size, x) for a, b, x in moved if a < size])
+        goes = tuple([(a - size if a > size else 0, b - size, x) for a, b, x in moved if b > size])
         if stays:
             _append(near, lo + up, hi + up, stays)
         if goes:
@@ -380,8 +383,10 @@ def _at_depth(bands: Bands, depth: int, ratio: int, change: _Change) -> Bands:
     if depth == 0:
         return change(bands, ratio)
     return tuple(
-        (lo, hi, None if inner is None else _at_depth(inner, depth - 1, ratio, change))
-        for lo, hi, inner in bands
+        [
+            (lo, hi, None if inner is None else _at_depth(inner, depth - 1, ratio, change))
+            for lo, hi, inner in bands
+        ]
     )
 
 

@@ -126,10 +126,17 @@ class _Projection:
     def _add(self, constant: int, terms: dict[int, int]) -> None:
         if not terms and constant < 0:
             raise Infeasible
-        low = constant + sum(c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items())
+        low = high = constant
+        lo, hi = self.lo, self.hi
+        for v, c in terms.items():
+            if c > 0:
+                low += c * lo[v]
+                high += c * hi[v]
+            else:
+                low += c * hi[v]
+                high += c * lo[v]
         if low >= 0:
             return
-        high = constant + sum(c * (self.hi[v] if c > 0 else self.lo[v]) for v, c in terms.items())
         if high < 0:
             raise Infeasible
         if len(terms) == 1:
