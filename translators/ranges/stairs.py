@@ -36,7 +36,7 @@ def stairs_around(region: Region, most: int, pitches: Iterable[int]) -> Region |
     >>> triangle = Region.from_runs([(100 * row, 100 * row + row + 1) for row in range(80)])
     >>> stairs = stairs_around(triangle, 8, distances_of_rows(triangle))
     >>> triangle.nbytes, stairs.nbytes, stairs.pitches, stairs.contains(triangle)
-    (3240, 3709, (100,), True)
+    (3240, 3600, (100,), True)
     """
     runs, nbytes = region.runs, region.nbytes
     best: Region | None = None

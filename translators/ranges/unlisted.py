@@ -177,8 +177,9 @@ class Unlisted(Region):
         return self._runs
 
     def around(self, most: int) -> tuple[Region, int]:
-        """As of `TiedRows`, with at most so many groups for each of them, and what lies beside them."""
+        """As of `TiedRows`, with at most so many groups for all of them, but for one each, and what lies beside them."""
         parts, counts = [], []
+        most = max(most // len(self._tied), 1)
         for rows, distance in self._tied:
             part, nbytes = rows.around(most)
             parts.append(part.shift(distance))
