@@ -198,7 +198,7 @@ def test_what_is_read_and_written_is_widened_once(monkeypatch: pytest.MonkeyPatc
     before = [Footprint(reads=Region.from_runs(part.runs), exact=part) for part in parts]
     held = Region.span(0, rows * pitch)
     after = fitted(before, buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)]))
-    assert asked == ["distances_of_rows"] * 2 + ["stairs_around"] * 2
+    assert sorted(asked) == ["distances_of_rows"] * 2 + ["stairs_around"] * 2
     assert all(f.inexact == f.reads != part for f, part in zip(after, parts, strict=True))
 
 

@@ -6,6 +6,7 @@ Decides in which cases conditions and offsets are affine, and evaluates each con
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ranges.region import Region
@@ -14,13 +15,15 @@ from ..symbolic.domain import Form
 from ..symbolic.domain_image import image
 from ..symbolic.evaluation import Scope, explore
 from ..symbolic.exhaustive import assert_never
-from ..symbolic.nodes import Expr
+from ..symbolic.nodes import Both, Expr
 from .ways import Step, StepKind
 
 __all__ = ["MAX_PARTS", "Image", "Ways", "byte_offset", "doubt"]
 
 #: Parts of ranges evaluated for one chunk before whole buffers are taken instead.
 MAX_PARTS = 4000
+#: Cases at the end of one way.
+MOST_SCOPES = 64
 
 Image = tuple[Region, bool, str | None]  #: region, whether it is exact, and why not
 
@@ -32,6 +35,8 @@ class Ways:
         """`certain`: points are taken to be reached of which nobody knows whether they are; the caller keeps that in mind."""
         self._certain = certain
         self._known: dict[Step, list[Scope]] = {}
+        #: by the way before it and its condition: what an `if` comes to
+        self._assumed: dict[tuple[Step | None, Expr], list[Scope]] = {}
         self._images: dict[tuple[Step, Expr, int, int], list[Image]] = {}
         #: by domain at the end of a way, terms of an offset, bytes and size: the constant of one offset, and its image
         self._alike: dict[tuple[int, frozenset[tuple[int, int]], int, int], tuple[int, Image]] = {}
@@ -79,31 +84,75 @@ class Ways:
         return region.shift(form.constant - constant), exact, reason
 
     def scopes(self, way: Step) -> list[Scope]:
-        found = self._known.get(way)
-        if found is None:
-            if way.parent is None:
-                found = [self._root]
-            else:
-                found = [
-                    scope
-                    for start in self.scopes(way.parent)
-                    for scope, _ in (
-                        [(start, None)]
-                        if way.kind is StepKind.LOOP or (self._certain and way.kind is StepKind.MAYBE)
-                        else explore(start, lambda s: _take(s, way))
-                    )
-                ]
-                if len(found) > 64:
-                    # Too many cases to follow: continue from the way's beginning, without what it says.
-                    found = [_blurred(start) for start in self.scopes(way.parent)]
-            self._known[way] = found
+        """The cases at the end of a way."""
+        unknown: list[Step] = []
+        step: Step | None = way
+        while step is not None and step not in self._known:
+            unknown.append(step)
+            step = step.parent
+        for step in reversed(unknown):  # not one inside the other: ways may have thousands of steps
+            self._known[step] = self._after(step)
+        return self._known[way]
+
+    def _after(self, way: Step) -> list[Scope]:
+        """The same; what is before the last step is known."""
+        if way.parent is None:
+            return [self._root]
+        before = self._known[way.parent]
+        if way.kind is StepKind.LOOP or (self._certain and way.kind is StepKind.MAYBE):
+            return before
+        starts, says = self._begin(way)
+        found = _all_cases(starts, says)
+        if len(found) > MOST_SCOPES:
+            if starts is before:
+                # Too many cases to follow: continue from the way's beginning, without what it says.
+                found = [_blurred(start) for start in before]
+            else:  # whatever they begin with, some would have to be one: no more are made of those that there are
+                found = [scope for start in starts for scope, _ in explore(start, says, 0)]
+        if way.kind is StepKind.IF:
+            self._assumed[way.parent, way.expr] = found
         return found
+
+    def _begin(self, way: Step) -> tuple[list[Scope], Callable[[Scope], None]]:
+        """Where the last step of a way begins, and what is assumed there.
+
+        What an operand of `&&` or `||` accesses has the truth of all operands before it for a condition, each one more than the
+        last: a step begins where one with fewer conditions has come to.
+        """
+        parent, condition = way.parent, way.expr
+        assert parent is not None
+        if way.kind is StepKind.IF:
+            rest: list[Expr] = []
+            known = self._assumed.get((parent, condition))
+            while known is None and isinstance(condition, Both):
+                rest.append(condition.b)
+                condition = condition.a
+                known = self._assumed.get((parent, condition))
+            if known is not None:
+                rest.reverse()
+                return known, lambda scope: _assume_all(scope, rest)
+        return self._known[parent], lambda scope: _take(scope, way)
+
+
+def _all_cases(starts: Sequence[Scope], says: Callable[[Scope], None]) -> list[Scope]:
+    """What comes of all of them; not to the end if that is too many."""
+    found: list[Scope] = []
+    for start in starts:
+        found += [scope for scope, _ in explore(start, says)]
+        if len(found) > MOST_SCOPES:
+            break
+    return found
 
 
 def _blurred(scope: Scope) -> Scope:
     twin = scope.copy()
     twin.domain.blur("a condition with too many cases")
     return twin
+
+
+def _assume_all(scope: Scope, conditions: Sequence[Expr]) -> None:
+    for condition in conditions:
+        scope.assume(condition)
 
 
 def _take(scope: Scope, way: Step) -> None:

@@ -21,4 +21,5 @@ __all__ = [
     "slicing",
     "stairs",
     "tracing",
+    "unlisted",
 ]

@@ -82,8 +82,19 @@ _start, _stop = itemgetter(0), itemgetter(1)
 
 def intersect(a: Bands, b: Bands) -> Bands:  # noqa: C901 (one walk over both)
     """The members that both have; both have the same units."""
-    if len(b) == 1 and b[0][2] is None:
-        return _within(a, b[0][0], b[0][1])
+    if len(b) == 1:
+        blo, bhi, bin_ = b[0]
+        if bin_ is None:
+            return _within(a, blo, bhi)
+        if len(a) == 1:  # as half of all have one band
+            alo, ahi, ain = a[0]
+            lo, hi = alo if alo > blo else blo, ahi if ahi < bhi else bhi
+            if lo >= hi:
+                return ()
+            if ain is None or ain is bin_:
+                return ((lo, hi, bin_),)
+            inner = intersect(ain, bin_)
+            return ((lo, hi, inner),) if inner else ()
     if len(a) == 1 and a[0][2] is None:
         return _within(b, a[0][0], a[0][1])
     if len(a) > _MANY and b:
@@ -114,6 +125,15 @@ def intersect(a: Bands, b: Bands) -> Bands:  # noqa: C901 (one walk over both)
 
 def _within(a: Bands, low: int, high: int) -> Bands:
     """The part of `a` with digits from `low` up to `high`; `a` itself if that is all of it."""
+    if len(a) == 1:
+        lo, hi, inner = a[0]
+        if low <= lo:
+            if hi <= high:
+                return a
+            return ((lo, high, inner),) if lo < high else ()
+        if low >= hi:
+            return ()
+        return ((low, hi if hi < high else high, inner),)
     if not a or (low <= a[0][0] and a[-1][1] <= high):
         return a
     if len(a) > _MANY:
@@ -150,11 +170,14 @@ def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
         return a or b
     if len(b) > len(a):
         a, b = b, a
-    if len(a) == 1 and a[0][2] is None and b[0][2] is None:
-        (alo, ahi, _), (blo, bhi, _) = a[0], b[0]
-        if alo <= bhi and blo <= ahi:
-            return ((alo if alo < blo else blo, ahi if ahi > bhi else bhi, None),)
-        return (a[0], b[0]) if alo < blo else (b[0], a[0])
+    if len(a) == 1:
+        (alo, ahi, ain), (blo, bhi, bin_) = a[0], b[0]
+        if ahi < blo:
+            return (a[0], b[0])
+        if bhi < alo:
+            return (b[0], a[0])
+        if ain is bin_ or ain == bin_:
+            return ((alo if alo < blo else blo, ahi if ahi > bhi else bhi, ain),)
     if len(a) <= _MANY:
         return _merged(a, b, units, level)
     low, high = _beside(a, b)
@@ -226,8 +249,12 @@ def _joined(before: Bands, between: Bands, after: Bands) -> Bands:
 
 def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:  # noqa: C901 (one walk over both)
     """The members that `a` has and `b` has not; both are of level `level` of `units`."""
-    if len(b) == 1 and b[0][2] is None:
-        return _without(a, b[0][0], b[0][1])
+    if len(b) == 1:
+        blo, bhi, bin_ = b[0]
+        if bin_ is None:
+            return _without(a, blo, bhi)
+        if len(a) == 1:
+            return _one_less(a, b, units, level)
     if len(a) > _MANY and b:
         low, high = _beside(a, b)
         if high - low < len(a):
@@ -260,8 +287,34 @@ def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:  # noqa
     return tuple(found)
 
 
+def _one_less(a: Bands, b: Bands, units: Units, level: int) -> Bands:
+    """`subtract` for one band each, as half of all have; what `b` has is no whole digits."""
+    alo, ahi, ain = a[0]
+    blo, bhi, bin_ = b[0]
+    lo, hi = alo if alo > blo else blo, ahi if ahi < bhi else bhi
+    if lo >= hi:
+        return a
+    inner: Bands = ()
+    if ain is not bin_ and bin_ is not None:
+        mine = ((0, units[level] // units[level + 1], None),) if ain is None else ain
+        inner = subtract(mine, bin_, units, level + 1)
+        if inner is mine or inner == mine:
+            return a
+    before: Bands = ((alo, lo, ain),) if alo < lo else ()
+    if inner:
+        before = (*before, (lo, hi, inner))
+    return (*before, (hi, ahi, ain)) if hi < ahi else before
+
+
 def _without(a: Bands, low: int, high: int) -> Bands:
     """`a` without its digits from `low` up to `high`; `a` itself if it has none of them."""
+    if len(a) == 1:
+        lo, hi, inner = a[0]
+        if hi <= low or high <= lo:
+            return a
+        if lo < low:
+            return ((lo, low, inner),) if hi <= high else ((lo, low, inner), (high, hi, inner))
+        return ((high, hi, inner),) if high < hi else ()
     begin, end = 0, len(a)
     if end > _MANY:
         begin, end = bisect_right(a, low, key=_stop), bisect_left(a, high, key=_start)
@@ -283,14 +336,17 @@ def shift(bands: Bands, offset: int, units: Units, level: int = 0) -> Bands:
     unit = units[level]
     up, rest = divmod(offset, unit)
     if not rest:
-        return tuple((lo + up, hi + up, inner) for lo, hi, inner in bands)
+        return tuple([(lo + up, hi + up, inner) for lo, hi, inner in bands]) if up else bands
     size = unit // units[level + 1]
     near: list[Band] = []
     far: list[Band] = []
     for lo, hi, inner in bands:
         moved = shift(((0, size, None),) if inner is None else inner, rest, units, level + 1)
-        stays = tuple((a, b if b < size else size, x) for a, b, x in moved if a < size)
-        goes = tuple((a - size if a > size else 0, b - size, x) for a, b, x in moved if b > size)
+        if moved[-1][1] <= size:  # nothing is carried
+            _append(near, lo + up, hi + up, moved)
+            continue
+        stays = tuple([(a, b if b < size else size, x) for a, b, x in moved if a < size])
+        goes = tuple([(a - size if a > size else 0, b - size, x) for a, b, x in moved if b > size])
         if stays:
             _append(near, lo + up, hi + up, stays)
         if goes:
@@ -327,8 +383,10 @@ def _at_depth(bands: Bands, depth: int, ratio: int, change: _Change) -> Bands:
     if depth == 0:
         return change(bands, ratio)
     return tuple(
-        (lo, hi, None if inner is None else _at_depth(inner, depth - 1, ratio, change))
-        for lo, hi, inner in bands
+        [
+            (lo, hi, None if inner is None else _at_depth(inner, depth - 1, ratio, change))
+            for lo, hi, inner in bands
+        ]
     )
 
 
@@ -395,12 +453,15 @@ def repeated(bands: Bands, depth: int) -> list[bool]:
 
 
 def _mark_repeated(bands: Bands, level: int, found: list[bool]) -> None:
+    below = level + 1
     for lo, hi, inner in bands:
         if inner is not None:
             if hi - lo > 1:
                 found[level] = True
-            if level + 1 < len(found):
-                _mark_repeated(inner, level + 1, found)
+            if below < len(found):
+                _mark_repeated(inner, below, found)
+            if found[level] and all(found[below:]):
+                return
 
 
 # reading --------------------------------------------------------------------------------------------------

@@ -125,22 +125,19 @@ def _run_cut(  # noqa: C901 (on the way of every launch: for each row a call wou
                 held = ()
             at = lo
         bands = inner if type(inner) is tuple else ((0, size, inner),)
-        before = 0
-        middle: LabelledBands = ()
-        for start, end, label in bands:
-            if end <= low:
-                before += 1
-                continue
-            behind = before
-            if end < high:
-                middle, behind = _between(bands, before, low, high)
-            elif start < high:
-                middle = ((start if start > low else low, high, label),)
-                if end == high:
-                    behind += 1
-            break
-        else:
-            behind = before
+        before = bisect_right(bands, low, key=_stop)
+        behind = bisect_left(bands, high, before, key=_start)
+        middle = bands[before:behind]
+        if middle:
+            start, end, label = middle[0]
+            if start < low:
+                middle = ((low, end, label), *middle[1:])
+                start = low
+            if behind - before > 1:
+                start, end, label = middle[-1]
+            if end > high:
+                middle = (*middle[:-1], (start, high, label))
+                behind -= 1
         stop = hi if hi < last else last
         pieces.append((at, stop, bands, middle, before, behind))
         if middle != held:
@@ -153,23 +150,6 @@ def _run_cut(  # noqa: C901 (on the way of every launch: for each row a call wou
     if at < last:
         pieces.append((at, last, (), (), 0, 0))
     return pieces
-
-
-def _between(bands: LabelledBands, before: int, low: int, high: int) -> tuple[LabelledBands, int]:
-    """What of the bands lies from one digit up to another, and the number of the one that goes on behind the last; the
-    one of number `before` goes on behind the first.
-    """
-    start, end, label = bands[before]
-    found = [(start if start > low else low, end, label)]
-    behind = before + 1
-    for start, end, label in bands[behind:]:
-        if end > high:
-            if start < high:
-                found.append((start, high, label))
-            break
-        found.append((start, end, label))
-        behind += 1
-    return tuple(found), behind
 
 
 def _row_cut(

@@ -142,7 +142,7 @@ class Region:
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
         parts = [region for region in regions if region.start < region.stop]
-        if len(parts) > 2 and all(not part.pitches for part in parts):
+        if len(parts) > 2 and all(not part.pitches and type(part) is Region for part in parts):
             if all(part.bands is not None for part in parts):
                 return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
             return _of_array(byte_runs.normal(np.concatenate([part.runs for part in parts])))
@@ -150,6 +150,7 @@ class Region:
             pitches = _joint(parts)
             if pitches is not None:
                 return _united(parts, pitches)
+            parts = _alike_united(parts)
         while len(parts) > 1:  # in pairs, so that no part is traversed again and again
             pairs = [one | other for one, other in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + parts[len(parts) & ~1 :]
@@ -322,6 +323,8 @@ class Region:
     def copies(self, dims: Sequence[tuple[int, int]]) -> Region:
         """The union of copies at a box's distances, as `open_box` leaves them: (stride, count) pairs, the smallest stride first."""
         found, kept = self, pitches_for(tuple(dims))
+        if self.pitches:  # all of which have to divide a further one
+            kept = frozenset(number for number in kept if dims[number][0] % self.pitches[0] == 0)
         for number, (stride, count) in enumerate(dims):
             found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
         return found
@@ -553,6 +556,16 @@ def _united(regions: Sequence[Region], pitches: tuple[int, ...]) -> Region:
         pairs = [nested.unite(a, b, units) for a, b in zip(found[::2], found[1::2], strict=False)]
         found = pairs + found[len(found) & ~1 :]
     return region_in(found[0], pitches)
+
+
+def _alike_united(regions: Sequence[Region]) -> list[Region]:
+    """Those of the same pitches as one, since only then their bands are joined as they are."""
+    alike: dict[tuple[int, ...], list[Region]] = {}
+    for region in regions:
+        alike.setdefault(region.pitches, []).append(region)
+    if len(alike) == len(regions) or len(alike) == 1:
+        return list(regions)
+    return [Region.union(each) for each in alike.values()]
 
 
 def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:

@@ -298,12 +298,14 @@ class Domain:
 
 def _box_bounds(domain: Domain, form: Form) -> tuple[int, int]:
     low = high = form.constant
+    lo, hi = domain.lo, domain.hi
     for variable, coefficient in form.terms.items():
-        a, b = coefficient * domain.lo[variable], coefficient * domain.hi[variable]
-        if a > b:
-            a, b = b, a
-        low += a
-        high += b
+        if coefficient > 0:
+            low += coefficient * lo[variable]
+            high += coefficient * hi[variable]
+        else:
+            low += coefficient * hi[variable]
+            high += coefficient * lo[variable]
     return low, high
 
 

@@ -20,6 +20,7 @@ from ..ranges.pitches import copies, open_box
 from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
 from ..ranges.tracing import Number
+from ..ranges.unlisted import Place, TiedRows, Unlisted
 from .domain import Domain, Form, Infeasible
 
 Integers = npt.NDArray[np.int64]
@@ -125,10 +126,17 @@ class _Projection:
     def _add(self, constant: int, terms: dict[int, int]) -> None:
         if not terms and constant < 0:
             raise Infeasible
-        low = constant + sum(c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items())
+        low = high = constant
+        lo, hi = self.lo, self.hi
+        for v, c in terms.items():
+            if c > 0:
+                low += c * lo[v]
+                high += c * hi[v]
+            else:
+                low += c * hi[v]
+                high += c * lo[v]
         if low >= 0:
             return
-        high = constant + sum(c * (self.hi[v] if c > 0 else self.lo[v]) for v, c in terms.items())
         if high < 0:
             raise Infeasible
         if len(terms) == 1:
@@ -241,11 +249,23 @@ class _Projection:
     def region(self, nbytes: int, low: int, high: int) -> tuple[Region, bool]:
         """The region and whether it is exact."""
         start, free = self._placed_freely()
-        # A small chessboard is few boxes by remainders, and many by its rows.
-        for most in (FEW_BOXES, MAX_BOXES):
-            found = self._region_of_boxes(start, nbytes, free, most) or self._region_by_classes(nbytes, most)
-            if found is not None:
-                return found
+        found = self._region_in_boxes(start, nbytes, free, FEW_BOXES)
+        if found is not None:
+            return found
+        tied = self._tied_rows(start, nbytes, free)
+        if tied is not None and tied.nrows <= MAX_BOXES:
+            return tied.in_bands(), True
+        found = self._region_in_boxes(start, nbytes, free, MAX_BOXES)
+        if found is not None:
+            return found
+        if tied is not None:
+            return Unlisted([(tied, 0)]), True
+        return self._region_by_rows(nbytes, low, high, start, free)
+
+    def _region_by_rows(
+        self, nbytes: int, low: int, high: int, start: int, free: list[tuple[int, int]]
+    ) -> tuple[Region, bool]:
+        """The same, by a list of all rows of what constraints tie, or closed up where there are too many."""
         rows: list[_Rows] = []
         exact = True
         for component in _components(self.constraints):
@@ -268,6 +288,49 @@ class _Projection:
         if not exact:
             region = region.clip(low, high + nbytes)
         return region, exact and same
+
+    def _region_in_boxes(
+        self, start: int, nbytes: int, free: list[tuple[int, int]], most: int
+    ) -> tuple[Region, bool] | None:
+        """The region where it is at most so many boxes; a small chessboard is few by remainders, and many by its rows."""
+        return self._region_of_boxes(start, nbytes, free, most) or self._region_by_classes(nbytes, most)
+
+    def _tied_rows(self, start: int, nbytes: int, free: list[tuple[int, int]]) -> TiedRows | None:
+        """The region as rows whose columns depend on the row, where two variables are tied and all others free, and the first and the
+        last byte are easily found; None for others, and where not all rows would be listed.
+        """
+        components = _components(self.constraints)
+        if len(components) != 1 or len(components[0]) != 2:
+            return None
+        offset = self.offset.terms
+        row, column = sorted(components[0], key=lambda v: -abs(offset.get(v, 0)))
+        pitch, width = offset.get(row, 0), offset.get(column, 0)
+        rows, columns = (self.lo[row], self.hi[row]), (self.lo[column], self.hi[column])
+        low, extent, rest = open_box(start, nbytes, free)
+        nrows, breadth = rows[1] - rows[0] + 1, abs(width) * (columns[1] - columns[0])
+        if not (0 < abs(width) <= extent and breadth + extent <= abs(pitch)):
+            return None  # rows have gaps, or their ends are in another order than they are
+        if max(map(abs, (*rows, *columns))) >= _BIG or _leaves_int64(start, free):
+            return None
+        if nrows > self.max_rows or nrows * prod(count for _, count in rest) > self.max_runs:
+            return None
+        numbers = {row: 0, column: 1}
+        constraints = [
+            ({numbers[v]: c for v, c in terms.items()}, constant)
+            for terms, constant in zip(self.constraints, self.constants, strict=True)
+        ]
+
+        def listed() -> Region:
+            given = list(zip(self.constraints, self.constants, strict=True))
+            found = [self._enumerate(column, [row], given)]
+            region, exact = _spread(start, nbytes, free, found, self.max_runs)
+            assert exact, "there are few enough"
+            return region
+
+        try:
+            return TiedRows(rows, columns, constraints, Place(low, extent, pitch, width, rest), listed)
+        except ValueError:
+            return None
 
     def _placed_freely(self) -> tuple[int, list[tuple[int, int]]]:
         """The first offset, and stride and number of each variable that no constraint ties."""
@@ -367,31 +430,48 @@ class _Projection:
         return start, dims + more
 
     def _merge_ids(self) -> None:
-        """Two variables that occur only as x + n*y, where x covers n steps, are a single variable."""
-        forms = [self.offset.terms, *self.constraints]
-        variables = list(self.offset.terms)
-        for x in variables:
+        """Two variables that occur only as x + n*y, where x covers n steps or more, are a single variable."""
+        while True:
+            found = self._steps_of_another()
+            if found is None:
+                return
+            x, y, steps = found
+            # x + steps*y: from lo(x) + steps*lo(y) on, or with negative steps up to hi(x) + steps*lo(y), without gaps
+            further = steps * (self.hi[y] - self.lo[y])
+            if further > 0:
+                self.hi[x] += further
+            else:
+                self.lo[x] += further
+            shift = self.lo[y]
+            self.offset = Form(
+                self.offset.constant + self.offset.terms[y] * shift,
+                {v: c for v, c in self.offset.terms.items() if v != y},
+            )
+            old, constants = self.constraints, self.constants
+            self.constraints, self.constants = [], []
+            for terms, constant in zip(old, constants, strict=True):
+                rest = dict(terms)
+                self._add(constant + rest.pop(y, 0) * shift, rest)
+
+    def _steps_of_another(self) -> tuple[int, int, int] | None:
+        """Variables x and y of the offset, and n, where they occur only as x + n*y, and x covers n steps or more."""
+        offset = self.offset.terms
+        for x, of_x in offset.items():
             count = self.hi[x] - self.lo[x] + 1
-            for y in variables:
-                if x == y or count <= 1 or x not in self.offset.terms or y not in self.offset.terms:
+            for y, of_y in offset.items():
+                if x == y or count <= 1:
                     continue
-                if all(terms.get(y, 0) == count * terms.get(x, 0) for terms in forms):
-                    # x + count*y: from lo(x) + count*lo(y) on, without gaps
-                    self.hi[x] += count * (self.hi[y] - self.lo[y])
-                    shift = self.lo[y]
-                    self.offset = Form(
-                        self.offset.constant + self.offset.terms[y] * shift,
-                        {v: c for v, c in self.offset.terms.items() if v != y},
-                    )
-                    for index, terms in enumerate(self.constraints):
-                        if y in terms:
-                            self.constants[index] += terms.pop(y) * shift
-                    old, constants = self.constraints, self.constants
-                    self.constraints, self.constants = [], []
-                    for terms, constant in zip(old, constants, strict=True):
-                        self._add(constant, terms)
-                    self._merge_ids()
-                    return
+                steps = count
+                # Of traced numbers no more is asked than whether they are as those of work-groups and their items.
+                if type(of_x) is int and type(of_y) is int:
+                    steps = of_y // of_x
+                    if not 0 < abs(steps) <= count:
+                        continue
+                if of_y == steps * of_x and all(
+                    terms.get(y, 0) == steps * terms.get(x, 0) for terms in self.constraints
+                ):
+                    return x, y, steps
+        return None
 
     def _component_rows(self, component: list[int], nbytes: int) -> tuple[_Rows | None, bool]:
         mine = set(component)

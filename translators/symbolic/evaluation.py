@@ -540,13 +540,15 @@ def _without(expr: Expr, leaf: Expr) -> Iterator[Expr]:
             yield from _without(part, leaf)
 
 
-def explore(start: Scope, action: Callable[[Scope], T]) -> Iterator[tuple[Scope, T]]:
-    """Run `action` on copies of `start`, once for each case it distinguishes; empty cases are left out."""
+def explore(start: Scope, action: Callable[[Scope], T], most: int = _MAX_CASES) -> Iterator[tuple[Scope, T]]:
+    """Run `action` on copies of `start`, once for each case it distinguishes; empty cases are left out. With more than `most` cases
+    some are one, and with none all are.
+    """
     pending: list[tuple[int, ...]] = [()]
     nruns = 0
     while pending:
         scope = start.copy(pending.pop())
-        scope.frozen = nruns + len(pending) >= _MAX_CASES
+        scope.frozen = nruns + len(pending) >= most
         nruns += 1
         try:
             result = action(scope)

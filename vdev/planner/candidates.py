@@ -16,7 +16,7 @@ from vdev.planner.merges import combinations, merges_on
 from vdev.planner.partitioner import Partition
 from vdev.planner.pending import launch_stands_against, missing_parts
 from vdev.planner.successors import cost_of_reading
-from vdev.planner.tidying import fitted
+from vdev.planner.tidying import are_fitting, few_boxes, fitted
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
@@ -52,7 +52,7 @@ class Candidates:
         self.options = options
         #: by cut: what follows from it is the same on whichever workers its chunks run
         self._by_cut: dict[Hashable, Candidate] = {}
-        self._first: dict[Chunk, dict[int, Footprint]] = {}  #: of cuts' first chunks, by slot
+        self._first: dict[Chunk, dict[int, Footprint]] = {}  #: of chunks that were looked at alone, by slot
 
     def of(self, partition: Partition, workers: tuple[int, ...]) -> Candidate:
         """The cut with its chunks on these workers, not rated yet. Raises Unmergeable."""
@@ -64,39 +64,48 @@ class Candidates:
         return replace(found, workers=workers)
 
     def is_dearer(self, partition: Partition, workers: tuple[int, ...], limit: float) -> bool:
-        """Whether it shows at a first chunk that a cut costs more than `limit`. To look at all its chunks, and what becomes of
-        them, takes much longer.
+        """Whether it shows at its first chunks, as far as they alone tell, that a cut costs more than `limit`. To look at what
+        becomes of all chunks takes much longer.
         """
         if limit == inf or (partition.cuts, partition.edges, partition.cycle) in self._by_cut:
             return False
-        return self.least(partition, workers, limit) > limit
+        cost, count = 0.0, len(partition.chunks)
+        for number in range(count):
+            for _, of_piece in self._pieces_read(partition, workers, number):
+                cost += of_piece
+                if cost > limit:
+                    return True
+            if cost * count <= limit * (number + 1):
+                return False  # the others would have to cost more than these
+        return False
 
-    def least(self, partition: Partition, workers: tuple[int, ...], limit: float = inf) -> float:
-        """What a cut costs at least, or more than `limit`: what a first chunk alone reads and its worker has not is moved for any
-        resolution.
-        """
-        cost = 0.0
-        for _, of_piece in self._first_pieces(partition, workers):
-            cost += of_piece
-            if cost > limit:
-                break
-        return cost
+    def least(self, partition: Partition, workers: tuple[int, ...]) -> float:
+        """What a cut costs at least: what a first chunk alone reads and its worker has not is moved for any resolution."""
+        return sum([of_piece for _, of_piece in self._pieces_read(partition, workers, 0)])
 
     def asks_most(self, partition: Partition, workers: tuple[int, ...]) -> bool:
         """Whether a first chunk needs something of most other workers."""
-        asked = {source for source, _ in self._first_pieces(partition, workers)} - {HOST}
+        asked = {source for source, _ in self._pieces_read(partition, workers, 0)} - {HOST}
         return 2 * len(asked) >= len(partition.chunks)
 
-    def _first_pieces(self, partition: Partition, workers: tuple[int, ...]) -> Iterator[tuple[int, float]]:
-        """What a first chunk reads and its worker has not: from whom, and what it costs to move."""
-        chunk = partition.chunks[0]
+    def _pieces_read(
+        self, partition: Partition, workers: tuple[int, ...], number: int
+    ) -> Iterator[tuple[int, float]]:
+        """What a chunk reads and its worker has not: from whom, and what it costs to move; with its runs, where all that the chunk
+        needs is what it reads, as it is.
+        """
+        chunk = partition.chunks[number]
         if chunk not in self._first:
             self._first[chunk] = self._footprints(chunk)
         for slot, footprint in self._first[chunk].items():
             state = self.states[slot]
-            if not state.fine:  # which may be used where it is
-                for source, _, cost in self._pieces(state, workers[0], footprint.reads):
-                    yield source, cost
+            if state.fine:  # which may be used where it is
+                continue
+            reads = few_boxes(footprint.reads, len(partition.chunks))
+            alone = not footprint.inexact and not footprint.atomics and are_fitting((footprint,), state)
+            per_run = self.options.links.per_run if alone else 0.0
+            for source, piece, cost in self._pieces(state, workers[number], reads):
+                yield source, cost + piece.nruns * per_run if per_run else cost
 
     def _footprints(self, chunk: Chunk) -> dict[int, Footprint]:
         found = (

@@ -12,7 +12,7 @@ and more is held, but nothing is claimed that is not valid.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
@@ -25,14 +25,16 @@ from vdev.translators.ranges.patterns import is_array
 from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region
 from vdev.translators.ranges.stairs import distances_of_rows, stairs_around
+from vdev.translators.ranges.unlisted import Unlisted
 
 #: brings a buffer, by slot, into fewer boxes; the last argument is the buffer as one map, if there is one
 Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
 
 #: boxes of one chunk's range above which another range with fewer is looked for
 MOST_BOXES = 64
-#: boxes around a staircase, such as a triangle; one of so many parts of it lies in them and not in the staircase
-STEPS = 32
+#: boxes around a staircase, such as a triangle, of all chunks together, and for each at least: one of so many parts of it lies in
+#: them and not in the staircase
+STEPS, LEAST_STEPS = 32, 4
 #: what a box or a run costs to plan and to copy, in bytes that are moved unnecessarily
 RUN_NBYTES = 4096
 #: boxes in which a buffer may lie, beside so many for each holder and for each box that the last command wrote
@@ -58,27 +60,39 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
     What is read is widened; what is written as well, if no two chunks' ranges meet by that: then it counts as what
     may be written, since what it held has to stay. Bytes that atomics touch stay as they are, and all beside them.
     """
-    if _all_go_together(footprints, state):
+    if are_fitting(footprints, state):
         return list(footprints)
     held = one_of_each_pitch(region for _, region in state.valid)
     if all(_fits(region, held) for f in footprints for region in (f.reads, f.exact, f.inexact)):
         return list(footprints)
     if any(f.atomics for f in footprints):
         return list(footprints)
-    pitches = _pitches_of_rows(footprints, held, state.nbytes)
-    found = [replace(f, reads=_wider(f.reads, held, pitches)) for f in footprints]
+    rows = _Rows(footprints, held, state.nbytes)
+    found = [replace(f, reads=_wider(f.reads, held, rows)) for f in footprints]
     # What a launch only writes would have to be brought to where it is written, if it were not exact.
-    writes = [
+    writes = [f.writes for f in footprints]
+    around = [
         wider.reads
-        if _are_same_runs(f.reads, f.writes)
-        else _wider(f.writes, held, pitches if f.reads.contains(f.writes) else None)
-        for f, wider in zip(footprints, found, strict=True)
+        if _are_same_runs(f.reads, written)
+        else _wider(written, held, rows if f.reads.contains(written) else None)
+        for f, written, wider in zip(footprints, writes, found, strict=True)
     ]
-    if not covered_twice(writes):
-        for index, (f, wider) in enumerate(zip(found, writes, strict=True)):
-            if wider.nbytes != f.writes.nbytes:  # it contains them
+    if not covered_twice(around):
+        for index, (f, written, wider) in enumerate(zip(found, writes, around, strict=True)):
+            # It contains them. What is not listed is not counted for this.
+            if wider is not written and (isinstance(written, Unlisted) or wider.nbytes != written.nbytes):
                 found[index] = replace(f, exact=Region.empty(), inexact=wider)
     return found
+
+
+def few_boxes(region: Region, nchunks: int) -> Region:
+    """The region of one of so many chunks; where nobody has listed its rows yet, the steps around it."""
+    return region.around(_steps_of(nchunks))[0] if isinstance(region, Unlisted) else region
+
+
+def _steps_of(nchunks: int) -> int:
+    """The steps around the staircase of each of so many chunks."""
+    return max(STEPS // nchunks, LEAST_STEPS)
 
 
 def _are_same_runs(reads: Region, writes: Region) -> bool:
@@ -86,8 +100,8 @@ def _are_same_runs(reads: Region, writes: Region) -> bool:
     return is_array(reads) and is_array(writes) and reads == writes
 
 
-def _all_go_together(footprints: Sequence[Footprint], state: BufferState) -> bool:
-    """Whether all fit by their pitches alone, as nearly all do: then nothing has to be counted."""
+def are_fitting(footprints: Sequence[Footprint], state: BufferState) -> bool:
+    """Whether all fit by their pitches alone, as nearly all do: then they stay as they are, and nothing has to be counted."""
     pitches = {region.pitches for _, region in state.valid}
     return all(
         region.nboxes <= MOST_BOXES
@@ -101,32 +115,61 @@ def _fits(region: Region, held: Sequence[Region]) -> bool:
     return region.nboxes <= MOST_BOXES and all(region.goes_with(other) for other in held)
 
 
-def _pitches_of_rows(footprints: Sequence[Footprint], held: Sequence[Region], nbytes: int) -> list[int]:
-    """The distances of rows that the parts of a buffer of so many bytes show: those first of which it has a whole number, of
-    them those of the most parts.
-    """
-    shown: Counter[int] = Counter()
-    of_runs: dict[Region, list[int]] = {}  # what is read is often written, too
-    for part in (*held, *(region for f in footprints for region in (f.reads, f.exact, f.inexact))):
-        if not is_array(part):
-            shown.update(part.pitches[-1:])
-        elif len(part) <= MOST_RUNS:
-            distances = of_runs.get(part)
-            if distances is None:
-                distances = of_runs[part] = distances_of_rows(part)
-            shown.update(distances)
-    return sorted(filter(None, shown), key=lambda pitch: (nbytes % pitch != 0, -shown[pitch]))
+class _Rows:
+    """The distances of rows that the parts of a buffer show, and the steps that a staircase of such rows may have."""
+
+    def __init__(self, footprints: Sequence[Footprint], held: Sequence[Region], nbytes: int) -> None:
+        """`footprints`: of one launch's chunks; `held`: what the holders of the buffer, which has so many bytes, have."""
+        self._footprints, self._held, self._nbytes = footprints, held, nbytes
+        self.steps = _steps_of(len(footprints))
+        self._told: list[int] | None = None
+
+    def pitches(self) -> Iterator[int]:
+        """The distances, the most probable first: those that are known, and then those that runs show, which takes longer to see."""
+        known = self._sorted(self._known())
+        yield from known
+        if self._told is None:
+            shown = self._known()
+            of_runs: dict[Region, list[int]] = {}  # what is read is often written, too
+            for part in filter(_has_runs, self._parts()):
+                distances = of_runs.get(part)
+                if distances is None:
+                    distances = of_runs[part] = distances_of_rows(part)
+                shown.update(distances)
+            self._told = self._sorted(shown)
+        yield from (pitch for pitch in self._told if pitch not in known)
+
+    def _parts(self) -> Iterator[Region]:
+        yield from self._held
+        for f in self._footprints:
+            yield from (f.reads, f.exact, f.inexact)
+
+    def _known(self) -> Counter[int]:
+        return Counter(pitch for part in self._parts() for pitch in part.pitches[-1:])
+
+    def _sorted(self, shown: Counter[int]) -> list[int]:
+        """Those first of which the buffer has a whole number, of them those of the most parts."""
+        return sorted(filter(None, shown), key=lambda pitch: (self._nbytes % pitch != 0, -shown[pitch]))
 
 
-def _wider(region: Region, held: Sequence[Region], pitches: Sequence[int] | None) -> Region:
-    """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with. `pitches`: distances
-    that rows may have; None if there must be no steps around a staircase.
+def _has_runs(part: Region) -> bool:
+    """Whether it has no pitches, and so many runs that these might show some."""
+    return is_array(part) and len(part) <= MOST_RUNS
+
+
+def _wider(region: Region, held: Sequence[Region], rows: _Rows | None) -> Region:
+    """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with. `rows`: None if there
+    must be no steps around a staircase.
     """
     if _fits(region, held):
         return region
+    if rows is not None and isinstance(region, Unlisted):
+        around, least = region.around(rows.steps)
+        if _fits(around, held) and around.nbytes - least <= region.nboxes * RUN_NBYTES:
+            return around
     around = cover(region, MOST_BOXES, held)
-    if pitches is not None and is_array(region) and len(region) <= MOST_RUNS:
-        stairs = stairs_around(region, STEPS, pitches)
+    if rows is not None and _has_runs(region):
+        stairs = stairs_around(region, rows.steps, rows.pitches())
         if stairs is not None and stairs.nbytes < around.nbytes and all(map(stairs.goes_with, held)):
             around = stairs
     # Where pitches do not go together, to plan takes a step for each run.
