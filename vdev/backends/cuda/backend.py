@@ -29,7 +29,7 @@ from vdev.backends.base import (
     Reread,
     WorkerInfo,
 )
-from vdev.backends.call_lists import DriverCall
+from vdev.backends.call_lists import DriverCall, PreparedCall, prepared
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
@@ -267,20 +267,25 @@ class CudaBackend(CudaCompiling):
     def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         assert type(source) is CudaAllocation
         landing, driver, counters = self._landing, self.driver, self.counters
-        query, stream = driver.query_assembled, c_void_p(self.stream)
+        stream = c_void_p(self.stream)
+        query = prepared(partial(driver.query_assembled, stream))
         at, size = c_uint64(source.address + start), c_size_t(nbytes)
         pinned: Pinned | None = None
         arrived: Bytes
-        copy: DriverCall
+        copy: DriverCall | PreparedCall
+        is_new = False  #: whether `copy` has been made once at most
 
         def begin() -> object:
-            nonlocal pinned, arrived, copy
+            nonlocal pinned, arrived, copy, is_new
             # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
             free = landing.free or landing.filled()
             if free[-1] is not pinned:
                 pinned = free[-1]
                 arrived = pinned.array[:nbytes]
                 copy = partial(driver.read_assembled, c_void_p(pinned.address), at, size, stream)
+                is_new = True
+            elif is_new:
+                copy, is_new = prepared(copy), False
             self._start(copy, "read")
             counters.to_host += nbytes
             return None
@@ -288,7 +293,7 @@ class CudaBackend(CudaCompiling):
         def end(target: Bytes) -> Deliver | None:
             result = ERROR_NOT_READY
             for _ in _LOOKS:
-                result = query(stream)
+                result = query()
                 if result != ERROR_NOT_READY:
                     break
             if result or self._lost is not None or any(self._let_go_behind_markers):
