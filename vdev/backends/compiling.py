@@ -90,6 +90,10 @@ class CompilingBackend(Backend):
         """What `enter` does; if it is refused, what follows is as well."""
 
     @abstractmethod
+    def is_elsewhere(self, result: int) -> bool:
+        """Whether a call from a list may have been refused for want of `entry`, which calls do without as a rule. It has done nothing."""
+
+    @abstractmethod
     def fencing(self) -> DriverCall:
         """What `fence` does."""
 

@@ -27,7 +27,7 @@ from vdev.executor.hazards import HazardsOfPlan
 from vdev.executor.job import Job
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
-from vdev.executor.plan_list import Need, PlanList, listed
+from vdev.executor.plan_list import Need, listed
 from vdev.executor.prepare import CompiledPlans
 from vdev.executor.steps import CopyStep
 from vdev.executor.worker_progress import TURN_TIMEOUT
@@ -97,7 +97,8 @@ class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
     __slots__ = (
-        "_all", "_hazards", "_inside", "_legs", "_list", "_parts", "_peers", "_prepared", "_values", "_workers", "others", "replicas",
+        "_all", "_hazards", "_inside", "_legs", "_list", "_outside", "_parts", "_peers", "_prepared", "_values", "_workers", "others",
+        "replicas",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +107,7 @@ class CompiledPlan:
         """`job`: a command of the plan's, with the replicas. `workers`: all of the executor's, by number."""
         self._prepared = prepared
         self._legs = legs
-        self._list = listed(legs, workers[:-1])  #: all calls as one list, where there is such a thing
+        self._list = listed(legs, workers[:-1], self._go_to)  #: all calls as one list, where there is such a thing
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self._workers = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.hazards}
@@ -123,7 +124,9 @@ class CompiledPlan:
         }
         self.others = [(at, arg) for at, arg in enumerate(job.args) if arg is None or type(arg) is LocalBytes]
         self._all = workers
-        self._inside: Worker | None = None  #: whose back end the thread that has the turns is working with
+        #: whose back end the thread that has the turns is working with, if it had to go there, and what it has left
+        self._inside: Worker | None = None
+        self._outside: object = None
 
     def submit(
         self,
@@ -137,7 +140,7 @@ class CompiledPlan:
         `holdings`: those with these replicas.
         """
         held: list[Worker] = []
-        job, outside = None, None
+        job = None
         try:
             # A worker's thread may just have moved a buffer.
             if (
@@ -145,13 +148,12 @@ class CompiledPlan:
                 and _take_turns(self._peers, held)
                 and [each.replicas for each in holdings] == self.replicas
             ):
-                outside = self._workers[0].backend.outside()
                 self._mark_by_age()
                 job = self._submit_held(executor, holdings, completion, given, held)
                 self._end()
         finally:
             if self._inside is not None and held:
-                self._inside.backend.leave(outside)
+                self._inside.backend.leave(self._outside)
                 self._inside = None
             for worker in held:
                 worker.holder = 0
@@ -185,6 +187,8 @@ class CompiledPlan:
 
     def _go_to(self, worker: Worker) -> None:
         """Work with that worker's back end from now on."""
+        if self._inside is None:
+            self._outside = worker.backend.outside()
         self._inside = worker
         worker.backend.enter()
 
@@ -249,7 +253,7 @@ class CompiledPlan:
         begun = False
         try:
             if self._list is not None and self._list.is_usable(needs):
-                begun = self._hand_over_at_once(self._list, executor, job, needs, changed, left)
+                begun = self._list.hand_over(executor, job, needs, changed, left)
             else:
                 begun = self._hand_over_singly(executor, job, needs, changed, left)
             if not begun:  # a fence was refused: a marker tells what is wrong
@@ -264,26 +268,6 @@ class CompiledPlan:
                 self._values.update(changed)
             else:  # some calls may not have been made
                 self._values = dict.fromkeys(self._values)
-
-    def _hand_over_at_once(
-        self,
-        calls: PlanList,
-        executor: CompilingExecutor,
-        job: Job,
-        needs: Sequence[Need],
-        changed: Changed,
-        left: dict[int, Batch],
-    ) -> bool:
-        """Make the calls from their list; False as where they are made one by one."""
-        begun, last = False, self._legs[-1].worker
-        try:
-            begun = calls.hand_over(executor, job, needs, changed, left)
-        finally:
-            if begun:
-                self._inside = last  # where the calls have left the thread
-            else:
-                self._go_to(last)
-        return begun
 
     def _hand_over_singly(
         self,

@@ -13,6 +13,7 @@ from vdev.backends.call_lists import DriverCall
 from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
+from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import Kernel, address_of
 from vdev.backends.cuda.launching import CudaLaunches
@@ -185,6 +186,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
 
     def entry(self) -> DriverCall:
         return partial(self.driver.set_context, self.context)
+
+    def is_elsewhere(self, result: int) -> bool:
+        return result in ELSEWHERE
 
     def fencing(self) -> DriverCall:
         return partial(self.driver.event_record, self.fence_event(), self.stream)
