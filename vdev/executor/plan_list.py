@@ -23,6 +23,7 @@ from vdev.backends.compiling import WAITED_FOR, CompilingBackend, ListedCall
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 
 if TYPE_CHECKING:
+    from vdev.errors import BackendError
     from vdev.executor.job import Job
     from vdev.executor.mark import Mark
     from vdev.executor.prepare import Batch
@@ -177,21 +178,7 @@ class PlanList:
             for call in self._every:
                 call.set_values(changed)
         self._begin(job)
-        last = self._legs[-1].worker
-        if self._enters:
-            self._go_to(last)  # which notes where the thread comes from
-        end, place = self._end, self._calls.make_all()
-        while place < end:
-            if self._has_to_enter(place):
-                self._enter()
-                self._go_to(self._at(place))
-                place = self._calls.make(place, end)
-            elif self._is_let_pass(place):
-                place = self._calls.make(place + 1, end)
-            else:
-                break
-        if self._enters:
-            self._go_to(last)  # wherever the list has left the thread
+        place = self._make()
         if place < self._head:
             for made in self._legs:
                 made.worker.current = None
@@ -205,6 +192,44 @@ class PlanList:
             self._was_made(job, made, left)
         self._markers.clear()
         return True
+
+    def repeat(self, changed: Changed) -> tuple[int, BackendError | None]:
+        """Make the calls for a command that waits for nothing: how many legs' calls were made, in the plan's order, and why the next one's
+        was refused. The back ends are not told. With the turns of the plan's workers.
+        """
+        if self._put:
+            words = self._calls.words
+            for at in self._put:
+                words[at] = 0
+            self._put = []
+        if changed:
+            for call in self._every:
+                call.set_values(changed)
+        place = self._make()
+        if place == self._end:
+            return len(self._legs), None
+        at = next(number for number, made in enumerate(self._legs) if made.stop > place)
+        made = self._legs[at]
+        return at, made.backend.refused(self._calls.result, made.calls[made.call_at(place)].what)
+
+    def _make(self) -> int:
+        """Make the calls of all places, up to one that is refused and may not be: its place; or the end."""
+        end, place = self._end, 0
+        if self._enters:
+            self._go_to(self._legs[-1].worker)  # which notes where the thread comes from
+        place = self._calls.make_all()
+        while place < end:
+            if self._has_to_enter(place):
+                self._enter()
+                self._go_to(self._at(place))
+                place = self._calls.make(place, end)
+            elif self._is_let_pass(place):
+                place = self._calls.make(place + 1, end)
+            else:
+                break
+        if self._enters:
+            self._go_to(self._legs[-1].worker)  # wherever the list has left the thread
+        return place
 
     def _order(self, needs: Sequence[Need]) -> list[Worker]:
         """Put what is waited for into the list; the workers whose fences are put first, in the list as well."""
@@ -309,10 +334,9 @@ class PlanList:
         worker, backend = made.worker, made.backend
         if made.orders or made.after:
             self._was_ordered(made)
-        backend.made(made.operations)
-        counters = backend.counters
-        counters.launches += made.launches
-        counters.from_peer += made.from_peer
+        backend.made(made.operations, made.launches)
+        if made.from_peer:
+            backend.counters.from_peer += made.from_peer
         if made.counted:
             _count(backend, made.counted)
         if made.coherent:

@@ -204,8 +204,11 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return 0 if marker.is_known_to_be_done else marker.event
         return 0 if marker.done() else None
 
-    def made(self, operations: int) -> None:
-        self._count += operations
+    def made(self, operations: int, launches: int = 0) -> int:
+        self._count = count = self._count + operations
+        if launches:
+            self.counters.launches += launches
+        return count
 
     def refused(self, result: int, what: str) -> BackendError:
         return self._gpu.error(result, what)
