@@ -115,7 +115,8 @@ class Run:
                     return None
                 held.append(worker)
                 worker.holder = mine
-            with executor.lock:
+            executor.lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
+            try:
                 if executor.last_number != self.number or executor.standing is not self._standing:
                     return None
                 if self._ends_with_job():
@@ -125,6 +126,8 @@ class Run:
                 if not launched:
                     return None
                 job = self._job
+            finally:
+                executor.lock.release()
             self._left -= 1
             if self._is_due:
                 self._mark(job)
