@@ -12,6 +12,7 @@ import logging
 import sysconfig
 import tempfile
 import threading
+from _ctypes import CFuncPtr
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -151,7 +152,7 @@ def prepared(call: DriverCall | PreparedCall, *, waits: bool = False) -> Prepare
     driver has the next one wait until one has begun; nothing of Python's is needed for that.)
     """
     prepare = _prepare
-    if prepare is None or not isinstance(call, partial) or not isinstance(call.func, ctypes._CFuncPtr):
+    if prepare is None or not isinstance(call, partial) or not isinstance(call.func, CFuncPtr):
         return call
     words = _OneCall(*_words_of(call))
     return prepare(words, 1, waits=waits, owner=(words, call))

@@ -150,7 +150,9 @@ class PlanList:
         for made in self._first_legs.values():
             if not made.backend.takes_lists():
                 return False
-        for _, other, _ in needs:  # noqa: SIM110
+        for _, other, _ in needs:
+            if other.number in self._first_legs:
+                continue
             if other.compiling is None or not other.compiling.takes_lists():
                 return False
         return True

@@ -147,6 +147,10 @@ class CudaBackend(CudaCompiling):
         return self.driver.visitor(self.context)
 
     @cached_property
+    def _synchronize(self) -> PreparedCall:
+        return prepared(partial(self.driver.stream_synchronize, self.stream), waits=True)
+
+    @cached_property
     def _visit(self) -> Callable[[], object]:
         return self.visitor()
 
@@ -161,12 +165,7 @@ class CudaBackend(CudaCompiling):
         # behind what is waited for here.
         if self._fetches:
             return False
-        outside = self.visitor()()  # one of its own: others may be at work with the GPU
-        try:
-            result = self.driver.stream_synchronize(self.stream)  # a marker tells what has failed
-        finally:
-            if outside is not None:
-                self.leave(outside)
+        result = self._synchronize()  # a marker tells what has failed, or that it has to be asked in the GPU's own context
         if result or self._fetches or self._lost or self._gpu.lost:
             return False
         return not any(self._let_go_behind_markers)  # and so does memory that is let go
