@@ -126,6 +126,15 @@ def test_a_prepared_call_returns_what_the_function_returns(
     assert (made(), _seen(noting)) == (0, [200, -5 & (1 << 64) - 1, 7])
 
 
+def test_a_parameter_of_a_prepared_call_changes(noting: ctypes.CDLL, prepares: bool) -> None:
+    call = partial(noting["narrow"], 1, ctypes.c_int(-2), ctypes.c_uint64())
+    made, set_to = call_lists.changing(call, 2)
+    assert (made is call) is not prepares
+    for value in (5, (1 << 64) - 1):
+        set_to(value)
+        assert (made(), _seen(noting)) == (0, [1, -2 & (1 << 64) - 1, value])
+
+
 def test_other_calls_than_of_ctypes_stay_as_they_are() -> None:
     call_lists.walker()
     call = partial(int, "5")

@@ -16,7 +16,7 @@ from _ctypes import CFuncPtr
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from vdev.packaging import library as compiling
 from vdev.process import folders, switches
@@ -152,10 +152,23 @@ def prepared(call: DriverCall | PreparedCall, *, waits: bool = False) -> Prepare
     driver has the next one wait until one has begun; nothing of Python's is needed for that.)
     """
     prepare = _prepare
-    if prepare is None or not isinstance(call, partial) or not isinstance(call.func, CFuncPtr):
+    if prepare is None or not _is_of_ctypes(call):
         return call
     words = _OneCall(*_words_of(call))
     return prepare(words, 1, waits=waits, owner=(words, call))
+
+
+def changing(call: DriverCall, parameter: int) -> tuple[PreparedCall, Callable[[int], object]]:
+    """The same for a call one of whose parameters, a ctypes object, is another each time; and what sets it."""
+    prepare, given = _prepare, call.args[parameter]
+    if prepare is None or not _is_of_ctypes(call):
+        return call, partial(setattr, given, "value")
+    words = _OneCall(*_words_of(call))
+    return prepare(words, 1, waits=False, owner=(words, call)), partial(words.__setitem__, 2 + parameter)
+
+
+def _is_of_ctypes(call: DriverCall | PreparedCall) -> TypeGuard[DriverCall]:
+    return isinstance(call, partial) and isinstance(call.func, CFuncPtr)
 
 
 def walker() -> Walker:

@@ -29,7 +29,7 @@ from vdev.backends.base import (
     Reread,
     WorkerInfo,
 )
-from vdev.backends.call_lists import DriverCall, PreparedCall, prepared
+from vdev.backends.call_lists import DriverCall, PreparedCall, changing, prepared
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
@@ -165,7 +165,9 @@ class CudaBackend(CudaCompiling):
         # behind what is waited for here.
         if self._fetches:
             return False
-        result = self._synchronize()  # a marker tells what has failed, or that it has to be asked in the GPU's own context
+        result = (
+            self._synchronize()
+        )  # a marker tells what has failed, or that it has to be asked in the GPU's own context
         if result or self._fetches or self._lost or self._gpu.lost:
             return False
         return not any(self._let_go_behind_markers)  # and so does memory that is let go
@@ -240,11 +242,12 @@ class CudaBackend(CudaCompiling):
             self.counters.from_host += nbytes
 
     def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
-        counters, place, at = self.counters, c_uint64(), c_uint64(address_of(target) + start)
-        call = partial(self.driver.copy_assembled, at, place, c_size_t(nbytes), c_void_p(self.stream))
+        counters, at = self.counters, c_uint64(address_of(target) + start)
+        copy = partial(self.driver.copy_assembled, at, c_uint64(), c_size_t(nbytes), c_void_p(self.stream))
+        call, read_from = changing(copy, 1)
 
         def write(source: Bytes) -> None:
-            place.value = host_address(source)
+            read_from(host_address(source))
             self._start(call, "upload")  # the driver takes so few bytes at once
             counters.from_host += nbytes
 
