@@ -1,9 +1,12 @@
-"""Lists of calls: each call gets its parameters, and a list ends where one fails."""
+"""Lists of calls and prepared calls: each call gets its parameters, and a list ends where one fails."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
+import time
+import weakref
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +21,7 @@ pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reas
 #: functions that note what they are given: narrow parameters, and more of them than there are registers
 SOURCE = r"""
 #include <stdint.h>
+#include <time.h>
 #pragma GCC visibility push(default)
 uint64_t seen[64]; int count;
 #define NOTE(value) seen[count++ % 64] = (uint64_t)(value)
@@ -29,6 +33,12 @@ int twelve(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j,
 { NOTE(a + b + c + d + e + f + g + h + i + j + k + 2 * l); return 0; }
 int five(int a, int b, int c, int d, int e) { NOTE(a + 2 * b + 3 * c + 4 * d + 5 * e); return 0; }
 int fail(int status) { NOTE(status); return status; }
+int meet(volatile int *entered, volatile int *seen, int most_ms) /* 0 once `seen`, 1 where nobody comes */
+{
+    struct timespec pause = {0, 1000000};
+    for (*entered = 1; most_ms-- > 0; nanosleep(&pause, 0)) if (*seen) return 0;
+    return 1;
+}
 """
 
 
@@ -41,6 +51,16 @@ def noting(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.PyDLL(str(target))
 
 
+@pytest.fixture(params=[True, False], ids=["prepared", "by ctypes"])
+def prepares(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a list is made by a prepared call: without them it is made by ctypes."""
+    call_lists.walker()
+    assert call_lists._prepare is not None
+    if not request.param:
+        monkeypatch.setattr(call_lists, "_prepare", None)
+    return bool(request.param)
+
+
 def _seen(noting: ctypes.CDLL) -> list[int]:
     count = ctypes.c_int.in_dll(noting, "count")
     found = list((ctypes.c_uint64 * 64).in_dll(noting, "seen"))[: count.value]
@@ -48,7 +68,7 @@ def _seen(noting: ctypes.CDLL) -> list[int]:
     return found
 
 
-def test_each_function_gets_its_parameters(noting: ctypes.CDLL) -> None:
+def test_each_function_gets_its_parameters(noting: ctypes.CDLL, prepares: bool) -> None:
     wide = 0xFEDC_BA98_7654_3210
     calls: list[DriverCall] = [
         partial(noting["none"]),
@@ -66,7 +86,9 @@ def test_each_function_gets_its_parameters(noting: ctypes.CDLL) -> None:
         assert _seen(noting) == expected
 
 
-def test_a_list_ends_where_a_call_fails_and_goes_on_from_any_place(noting: ctypes.CDLL) -> None:
+def test_a_list_ends_where_a_call_fails_and_goes_on_from_any_place(
+    noting: ctypes.CDLL, prepares: bool
+) -> None:
     calls: list[DriverCall] = [partial(noting["fail"], status) for status in (0, 0, 719, 0, -3, 0)]
     made = CallList(call_lists.walker(), calls)
     assert (made.make_all(), made.result, _seen(noting)) == (2, 719, [0, 0, 719])
@@ -76,7 +98,7 @@ def test_a_list_ends_where_a_call_fails_and_goes_on_from_any_place(noting: ctype
     assert (made.make(4, 4), _seen(noting)) == (4, [])
 
 
-def test_places_are_left_out_and_filled_in(noting: ctypes.CDLL) -> None:
+def test_places_are_left_out_and_filled_in(noting: ctypes.CDLL, prepares: bool) -> None:
     calls: list[DriverCall] = [partial(noting["narrow"], at, 0, 0) for at in range(3)]
     made = CallList(call_lists.walker(), calls, {0, 2})
     assert (made.make_all(), _seen(noting)) == (3, [1, 0, 0])
@@ -86,6 +108,102 @@ def test_places_are_left_out_and_filled_in(noting: ctypes.CDLL) -> None:
     assert (made.make_all(), _seen(noting)) == (3, [0, 0, 77, 1, 0, 0, 2, 0, 0])
     words[first.at] = words[made.place(1).at] = 0
     assert (made.make_all(), _seen(noting)) == (3, [2, 0, 0])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_prepared_call_returns_what_the_function_returns(
+    noting: ctypes.CDLL, prepares: bool, waits: bool
+) -> None:
+    for status in (0, 719, -5, (1 << 31) - 1, -(1 << 31)):
+        call = partial(noting["fail"], ctypes.c_int(status))
+        made = call_lists.prepared(call, waits=waits)
+        assert (made is call) is not prepares
+        assert [made(), made()] == [status, status]
+        assert _seen(noting) == [status & (1 << 64) - 1] * 2
+    made = call_lists.prepared(
+        partial(noting["narrow"], 200, ctypes.c_int(-5), ctypes.c_uint64(7)), waits=waits
+    )
+    assert (made(), _seen(noting)) == (0, [200, -5 & (1 << 64) - 1, 7])
+
+
+def test_a_parameter_of_a_prepared_call_changes(noting: ctypes.CDLL, prepares: bool) -> None:
+    call = partial(noting["narrow"], 1, ctypes.c_int(-2), ctypes.c_uint64())
+    made, set_to = call_lists.changing(call, 2)
+    assert (made is call) is not prepares
+    for value in (5, (1 << 64) - 1):
+        set_to(value)
+        assert (made(), _seen(noting)) == (0, [1, -2 & (1 << 64) - 1, value])
+
+
+def test_other_calls_than_of_ctypes_stay_as_they_are() -> None:
+    call_lists.walker()
+    call = partial(int, "5")
+    assert call_lists.prepared(call) is call
+    made = call_lists.prepared(partial(ctypes.PyDLL(None)["abs"], 5))
+    assert call_lists.prepared(made) is made
+
+
+def test_a_prepared_call_keeps_what_it_points_to(noting: ctypes.CDLL) -> None:
+    class Pointer(ctypes.c_void_p):
+        """An address with what is there."""
+
+    call_lists.walker()
+    target = ctypes.c_int(0)
+    pointer = Pointer(ctypes.addressof(target))
+    gone = weakref.ref(pointer)
+    made = call_lists.prepared(partial(noting["meet"], pointer, pointer, 1))
+    del pointer
+    gc.collect()
+    assert gone() is not None
+    assert (made(), target.value) == (0, 1)
+    del made
+    assert gone() is None
+
+
+def test_a_list_keeps_its_words_while_it_is_made(noting: ctypes.CDLL) -> None:
+    made = CallList(call_lists.walker(), [partial(noting["fail"], each) for each in (0, 0, 3)])
+    make_all = made._all
+    assert make_all is not None
+    gone = weakref.ref(made.words)
+    del made
+    gc.collect()
+    assert (make_all(), _seen(noting), gone() is None) == ((2 << 32) + 3, [0, 0, 3], False)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_other_threads_run_during_calls_that_wait_and_no_others(noting: ctypes.CDLL, waits: bool) -> None:
+    call_lists.walker()
+    entered, seen = ctypes.c_int(0), ctypes.c_int(0)
+    places = [ctypes.c_void_p(ctypes.addressof(each)) for each in (entered, seen)]
+    made = call_lists.prepared(partial(noting["meet"], *places, 20_000 if waits else 200), waits=waits)
+
+    def see() -> None:
+        while not entered.value:
+            time.sleep(0)
+        seen.value = 1
+
+    thread = threading.Thread(target=see)
+    thread.start()
+    assert made() == (0 if waits else 1)
+    thread.join()
+
+
+def test_threads_make_prepared_calls(noting: ctypes.CDLL) -> None:
+    call_lists.walker()
+    wrong: list[int] = []
+
+    def make(status: int) -> None:
+        for _ in range(200):
+            made = call_lists.prepared(partial(noting["fail"], status), waits=status % 2 == 0)
+            wrong.extend(found for _ in range(20) if (found := made()) != status)
+
+    threads = [threading.Thread(target=make, args=(number + 1,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _seen(noting)
+    assert not wrong
 
 
 def test_threads_walk_lists_of_their_own(noting: ctypes.CDLL) -> None:

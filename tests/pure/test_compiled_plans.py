@@ -116,6 +116,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cuda")
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("place", [None, 0, 2])
+def test_lists_are_made_from_any_context(
+    folder: Path, place: int | None, strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They enter none unless the driver asks for that, and leave the thread where it was. `place`: whose context it has, if any."""
+    if strict:
+        monkeypatch.setenv("FAKE_CUDA_STRICT", "1")
+    script = f"""
+from vdev.backends.cuda.driver import load
+driver, seen, make = load()[1], [], PlanList.hand_over
+PlanList.hand_over = lambda self, *given: (seen.append(self), make(self, *given))[1]
+pair.step(20), other.step(20)
+contexts = [leg.backend.context for leg in seen[-1]._legs] + [0]
+mine = contexts[{-1 if place is None else place}]
+for number in range(21, 50):
+    driver.set_context(mine)
+    pair.step(number), other.step(number)
+    # a thread that has none may be left in the first GPU's
+    assert driver.context() in (mine, mine or contexts[0]), (driver.context(), contexts)
+assert len(seen) > 30
+assert {{each._enters for each in seen}} == {{{strict}}}
+assert pair.is_right(50) and other.is_right(50)
+print("right")
+"""
+    _run(folder, script, late=1)
+
+
 REFUSED = 'BackendError(-5, "refused")'
 #: the second call of a kind fails; the status of each command
 FAILING = """

@@ -569,7 +569,7 @@ class _Driver:
     visitor = cuda_driver.Driver.visitor
 
     def _ask_context(self, place: Any) -> int:
-        place._obj.value = self.current
+        ctypes.c_void_p.from_address(place.value).value = self.current
         return 0
 
     def set_context(self, context: int) -> int:
@@ -845,7 +845,7 @@ def test_a_visit_changes_only_another_context() -> None:
     driver, current, contexts = object.__new__(cuda_driver.Driver), [7], []
 
     def ask(place: Any) -> int:
-        place._obj.value = current[0]
+        ctypes.c_void_p.from_address(place.value).value = current[0]
         return 201 if current[0] is None else 0
 
     driver._ask_context, driver.set_context = ask, contexts.append

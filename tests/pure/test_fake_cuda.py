@@ -21,7 +21,7 @@ MISTAKES = {
         "a stream that is gone|one that is gone",
     ),
     "a stream destroyed twice": ("r.streamDestroy(s); r.streamDestroy(s)", "one that is gone"),
-    "a stream of another GPU": ("d.event_record(d.new_event(), t)", "a stream of another context"),
+    "a stream of another GPU": ("d.event_record(d.new_event(), t)", "an event of another context"),
     "an event of another GPU": (
         "e = d.new_event(); d.set_context(other); d.event_record(e, t)",
         "an event of another context",
@@ -107,8 +107,10 @@ RIGHT = {
     "a copy between GPUs": (
         "r.memcpyPeerAsync(a, 0, b, 1, 8, s); r.deviceEnablePeerAccess(1); d.copy(a, b, 8, s)"
     ),
-    "a kernel launched in other contexts": (
-        "d.set_context(other); assert not launch(fill(a)); d.set_context(0); assert not launch(fill(a))"
+    "work from other contexts": (
+        "e = d.new_event()\nfor there in (other, 0):\n    d.set_context(there)\n"
+        "    assert not any((launch(fill(a)), d.event_record(e, s), d.stream_wait(s, e, 0), d.fill_4(a, 0, 8, s),"
+        "                    d.copy(a, a + 8, 8, s), d.read_pinned(p, a, 8, s)))"
     ),
     "more shared memory": ("m.funcSetAttribute(k, 8, 100_000); launch(fill(a), shared=100_000)"),
 }

@@ -1,7 +1,8 @@
-"""Lists of calls of a driver's functions that are made in a row, without the interpreter in between.
+"""Calls of a driver's functions without what ctypes does for each: lists of them that are made in a row, without the interpreter in
+between, and prepared calls, which are made one by one.
 
-A library in C (`native/calls.c`) walks the list. It comes with the installation; where it does not, it is compiled once into the
-cache. Without it there are no such lists, and whoever wants one makes its calls one by one.
+A library in C (`native/calls.c`) makes them. It comes with the installation; where it does not, it is compiled once into the
+cache. Without it there are no lists, whoever wants one makes its calls one by one; and a prepared call is made by ctypes.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import logging
 import sysconfig
 import tempfile
 import threading
+from _ctypes import CFuncPtr
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from vdev.packaging import library as compiling
 from vdev.process import folders, switches
@@ -24,12 +26,15 @@ from vdev.process.private_files import private_folder, read_private, write_priva
 DriverCall = partial[int]
 #: what makes calls of a list: of its address, the first, where to stop, and where the result goes; as `native/calls.c` says
 Walker = Callable[..., int]
+#: one that takes no arguments: what the driver's function returns
+PreparedCall = Callable[[], int]
 
 logger = logging.getLogger("vdev.cuda")
 
 _MOST_PARAMETERS = 12
 #: words of a call: the function's address, how many parameters, and these
 _WORDS = 2 + _MOST_PARAMETERS
+_OneCall = ctypes.c_uint64 * _WORDS
 
 
 class NoWalker(RuntimeError):
@@ -47,7 +52,7 @@ class Place(NamedTuple):
 class CallList:
     """Calls by place, each made in turn or left out. Not for two threads at a time."""
 
-    __slots__ = ("_all", "_functions", "_kept", "_make", "_result", "words")
+    __slots__ = ("_all", "_count", "_functions", "_kept", "_make", "_result", "words")
 
     def __init__(
         self,
@@ -69,10 +74,11 @@ class CallList:
                 self.words[at] = 0
         self._result = ctypes.c_int32()
         self._kept = (tuple(calls), keeps)
-        # ctypes objects: with them the call takes less time
         self._make = partial(walker, ctypes.c_void_p(ctypes.addressof(self.words)))
-        result = ctypes.c_void_p(ctypes.addressof(self._result))
-        self._all = partial(self._make, ctypes.c_int64(0), ctypes.c_int64(len(calls)), result)
+        self._count = len(calls)
+        owner = self.words, self._kept
+        #: made with one call; a number tells what is wrong, as `native/calls.c` says
+        self._all = None if _prepare is None else _prepare(self.words, self._count, waits=False, owner=owner)
 
     def place(self, number: int, parameter: int = 0) -> Place:
         """How a place is filled in: the index of the word that is `function` where the call is made and 0 where it is left out, that
@@ -83,7 +89,13 @@ class CallList:
 
     def make_all(self) -> int:
         """Make all calls, up to the first that fails: its place; the number of places if none does."""
-        return self._all()
+        if self._all is None:
+            return self.make(0, self._count)
+        wrong = self._all()
+        if not wrong:
+            return self._count
+        result = self._result.value = ctypes.c_int32(wrong).value
+        return wrong - result >> 32
 
     def make(self, first: int, stop: int) -> int:
         """The same from place `first` on, before `stop`."""
@@ -110,7 +122,53 @@ def _word(parameter: Any) -> int:
     return int(value or 0) & (1 << 64) - 1
 
 
+class _Preparing:
+    """Makes prepared calls, by the library."""
+
+    def __init__(self, library: ctypes.PyDLL) -> None:
+        self._make: Any = library["vdev_prepare"]
+        self._make.restype = ctypes.py_object
+        self._make.argtypes = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.py_object
+
+    def __call__(self, words: ctypes.Array[Any], count: int, *, waits: bool, owner: object) -> PreparedCall:
+        """A function that makes so many calls, whose words these are; 0, or what is wrong as `native/calls.c` says. It keeps the
+        `owner` of the words, and of what they point to.
+        """
+        made: PreparedCall = self._make(ctypes.addressof(words), count, waits, owner)
+        return made
+
+
 _loading = threading.Lock()
+#: once the library is there
+_prepare: _Preparing | None = None
+
+
+def prepared(call: DriverCall | PreparedCall, *, waits: bool = False) -> PreparedCall:
+    """The call as a function that takes a tenth of ctypes' time; the call itself where the library is not there (`walker` brings it), or
+    where what it calls is none of ctypes' functions.
+
+    `waits`: for a call that may take long, during which other threads run. Others keep the interpreter lock, as ctypes.PyDLL does: who
+    lets it go may get it back milliseconds later, and a launch takes microseconds. (Where a thousand launches wait for the device, the
+    driver has the next one wait until one has begun; nothing of Python's is needed for that.)
+    """
+    prepare = _prepare
+    if prepare is None or not _is_of_ctypes(call):
+        return call
+    words = _OneCall(*_words_of(call))
+    return prepare(words, 1, waits=waits, owner=(words, call))
+
+
+def changing(call: DriverCall, parameter: int) -> tuple[PreparedCall, Callable[[int], object]]:
+    """The same for a call one of whose parameters, a ctypes object, is another each time; and what sets it."""
+    prepare, given = _prepare, call.args[parameter]
+    if prepare is None or not _is_of_ctypes(call):
+        return call, partial(setattr, given, "value")
+    words = _OneCall(*_words_of(call))
+    return prepare(words, 1, waits=False, owner=(words, call)), partial(words.__setitem__, 2 + parameter)
+
+
+def _is_of_ctypes(call: DriverCall | PreparedCall) -> TypeGuard[DriverCall]:
+    return isinstance(call, partial) and isinstance(call.func, CFuncPtr)
 
 
 def walker() -> Walker:
@@ -124,15 +182,18 @@ def walker() -> Walker:
 
 @lru_cache(maxsize=1)
 def _walker() -> Walker | NoWalker:
+    global _prepare
     try:
-        # The interpreter lock is kept, as for each call alone: none of the calls waits, and whoever lets the lock go may get it back
-        # milliseconds later.
-        function = _library()["vdev_make_calls"]
+        # The interpreter lock is kept, as for each call alone: see `prepared`.
+        library = _library()
+        function = library["vdev_make_calls"]
     except AttributeError:
         return NoWalker("how this system passes parameters is not known")
     except (OSError, compiling.NoCompiler) as error:
         return NoWalker(str(error))
     function.restype = ctypes.c_int64
+    if library["vdev_find_python"]():
+        _prepare = _Preparing(library)
     return function
 
 

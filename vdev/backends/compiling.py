@@ -90,6 +90,10 @@ class CompilingBackend(Backend):
         """What `enter` does; if it is refused, what follows is as well."""
 
     @abstractmethod
+    def is_elsewhere(self, result: int) -> bool:
+        """Whether a call from a list may have been refused for want of `entry`, which calls do without as a rule. It has done nothing."""
+
+    @abstractmethod
     def fencing(self) -> DriverCall:
         """What `fence` does."""
 
@@ -108,8 +112,10 @@ class CompilingBackend(Backend):
         """What is waited for to come after a marker: 0 for nothing, None if the device cannot do that."""
 
     @abstractmethod
-    def made(self, operations: int) -> None:
-        """So many operations were handed over from a list. When they began is not asked for."""
+    def made(self, operations: int, launches: int = 0) -> int:
+        """So many operations were handed over from a list, of which so many are launches, which are counted. When they began is not asked
+        for. The same as `pending` afterwards.
+        """
 
     @abstractmethod
     def refused(self, result: int, what: str) -> BackendError:

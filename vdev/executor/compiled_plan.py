@@ -27,7 +27,7 @@ from vdev.executor.hazards import HazardsOfPlan
 from vdev.executor.job import Job
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
-from vdev.executor.plan_list import Need, PlanList, listed
+from vdev.executor.plan_list import Need, listed
 from vdev.executor.prepare import CompiledPlans
 from vdev.executor.steps import CopyStep
 from vdev.executor.worker_progress import TURN_TIMEOUT
@@ -97,7 +97,8 @@ class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
     __slots__ = (
-        "_all", "_hazards", "_inside", "_legs", "_list", "_parts", "_peers", "_prepared", "_values", "_workers", "others", "replicas",
+        "_all", "_hazards", "_inside", "_legs", "_list", "_outside", "_parts", "_peers", "_prepared", "_values", "_workers", "others",
+        "replicas",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +107,9 @@ class CompiledPlan:
         """`job`: a command of the plan's, with the replicas. `workers`: all of the executor's, by number."""
         self._prepared = prepared
         self._legs = legs
-        self._list = listed(legs, workers[:-1])  #: all calls as one list, where there is such a thing
+        self._list = listed(
+            legs, workers[:-1], self._go_to
+        )  #: all calls as one list, where there is such a thing
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self._workers = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.hazards}
@@ -123,7 +126,9 @@ class CompiledPlan:
         }
         self.others = [(at, arg) for at, arg in enumerate(job.args) if arg is None or type(arg) is LocalBytes]
         self._all = workers
-        self._inside: Worker | None = None  #: whose back end the thread that has the turns is working with
+        #: whose back end the thread that has the turns is working with, if it had to go there, and what it has left
+        self._inside: Worker | None = None
+        self._outside: object = None
 
     def submit(
         self,
@@ -137,7 +142,7 @@ class CompiledPlan:
         `holdings`: those with these replicas.
         """
         held: list[Worker] = []
-        job, outside = None, None
+        job = None
         try:
             # A worker's thread may just have moved a buffer.
             if (
@@ -145,13 +150,12 @@ class CompiledPlan:
                 and _take_turns(self._peers, held)
                 and [each.replicas for each in holdings] == self.replicas
             ):
-                outside = self._workers[0].backend.outside()
                 self._mark_by_age()
                 job = self._submit_held(executor, holdings, completion, given, held)
                 self._end()
         finally:
             if self._inside is not None and held:
-                self._inside.backend.leave(outside)
+                self._inside.backend.leave(self._outside)
                 self._inside = None
             for worker in held:
                 worker.holder = 0
@@ -162,6 +166,37 @@ class CompiledPlan:
             if len(worker.marks) > MARKS_IN_FLIGHT:
                 worker.throttle_here()
         return job
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether all calls are in a list, one launch for each worker, and none of them concerns another worker."""
+        return (
+            self._list is not None
+            and not self._prepared.hazards
+            and len(self._legs) == len(self._workers)
+            and all(len(leg.calls) == 1 for leg in self._legs)
+        )
+
+    def takes_again(self) -> bool:
+        """Whether `again` can be used just now. With the turns, of a plan that `is_alone`."""
+        return self._list is not None and self._list.is_usable(())
+
+    def again(self, args: Sequence[Any]) -> tuple[int, BackendError | None]:
+        """Make the calls for a command with these `args`, which waits for nothing: on how many workers they were made, in the plan's order,
+        and what has failed on the next one. With the turns and under the lock; nothing else is done of a submission, and the back ends
+        are not told what was made.
+        """
+        assert self._list is not None, "asked for first"
+        changed, begun = self._changed(args), False
+        try:
+            started, error = self._list.repeat(changed)
+            begun = error is None
+        finally:
+            self._remember(changed, begun)
+            if self._inside is not None:
+                self._inside.backend.leave(self._outside)
+                self._inside = None
+        return started, error
 
     def _submit_held(
         self,
@@ -185,6 +220,8 @@ class CompiledPlan:
 
     def _go_to(self, worker: Worker) -> None:
         """Work with that worker's back end from now on."""
+        if self._inside is None:
+            self._outside = worker.backend.outside()
         self._inside = worker
         worker.backend.enter()
 
@@ -249,7 +286,7 @@ class CompiledPlan:
         begun = False
         try:
             if self._list is not None and self._list.is_usable(needs):
-                begun = self._hand_over_at_once(self._list, executor, job, needs, changed, left)
+                begun = self._list.hand_over(executor, job, needs, changed, left)
             else:
                 begun = self._hand_over_singly(executor, job, needs, changed, left)
             if not begun:  # a fence was refused: a marker tells what is wrong
@@ -260,30 +297,7 @@ class CompiledPlan:
             self._abandon(job, left)
             raise
         finally:
-            if job.completion.error is None and begun:
-                self._values.update(changed)
-            else:  # some calls may not have been made
-                self._values = dict.fromkeys(self._values)
-
-    def _hand_over_at_once(
-        self,
-        calls: PlanList,
-        executor: CompilingExecutor,
-        job: Job,
-        needs: Sequence[Need],
-        changed: Changed,
-        left: dict[int, Batch],
-    ) -> bool:
-        """Make the calls from their list; False as where they are made one by one."""
-        begun, last = False, self._legs[-1].worker
-        try:
-            begun = calls.hand_over(executor, job, needs, changed, left)
-        finally:
-            if begun:
-                self._inside = last  # where the calls have left the thread
-            else:
-                self._go_to(last)
-        return begun
+            self._remember(changed, job.completion.error is None and begun)
 
     def _hand_over_singly(
         self,
@@ -352,6 +366,13 @@ class CompiledPlan:
                 found.append((at, value))
         return found
 
+    def _remember(self, changed: Changed, all_made: bool) -> None:
+        """Calls were made with values `changed`, or some of them may not have been."""
+        if not all_made:
+            self._values = dict.fromkeys(self._values)
+        elif changed:
+            self._values.update(changed)
+
     def _end(self) -> None:
         """Free what is not used any more, and put the marks that are due. With the turns, outside the lock."""
         for worker in self._workers:
@@ -406,10 +427,9 @@ def submit_compiled(
     if plans is None:
         plans = prepared.compiled = CompiledPlans()
     there = [each.replicas for each in holdings]
-    found: CompiledPlan
-    for found in plans.known:
-        if found.replicas == there and all(args[at] == arg for at, arg in found.others):
-            return found.submit(executor, holdings, completion, given)
+    found = _known(plans, there, args)
+    if found is not None:
+        return found.submit(executor, holdings, completion, given)
     name = hash(tuple([id(replica) for each in there for replica in each]))
     if name not in plans.seen:
         plans.seen = [*plans.seen[1 - _MOST_SEEN :], name]
@@ -423,6 +443,21 @@ def submit_compiled(
     # One that is forgotten has to come twice again: else more groups than are kept would be compiled at every launch.
     plans.seen = [each for each in plans.seen if each != name]
     return made.submit(executor, holdings, completion, given)
+
+
+def _known(plans: CompiledPlans, there: list[list[Any]], args: Sequence[Any]) -> CompiledPlan | None:
+    """What was compiled for these replicas, by slot and worker, and for such arguments."""
+    found: CompiledPlan
+    for found in plans.known:
+        if found.replicas == there and all(args[at] == arg for at, arg in found.others):
+            return found
+    return None
+
+
+def compiled_for(job: Job) -> CompiledPlan | None:
+    """A command's plan, if it was compiled for its replicas and arguments. Under the executor's lock."""
+    plans = job.prepared.compiled
+    return None if plans is None else _known(plans, [each.replicas for each in job.holdings], job.args)
 
 
 def _compile(executor: CompilingExecutor, prepared: PreparedPlan, job: Job) -> CompiledPlan | None:

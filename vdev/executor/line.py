@@ -46,7 +46,7 @@ class Streak:
     """
 
     __slots__ = (
-        "_over", "_places", "_prepared", "_slots", "_values", "is_renewed", "ndrange", "number", "start", "stretch",
+        "_over", "_places", "_prepared", "_slots", "is_renewed", "ndrange", "number", "start", "stretch", "values",
     )  # fmt: skip
 
     def __init__(
@@ -68,11 +68,11 @@ class Streak:
         #: by slot: an argument that is its buffer
         self._slots = [next(arg for arg, at, _ in places if at == slot) for slot in range(len(holdings))]
         #: by argument that is a scalar: its value in the last launch
-        self._values = {at: arg for at, arg in enumerate(args) if type(arg) is bytes}
+        self.values = {at: arg for at, arg in enumerate(args) if type(arg) is bytes}
 
     def changed(self, args: Sequence[Any]) -> Sequence[tuple[int, bytes]]:
         """The scalars that are others than in the last launch; from now on the last launch is one with these `args`."""
-        values: dict[int, bytes] = self._values
+        values: dict[int, bytes] = self.values
         found: Sequence[tuple[int, bytes]] = ()
         for at in values:
             value = args[at]
@@ -194,7 +194,7 @@ class Line:
             self._give_turn(part)
         return part
 
-    def again(
+    def again(  # noqa: C901 (on the way of every launch)
         self,
         streak: Streak,
         standing: object,
@@ -208,13 +208,14 @@ class Line:
 
         It does what `hand_over` does, with as few calls as there can be.
         """
-        worker, executor, home, part = self.worker, self._executor, self._home, None
+        worker, executor, part = self.worker, self._executor, None
         if not worker.turn.acquire(False):
             return None
         pending = MARK_EVERY  # until it is known that no mark is due
         try:
             worker.holder = get_ident()
-            with executor.lock:
+            executor.lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
+            try:
                 shape = None
                 if executor.standing is not standing or (
                     ndrange is not streak.ndrange and (shape := streak.shape_over(ndrange)) is None
@@ -227,17 +228,14 @@ class Line:
                     and not (after or (entry := stretch.entries[-1])[5])
                 )
                 if not goes_on:
-                    if (
-                        not (self._alone or (self._last == before and self.first <= streak.number))
-                        or worker.queue
-                        or home.completed < home.submitted
-                    ):
+                    if not self._may_follow(streak, before):
                         return None
                     entry = streak.entry(ndrange, args, after)
                 number = executor.last_number = before + 1
                 step = worker.submitted = worker.submitted + 1
                 try:
-                    pending = streak.start(streak.changed(args), shape)  # which makes the thread ready
+                    # which makes the thread ready
+                    pending = streak.start(streak.changed(args) if streak.values else (), shape)
                 except Exception as error:
                     self._refused(error, number, step)
                     return None
@@ -250,12 +248,23 @@ class Line:
                     and stretch.mark is worker.next_mark
                     and stretch.is_open
                     and stretch.clock[self._at] == step - 1
-                ):
-                    part = self._lengthen(stretch, entry, number, step, pending)
+                ):  # the same as `_lengthen`
+                    worker.issued = step
+                    self._last = number
+                    part = _new(Part)
+                    part.stretch, part.index = stretch, stretch.launches
+                    stretch.entries.append(entry)
+                    stretch.ends.append(pending)
+                    stretch.launches += 1
+                    stretch.last, stretch.clock[self._at], stretch.mark.ends[-1] = number, step, pending
+                    if not self._alone:
+                        self._write(entry, step)
                 else:
                     part = self._enter(entry, number, step)
                     streak.stretch = part.stretch
                 streak.number, streak.ndrange = number, ndrange
+            finally:
+                executor.lock.release()
         finally:
             if pending >= MARK_EVERY or worker.wanted <= step:
                 self._give_turn(part)
@@ -265,6 +274,12 @@ class Line:
                 if not worker.watching or worker.queue:
                     worker.wake()
         return part
+
+    def _may_follow(self, streak: Streak, before: int) -> bool:
+        """Whether a streak goes on behind command number `before`, which is none of its own: nothing else has changed anything for it."""
+        if not (self._alone or (self._last == before and self.first <= streak.number)):
+            return False
+        return not self.worker.queue and self._home.completed >= self._home.submitted
 
     def _give_turn(self, part: Part | None) -> None:
         """End the turn in which `part` was handed over, or nothing, with a mark if one is due."""
@@ -510,9 +525,14 @@ class Line:
         stretch.launches += 1
         stretch.last, stretch.clock[at], stretch.mark.ends[-1] = number, step, pending
         if not self._alone:
-            for holdings in entry[1]:
-                holdings.written[at] = step
+            self._write(entry, step)
         return part
+
+    def _write(self, entry: Entry, step: int) -> None:
+        """A command that was handed over may change its buffers."""
+        at = self._at
+        for holdings in entry[1]:
+            holdings.written[at] = step
 
     def _open(self, mark: Mark, number: int, step: int, entry: Entry) -> Stretch:
         executor = self._executor

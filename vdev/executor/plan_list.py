@@ -5,7 +5,7 @@ refused: the same as where calls are made one by one (`vdev.executor.legs`).
 
 The list, all places whose calls depend on the command being left out at first:
     for each worker     go to it, put its fence          others wait for what it was given before this command
-    for each leg        go to its worker
+    for each leg        go to its worker                 going to a worker is left out until its back end says that it is needed
                         wait for another worker          one place for each; only in its worker's first leg
                         wait for fences of this plan
                         the calls of its steps
@@ -14,7 +14,7 @@ The list, all places whose calls depend on the command being left out at first:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import Marker
@@ -23,6 +23,7 @@ from vdev.backends.compiling import WAITED_FOR, CompilingBackend, ListedCall
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 
 if TYPE_CHECKING:
+    from vdev.errors import BackendError
     from vdev.executor.job import Job
     from vdev.executor.mark import Mark
     from vdev.executor.prepare import Batch
@@ -72,7 +73,7 @@ class _ListedLeg:
     def lay_out(self, others: Sequence[int]) -> list[DriverCall]:
         """The calls, with waits for these workers, and their places."""
         backend, leg = self.backend, self.leg
-        found = [backend.entry()]
+        found = [backend.entry()]  # at `start`
         for other in others:
             self.waits[other] = self.start + len(found)
             found.append(backend.waiting(0))
@@ -97,15 +98,23 @@ class PlanList:
     """The calls of a compiled plan."""
 
     __slots__ = (
-        "_calls", "_end", "_every", "_first_legs", "_head", "_legs", "_markers", "_put", "_waits", "_workers",
+        "_calls", "_end", "_enters", "_every", "_first_legs", "_go_to", "_head", "_legs", "_markers", "_put", "_waits",
+        "_workers",
     )  # fmt: skip
 
     def __init__(
-        self, legs: Sequence[Leg], calls: Sequence[Sequence[ListedCall]], workers: Sequence[Worker]
+        self,
+        legs: Sequence[Leg],
+        calls: Sequence[Sequence[ListedCall]],
+        workers: Sequence[Worker],
+        go_to: Callable[[Worker], object],
     ) -> None:
-        """`calls`: of each leg. `workers`: all that the executor compiles plans for. Raises NoWalker."""
+        """`calls`: of each leg. `workers`: all that the executor compiles plans for. `go_to`: has the thread work with a worker's back
+        end from now on. Raises NoWalker.
+        """
         walking = walker()
-        self._workers = workers
+        self._workers, self._go_to = workers, go_to
+        self._enters = False  #: whether the list goes to each worker
         found: list[DriverCall] = []
         for worker in workers:
             assert worker.compiling is not None, "plans are compiled where all workers can take part"
@@ -124,7 +133,7 @@ class PlanList:
         self._end = len(found)
         optional = {*range(self._head)}
         for made in self._legs:
-            optional |= {*made.waits.values()}
+            optional |= {made.start, *made.waits.values()}
         self._calls = listed = CallList(walking, found, optional, keeps=calls)
         #: by worker and another one: places that are filled in
         self._waits = {
@@ -141,7 +150,9 @@ class PlanList:
         for made in self._first_legs.values():
             if not made.backend.takes_lists():
                 return False
-        for _, other, _ in needs:  # noqa: SIM110
+        for _, other, _ in needs:
+            if other.number in self._first_legs:
+                continue
             if other.compiling is None or not other.compiling.takes_lists():
                 return False
         return True
@@ -169,9 +180,7 @@ class PlanList:
             for call in self._every:
                 call.set_values(changed)
         self._begin(job)
-        end, place = self._end, self._calls.make_all()
-        while place < end and self._is_let_pass(place):
-            place = self._calls.make(place + 1, end)
+        place = self._make()
         if place < self._head:
             for made in self._legs:
                 made.worker.current = None
@@ -180,14 +189,49 @@ class PlanList:
             worker.fenced = worker.issued
         for number, made in enumerate(self._legs):
             if made.stop > place:
-                try:
-                    self._fail(executor, job, number, place, left)
-                finally:
-                    self._legs[-1].backend.enter()  # where the thread is when all has gone well
+                self._fail(executor, job, number, place, left)
                 break
             self._was_made(job, made, left)
         self._markers.clear()
         return True
+
+    def repeat(self, changed: Changed) -> tuple[int, BackendError | None]:
+        """Make the calls for a command that waits for nothing: how many legs' calls were made, in the plan's order, and why the next one's
+        was refused. The back ends are not told. With the turns of the plan's workers.
+        """
+        if self._put:
+            words = self._calls.words
+            for at in self._put:
+                words[at] = 0
+            self._put = []
+        if changed:
+            for call in self._every:
+                call.set_values(changed)
+        place = self._make()
+        if place == self._end:
+            return len(self._legs), None
+        at = next(number for number, made in enumerate(self._legs) if made.stop > place)
+        made = self._legs[at]
+        return at, made.backend.refused(self._calls.result, made.calls[made.call_at(place)].what)
+
+    def _make(self) -> int:
+        """Make the calls of all places, up to one that is refused and may not be: its place; or the end."""
+        end, place = self._end, 0
+        if self._enters:
+            self._go_to(self._legs[-1].worker)  # which notes where the thread comes from
+        place = self._calls.make_all()
+        while place < end:
+            if self._has_to_enter(place):
+                self._enter()
+                self._go_to(self._at(place))
+                place = self._calls.make(place, end)
+            elif self._is_let_pass(place):
+                place = self._calls.make(place + 1, end)
+            else:
+                break
+        if self._enters:
+            self._go_to(self._legs[-1].worker)  # wherever the list has left the thread
+        return place
 
     def _order(self, needs: Sequence[Need]) -> list[Worker]:
         """Put what is waited for into the list; the workers whose fences are put first, in the list as well."""
@@ -207,7 +251,7 @@ class PlanList:
                     made.orders.append((number, step))
                     event = made.backend.event_of(marker)
                     if event is None:
-                        made.backend.enter()
+                        self._go_to(worker)
                         made.backend.order_after(marker)
                     elif event:
                         words[place.parameter], words[place.at] = event, place.function
@@ -224,11 +268,25 @@ class PlanList:
 
     def _put_fence(self, worker: Worker) -> None:
         """Have a worker's fence put before the legs."""
-        first = 2 * self._workers.index(worker)
-        for number in (first, first + 1):
+        place = self._calls.place(2 * self._workers.index(worker) + 1)
+        self._calls.words[place.at] = place.function
+        self._put.append(place.at)
+
+    def _has_to_enter(self, place: int) -> bool:
+        """Whether a call was refused because the thread works with another back end, or with none."""
+        backend = self._at(place).compiling
+        return not self._enters and backend is not None and backend.is_elsewhere(self._calls.result)
+
+    def _enter(self) -> None:
+        """Have the list go to each worker from now on."""
+        self._enters = True
+        for number in (*range(0, self._head, 2), *(made.start for made in self._legs)):
             place = self._calls.place(number)
             self._calls.words[place.at] = place.function
-            self._put.append(place.at)
+
+    def _at(self, place: int) -> Worker:
+        """The worker whose call is at a place."""
+        return self._workers[place // 2] if place < self._head else self._leg_at(place).worker
 
     def _begin(self, job: Job) -> None:
         """Note where each worker is before the calls."""
@@ -247,7 +305,7 @@ class PlanList:
             return True
         if place >= made.begin:
             return False
-        made.backend.enter()
+        self._go_to(made.worker)
         marker = self._markers.get(self._calls.place(place).at)
         if marker is not None:
             made.backend.order_after(marker)
@@ -278,10 +336,9 @@ class PlanList:
         worker, backend = made.worker, made.backend
         if made.orders or made.after:
             self._was_ordered(made)
-        backend.made(made.operations)
-        counters = backend.counters
-        counters.launches += made.launches
-        counters.from_peer += made.from_peer
+        backend.made(made.operations, made.launches)
+        if made.from_peer:
+            backend.counters.from_peer += made.from_peer
         if made.counted:
             _count(backend, made.counted)
         if made.coherent:
@@ -309,7 +366,7 @@ class PlanList:
         call = made.call_at(at)
         backend.made(sum(each.operations * len(each.calls) for each in made.calls[: call + 1]))
         _count(backend, [pair for each in made.calls[:call] for pair in each.counted])
-        backend.enter()
+        self._go_to(made.worker)
         leg.fail(executor, job, call, backend.refused(result, made.calls[call].what), made.before, made.mark)
         _finish(job, leg, left)
         for later in rest:
@@ -322,7 +379,7 @@ class PlanList:
         place = self._calls.make(made.start, made.begin)
         while place < made.begin and self._is_let_pass(place):
             place = self._calls.make(place + 1, made.begin)
-        made.backend.enter()
+        self._go_to(made.worker)
         self._was_ordered(made)
         made.leg.go(executor, job, ())
 
@@ -340,8 +397,10 @@ def _count(backend: CompilingBackend, counted: Sequence[tuple[str, int]]) -> Non
         setattr(counters, name, getattr(counters, name) + more)
 
 
-def listed(legs: Sequence[Leg], workers: Sequence[Worker]) -> PlanList | None:
-    """The calls of these legs as one list; None where there can be none. With the turns."""
+def listed(
+    legs: Sequence[Leg], workers: Sequence[Worker], go_to: Callable[[Worker], object]
+) -> PlanList | None:
+    """The calls of these legs as one list; None where there can be none. With the turns. `go_to`: as in `PlanList`."""
     calls = [leg.listed for leg in legs]
     if not all(isinstance(worker.compiling, CompilingBackend) for worker in workers):
         return None
@@ -349,6 +408,6 @@ def listed(legs: Sequence[Leg], workers: Sequence[Worker]) -> PlanList | None:
     if len(found) != len(legs):
         return None
     try:
-        return PlanList(legs, found, workers)
+        return PlanList(legs, found, workers, go_to)
     except NoWalker:
         return None

@@ -15,6 +15,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from vdev.errors import OUT_OF_RESOURCES, BackendError
+from vdev.executor.compiled_plan import CompiledPlan, compiled_for
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.launch_step import LaunchStep
@@ -39,7 +40,7 @@ def _mark(worker: Worker) -> None:
 class _Part:
     """What one worker does of a launch that is split."""
 
-    __slots__ = ("launch", "mark", "slots", "step", "worker", "written")
+    __slots__ = ("backend", "launch", "mark", "number", "slots", "step", "worker", "written")
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class _Part:
         slots: Sequence[int],
         written: Sequence[list[int]],
     ) -> None:
-        self.worker = worker
+        self.worker, self.number, self.backend = worker, worker.number, worker.backend
         self.step = step
         self.mark = mark  #: behind the last launch
         self.launch = launch
@@ -62,17 +63,38 @@ class _Part:
 class Run:
     """Launches like the last command that was submitted, `job`, on however many workers. None waits for another worker."""
 
-    __slots__ = ("_executor", "_job", "_left", "_parts", "_standing", "_values", "number")
+    __slots__ = (
+        "_executor",
+        "_is_due",
+        "_job",
+        "_left",
+        "_most",
+        "_parts",
+        "_plan",
+        "_standing",
+        "_untold",
+        "_values",
+        "_workers",
+        "number",
+    )
 
-    def __init__(self, executor: Executor, job: Job, parts: Sequence[_Part]) -> None:
+    def __init__(
+        self, executor: Executor, job: Job, parts: Sequence[_Part], plan: CompiledPlan | None
+    ) -> None:
+        """`plan`: that of all parts, if it can make their calls (`CompiledPlan.is_alone`)."""
         self._executor = executor
+        self._plan = plan
+        self._workers = [part.worker for part in parts]
         self._job = job
         self._parts = parts
         #: launches still to come: then one is submitted, which is when ways are chosen
         self._left = MARK_EVERY
+        self._most = _most_launches(parts)  #: launches of the job after which a marker is due
+        self._is_due = False  #: whether one may be due behind the last launch
+        self._untold = 0  #: parts of it that are not counted by the back ends yet
         self._standing = executor.standing
         self.number = job.number
-        #: by argument that is a value: what it was in the last launch
+        #: by argument that is a value: what it was in the last launch that the parts have made by themselves
         self._values = {at: arg for at, arg in enumerate(job.args) if type(arg) is bytes}
 
     def again(
@@ -82,30 +104,33 @@ class Run:
 
         `args`: the launch's, with the same buffers, which this does not keep alive; `holdings` finds the records of these, by slot.
         """
-        executor, changed = self._executor, self._changed(args)
+        executor = self._executor
         if executor.last_number != self.number or executor.standing is not self._standing or not self._left:
             return None
         held: list[Worker] = []
         mine = get_ident()
         try:
-            for part in self._parts:
-                worker = part.worker
+            for worker in self._workers:
                 if not worker.turn.acquire(False):
                     return None
                 held.append(worker)
                 worker.holder = mine
-            with executor.lock:
+            executor.lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
+            try:
                 if executor.last_number != self.number or executor.standing is not self._standing:
                     return None
                 if self._ends_with_job():
-                    launched = self._launch(changed)
+                    launched = self._launch(args)
                 else:
-                    launched = self._may_begin_anew() and self._launch_apart(args, holdings(args), changed)
+                    launched = self._may_begin_anew() and self._launch_apart(args, holdings(args))
                 if not launched:
                     return None
                 job = self._job
-            self._values.update(changed)
-            self._end(job)
+            finally:
+                executor.lock.release()
+            self._left -= 1
+            if self._is_due:
+                self._mark(job)
         finally:
             for worker in held:
                 worker.holder = 0
@@ -114,9 +139,8 @@ class Run:
                     worker.wake()
         return job.completion
 
-    def _end(self, job: Job) -> None:
+    def _mark(self, job: Job) -> None:
         """A launch was made, as a part of `job`: put markers where they are due. With the workers' turns."""
-        self._left -= 1
         for part in self._parts:
             count = len(part.mark.jobs) + job.launches
             if count >= MARK_EVERY or part.worker.wanted <= part.worker.issued:
@@ -140,7 +164,10 @@ class Run:
         job = self._job
         if job.completion.settled or job.completion.error is not None or job.was_running:
             return False
-        return all(part.worker.next_mark is part.mark for part in self._parts)
+        for part in self._parts:  # noqa: SIM110 (a generator takes longer)
+            if part.worker.next_mark is not part.mark:
+                return False
+        return True
 
     def _may_begin_anew(self) -> bool:
         """Whether a launch may be a job of its own: all before it was handed over, and nothing is known to have failed."""
@@ -151,9 +178,9 @@ class Run:
             not part.worker.queue and part.worker.issued == part.worker.submitted for part in self._parts
         )
 
-    def _launch(self, changed: Sequence[tuple[int, bytes]]) -> bool:
+    def _launch(self, args: Sequence[Any]) -> bool:
         """As a part of the last launch's job."""
-        started, error = self._start(changed)
+        started, error = self._start(args)
         if started == 0 and isinstance(error, Exception):
             return False  # refused: submitted like any other, it gets its error
         self._count()
@@ -161,16 +188,33 @@ class Run:
             self._left_half_done(started, error)
         return True
 
-    def _start(self, changed: Sequence[tuple[int, bytes]]) -> tuple[int, BaseException | None]:
+    def _start(self, args: Sequence[Any]) -> tuple[int, BaseException | None]:
         """Hand the parts over: how many were, and what has kept the next one from it."""
-        started = 0
+        started, plan = 0, self._plan
         try:
+            if plan is not None and self._takes_lists():
+                self._untold, error = plan.again(args)
+                return self._untold, error
+            changed = self._changed(args)
             for part in self._parts:
                 part.launch(changed)
                 started += 1
+            self._values.update(changed)
         except BaseException as error:
             return started, error
         return started, None
+
+    def _takes_lists(self) -> bool:
+        for part in self._parts:  # noqa: SIM110 (a generator takes longer)
+            if not part.backend.takes_lists():  # type: ignore[attr-defined]  # plans are compiled for such back ends alone
+                return False
+        return True
+
+    def _tell(self) -> None:
+        """Tell the back ends that have got a call from the plan's list."""
+        for part in self._parts[: self._untold]:
+            part.backend.made(1, 1)  # type: ignore[attr-defined]
+        self._untold = 0
 
     def _left_half_done(self, started: int, error: BaseException) -> None:
         """Some workers have their part and others not, as where a step of a command cannot be handed over."""
@@ -190,19 +234,23 @@ class Run:
         if alone:
             executor.last_number = self.number = self.number + 1
             job.launches += 1
+        clock, is_due = job.clock, job.launches >= self._most
+        if self._untold:
+            self._tell()
         for part in self._parts:
-            worker = part.worker
+            worker, number = part.worker, part.number
             if alone:
                 worker.issued = worker.submitted = worker.submitted + 1
-            job.clock[worker.number] = step = worker.submitted
+            clock[number] = step = worker.submitted
             for written in part.written:
-                written[worker.number] = step
+                written[number] = step
             # Nobody else can have put it: we have the turn. Reads of the program's may have come between.
-            part.mark.ends[-1] = worker.backend.pending()
+            part.mark.ends[-1] = part.backend.pending()
+            if worker.wanted <= step:
+                is_due = True
+        self._is_due = is_due
 
-    def _launch_apart(
-        self, args: Sequence[Any], holdings: Sequence[Holdings], changed: Sequence[tuple[int, bytes]]
-    ) -> bool:
+    def _launch_apart(self, args: Sequence[Any], holdings: Sequence[Holdings]) -> bool:
         """As a job of its own behind the last one, with which the run goes on."""
         executor, before = self._executor, self._job
         number = executor.last_number = self.number + 1
@@ -212,7 +260,7 @@ class Run:
         job.order = None if before.completion.settled else before.completion
         job.bases = [worker.submitted for worker in executor.all_workers]
         written = self._number(job)
-        started, error = self._start(changed)
+        started, error = self._start(args)
         if started == 0 and isinstance(error, Exception) and executor.last_number == number:
             executor.last_number = self.number
             for part in self._parts:
@@ -242,7 +290,9 @@ class Run:
     def _enter(self, job: Job) -> None:
         """Let the run go on with a job of one launch. Under the executor's lock."""
         executor = self._executor
-        self._job, self.number = job, job.number
+        if self._untold:
+            self._tell()
+        self._job, self.number, self._is_due = job, job.number, True
         executor.unsettled[job.number] = job
         job.completion.bind(job)
         for part in self._parts:
@@ -251,6 +301,11 @@ class Run:
             mark = part.mark = worker.next_mark
             mark.jobs.append(job)
             mark.ends.append(worker.backend.pending())
+        self._most = _most_launches(self._parts)
+
+
+def _most_launches(parts: Sequence[_Part]) -> int:
+    return MARK_EVERY - max(len(part.mark.jobs) for part in parts)
 
 
 def open_run(executor: Executor, completion: Completion) -> Run | None:
@@ -276,7 +331,8 @@ def _open_run(executor: Executor, job: Job) -> Run | None:
         if part is None:
             return None
         parts.append(part)
-    return Run(executor, job, parts)
+    plan = compiled_for(job)
+    return Run(executor, job, parts, plan if plan is not None and plan.is_alone else None)
 
 
 def _open_part(executor: Executor, job: Job, number: int, batch: Batch) -> _Part | None:

@@ -262,7 +262,7 @@ def compile_library(target: Path, version: str) -> list[str]:
 
 def compile_calls(target: Path) -> list[str]:
     """Compile the library that makes calls in a row as `target`; the compiler's command. Raises NoCompiler."""
-    return _compiled(_CALLS_SOURCE, target, [f'-DVDEV_SOURCES="{calls_key()}"'], [])
+    return _compiled(_CALLS_SOURCE, target, [f'-DVDEV_SOURCES="{calls_key()}"'], ["-ldl"])
 
 
 def _compiled(source: Path, target: Path, words: Sequence[str], linking: Sequence[str]) -> list[str]:

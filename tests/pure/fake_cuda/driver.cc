@@ -14,7 +14,7 @@
 // FAKE_CUDA_DEVICES: how many there are. FAKE_CUDA_MEMORY: bytes that each gives. FAKE_CUDA_PEERS=0: none can address another.
 // FAKE_CUDA_REFUSED: a function that refuses to do what it is asked, always or, with FAKE_CUDA_SEED, every second time.
 // `fake_refuse`: the same of a single call.
-// FAKE_CUDA_STRICT: kernels are launched in the calling thread's context only, which older drivers may ask for.
+// FAKE_CUDA_STRICT: streams get work in the calling thread's context only, which older drivers may ask for.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
 #include <csignal>
 #include <cstdint>
@@ -163,6 +163,7 @@ static void require_stream(Stream *stream) {
   for (auto *s : streams) if (s == stream) return;
   fault(stream ? "no stream, or one that is gone" : "no stream");
 }
+#define REFUSED_ELSEWHERE(stream) if (strict && (stream)->context != current) return current ? INVALID_HANDLE : NO_CONTEXT
 static void require_event(Event *event) { require(events.count(event), "no event"); }
 
 // A kernel must not touch memory that its GPU does not address: it is closed meanwhile.
@@ -321,8 +322,8 @@ CUresult cuEventRecord(void *which, void *where) {
   auto *event = (Event *)which;
   auto *stream = (Stream *)where;
   require_event(event), require_stream(stream);
-  require(stream->context == current, "a stream of another context");
-  require(event->context == current, "an event of another context");
+  require(event->context == stream->context, "an event of another context than the stream's");
+  REFUSED_ELSEWHERE(stream);
   Op op;
   op.reaches = event, op.turn = ++event->asked;
   event->open.insert(op.turn);
@@ -366,6 +367,7 @@ CUresult cuStreamWaitEvent(void *where, void *which, unsigned flags) {
   require_event(event), require_stream(stream);
   require(!flags, "flags");
   require(event->asked, "an event that was never recorded");
+  REFUSED_ELSEWHERE(stream);
   Op op;
   op.waits = event, op.turn = event->asked;
   stream->clock.join(event->clock);
@@ -386,6 +388,7 @@ CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t nbytes, void *wh
   ASKED;
   auto *stream = (Stream *)where;
   require_stream(stream);
+  REFUSED_ELSEWHERE(stream);
   for (uint64_t at : {target, source}) require_reached(stream, used(at, nbytes));
   return copy(stream, target, source, nbytes);
 }
@@ -393,6 +396,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t nbytes, void
   ASKED;
   auto *stream = (Stream *)where;
   require_stream(stream);
+  REFUSED_ELSEWHERE(stream);
   Part *from = used(source, nbytes), *to = used((uintptr_t)target, nbytes);
   require(from && from->device == stream->context->device, "not from the stream's GPU");
   require(!to || to->device < 0, "not to the host");
@@ -403,6 +407,7 @@ CUresult NAME(uint64_t target, T value, size_t count, void *where) { \
   ASKED; \
   auto *stream = (Stream *)where; \
   require_stream(stream); \
+  REFUSED_ELSEWHERE(stream); \
   require(target % sizeof(T) == 0, "not aligned"); \
   Part *to = used(target, count * sizeof(T)); \
   require(to && to->device == stream->context->device, "not memory of the stream's GPU"); \
@@ -438,7 +443,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **par
   require_stream(stream);
   require(!attributes && !attribute_count, "attributes of a launch");
   require(function->module->context == stream->context, "a function of another context than the stream's");
-  if (strict && stream->context != current) return current ? INVALID_HANDLE : NO_CONTEXT;
+  REFUSED_ELSEWHERE(stream);
   require_limits(function, gx, gy, gz, bx, by, bz, shared);
   require(!params && extra && (uintptr_t)extra[0] == 1 && (uintptr_t)extra[2] == 2 && !extra[4], "not a buffer of parameters and its size");
   require(*(size_t *)extra[3] == function->nbytes, "the parameters are not as many bytes as the kernel's");
@@ -491,6 +496,7 @@ CUresult fake_copy_from_peer(uint64_t target, int device, uint64_t source, int p
   CALLED;
   auto *stream = (Stream *)where;
   require_stream(stream);
+  REFUSED_ELSEWHERE(stream);
   Part *from = used(source, nbytes), *to = used(target, nbytes);
   require(from && from->device == peer && to && to->device == device, "not memory of these GPUs");
   return copy(stream, target, source, nbytes);

@@ -29,7 +29,7 @@ from vdev.backends.base import (
     Reread,
     WorkerInfo,
 )
-from vdev.backends.call_lists import DriverCall
+from vdev.backends.call_lists import DriverCall, PreparedCall, changing, prepared
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
@@ -147,6 +147,10 @@ class CudaBackend(CudaCompiling):
         return self.driver.visitor(self.context)
 
     @cached_property
+    def _synchronize(self) -> PreparedCall:
+        return prepared(partial(self.driver.stream_synchronize, self.stream), waits=True)
+
+    @cached_property
     def _visit(self) -> Callable[[], object]:
         return self.visitor()
 
@@ -161,12 +165,9 @@ class CudaBackend(CudaCompiling):
         # behind what is waited for here.
         if self._fetches:
             return False
-        outside = self.visitor()()  # one of its own: others may be at work with the GPU
-        try:
-            result = self.driver.stream_synchronize(self.stream)  # a marker tells what has failed
-        finally:
-            if outside is not None:
-                self.leave(outside)
+        result = (
+            self._synchronize()
+        )  # a marker tells what has failed, or that it has to be asked in the GPU's own context
         if result or self._fetches or self._lost or self._gpu.lost:
             return False
         return not any(self._let_go_behind_markers)  # and so does memory that is let go
@@ -241,11 +242,12 @@ class CudaBackend(CudaCompiling):
             self.counters.from_host += nbytes
 
     def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
-        counters, place, at = self.counters, c_uint64(), c_uint64(address_of(target) + start)
-        call = partial(self.driver.copy_assembled, at, place, c_size_t(nbytes), c_void_p(self.stream))
+        counters, at = self.counters, c_uint64(address_of(target) + start)
+        copy = partial(self.driver.copy_assembled, at, c_uint64(), c_size_t(nbytes), c_void_p(self.stream))
+        call, read_from = changing(copy, 1)
 
         def write(source: Bytes) -> None:
-            place.value = host_address(source)
+            read_from(host_address(source))
             self._start(call, "upload")  # the driver takes so few bytes at once
             counters.from_host += nbytes
 
@@ -267,20 +269,25 @@ class CudaBackend(CudaCompiling):
     def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         assert type(source) is CudaAllocation
         landing, driver, counters = self._landing, self.driver, self.counters
-        query, stream = driver.query_assembled, c_void_p(self.stream)
+        stream = c_void_p(self.stream)
+        query = prepared(partial(driver.query_assembled, stream))
         at, size = c_uint64(source.address + start), c_size_t(nbytes)
         pinned: Pinned | None = None
         arrived: Bytes
-        copy: DriverCall
+        copy: DriverCall | PreparedCall
+        is_new = False  #: whether `copy` has been made once at most
 
         def begin() -> object:
-            nonlocal pinned, arrived, copy
+            nonlocal pinned, arrived, copy, is_new
             # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
             free = landing.free or landing.filled()
             if free[-1] is not pinned:
                 pinned = free[-1]
                 arrived = pinned.array[:nbytes]
                 copy = partial(driver.read_assembled, c_void_p(pinned.address), at, size, stream)
+                is_new = True
+            elif is_new:
+                copy, is_new = prepared(copy), False
             self._start(copy, "read")
             counters.to_host += nbytes
             return None
@@ -288,7 +295,7 @@ class CudaBackend(CudaCompiling):
         def end(target: Bytes) -> Deliver | None:
             result = ERROR_NOT_READY
             for _ in _LOOKS:
-                result = query(stream)
+                result = query()
                 if result != ERROR_NOT_READY:
                     break
             if result or self._lost is not None or any(self._let_go_behind_markers):

@@ -13,6 +13,7 @@ from vdev.backends.call_lists import DriverCall
 from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
+from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import Kernel, address_of, moved
 from vdev.backends.cuda.launching import CudaLaunches
@@ -186,6 +187,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def entry(self) -> DriverCall:
         return partial(self.driver.set_context, self.context)
 
+    def is_elsewhere(self, result: int) -> bool:
+        return result in ELSEWHERE
+
     def fencing(self) -> DriverCall:
         return partial(self.driver.event_record, self.fence_event(), self.stream)
 
@@ -200,8 +204,11 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return 0 if marker.is_known_to_be_done else marker.event
         return 0 if marker.done() else None
 
-    def made(self, operations: int) -> None:
-        self._count += operations
+    def made(self, operations: int, launches: int = 0) -> int:
+        self._count = count = self._count + operations
+        if launches:
+            self.counters.launches += launches
+        return count
 
     def refused(self, result: int, what: str) -> BackendError:
         return self._gpu.error(result, what)

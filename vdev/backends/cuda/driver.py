@@ -10,11 +10,12 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from typing import Any
 
-from vdev.backends.call_lists import DriverCall
+from vdev.backends.call_lists import DriverCall, NoWalker, prepared, walker
 from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
 from vdev.errors import BackendError, CudaMissing
@@ -157,12 +158,13 @@ class Driver:
         """A function that makes `own` the calling thread's context, and returns the one before, None if that was
         `own`; for one thread at a time.
         """
-        ask, found = self._ask_context, ctypes.c_void_p()
-        place = ctypes.byref(found)
-        set_context = self.set_context
+        found = ctypes.c_void_p()
+        place = _Kept(ctypes.addressof(found))
+        place.kept = found
+        ask, set_context = prepared(partial(self._ask_context, place)), self.set_context
 
         def visit() -> object:
-            outside = 0 if ask(place) else found.value or 0
+            outside = 0 if ask() else found.value or 0
             if outside == own:
                 return None
             set_context(own)
@@ -252,6 +254,8 @@ def _load() -> tuple[Any, Driver] | CudaMissing:
         return CudaMissing(f"CuPy is not installed ({error}): pip install 'vdev[cuda]'")
     try:
         driver = Driver()
+        with suppress(NoWalker):  # then each call is made by ctypes
+            walker()
         count = cupy.cuda.runtime.getDeviceCount()
     except CudaMissing as missing:
         return missing

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vdev.backends.base import Allocation, KernelArgument, LaunchShape, LocalBytes
-from vdev.backends.call_lists import DriverCall
+from vdev.backends.call_lists import DriverCall, PreparedCall, prepared
 from vdev.backends.cuda.driver import (
     MAX_DYNAMIC_SHARED,
     MAX_THREADS_PER_BLOCK,
@@ -59,7 +59,7 @@ def address_of(allocation: Allocation) -> int:
 class Grids:
     """A shape as launches within CUDA's limits."""
 
-    __slots__ = ("bases", "grids", "shape", "shared", "starts", "threads")
+    __slots__ = ("bases", "grids", "is_prepared", "shape", "shared", "starts", "threads")
 
     def __init__(self, shape: LaunchShape, grids: list[Grid]) -> None:
         self.shape = shape
@@ -67,9 +67,10 @@ class Grids:
         self.bases = tuple([base for base in shape.bases if base[1]]) if shape.hidden is not None else ()
         self.grids = grids
         self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
-        #: the driver's calls, made for this many bytes of local memory
-        self.starts: list[tuple[bytes, DriverCall]] | None = None
+        #: the driver's calls, made for this many bytes of local memory; prepared once they have been asked for again
+        self.starts: list[tuple[bytes, PreparedCall]] | None = None
         self.shared = 0
+        self.is_prepared = False
 
 
 def moved(args: list[KernelArgument], bases: Sequence[tuple[int, int]]) -> list[KernelArgument]:
@@ -151,14 +152,20 @@ class Kernel:
         self.latest = known
         return known
 
-    def starts(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, DriverCall]]:
+    def starts(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, PreparedCall]]:
         """For each grid of a shape, the hidden argument and the driver's call that starts it, with the parameters at
         the time of the call and the local memory that there is now.
         """
         starts = known.starts
         if starts is None or known.shared != self.shared:
-            known.shared = self.shared
+            known.shared, known.is_prepared = self.shared, False
             starts = known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
+        elif not known.is_prepared:  # which takes as long as some launches
+            known.is_prepared = True
+            calls = [self.assembled(grid, stream, driver) for grid in known.grids]
+            starts = known.starts = [
+                (hidden, prepared(call)) for (hidden, _), call in zip(starts, calls, strict=True)
+            ]
         return starts
 
     def set_arguments(self, args: list[KernelArgument]) -> None:

@@ -17,7 +17,7 @@ from vdev.backends.base import (
     LaunchShape,
     Repeated,
 )
-from vdev.backends.call_lists import DriverCall
+from vdev.backends.call_lists import PreparedCall
 from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
@@ -98,7 +98,7 @@ class CudaLaunches(Backend):
             if outside is not None:
                 self.leave(outside)
 
-    def _start(self, call: DriverCall, what: str) -> None:
+    def _start(self, call: PreparedCall, what: str) -> None:
         """Count an operation and make its call, in whatever context the calling thread has."""
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._in_own_context(self._begin)
@@ -108,7 +108,7 @@ class CudaLaunches(Backend):
         if result:
             self._start_elsewhere(result, call, what)
 
-    def _start_elsewhere(self, result: int, call: DriverCall, what: str) -> None:
+    def _start_elsewhere(self, result: int, call: PreparedCall, what: str) -> None:
         """Make a call that was refused in the GPU's own context, if it may be for that; raise BackendError if it is refused there."""
         if result in ELSEWHERE:
             result = self._in_own_context(call)
@@ -170,7 +170,7 @@ class _Made:
         self._stream, self._driver = stream, driver
         self._lost = 0  #: how often the parameters were found set to others
 
-    def ready(self, changed: Sequence[tuple[int, bytes]], shape: LaunchShape | None) -> DriverCall:
+    def ready(self, changed: Sequence[tuple[int, bytes]], shape: LaunchShape | None) -> PreparedCall:
         """The driver's call, with the parameters set, these values `changed`, and over another `shape` if there is one."""
         kernel, args, is_set = self.kernel, self._args, self.kernel.owner is self
         for index, value in changed:

@@ -1,9 +1,16 @@
-/* libvdev_calls.so: makes the calls of an array one after the other, so that nothing runs between them.
+/* libvdev_calls.so: makes the calls of an array one after the other, so that nothing runs between them, and functions of Python's
+ * that do so (prepared calls).
  *
  * A call names a function of a driver and its parameters, each an integer or a pointer in a word of its own, as the
  * calling conventions of 64-bit Linux pass them; the functions return an int, 0 if all went well. Decides nothing: the
- * arrays are `vdev/backends/call_lists.py`'s. It keeps no state, so any number of threads may call it.
+ * arrays are `vdev/backends/call_lists.py`'s. It keeps no state but Python's functions that it has looked up, so any number of
+ * threads may call it.
+ *
+ * Python is used through functions of its stable interface that are looked up when they are needed, so that this file is compiled
+ * without Python's headers, once for all of its versions.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,5 +58,80 @@ EXPORTED int64_t vdev_make_calls(const struct call *calls, int64_t first, int64_
         }
     }
     return stop;
+}
+
+/* ---- prepared calls ------------------------------------------------------------------------------------------------ */
+
+typedef struct python_object PyObject;
+typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
+typedef struct {
+    const char *name;
+    PyCFunction function;
+    int flags;
+    const char *doc;
+} PyMethodDef;
+enum { TAKES_NOTHING = 4 };
+
+#define PYTHON(X)                                                                                                          \
+    X(char *, PyBytes_AsString, (PyObject *))                                                                              \
+    X(PyObject *, PyBytes_FromStringAndSize, (const char *, ptrdiff_t))                                                    \
+    X(PyObject *, PyCFunction_NewEx, (PyMethodDef *, PyObject *, PyObject *))                                              \
+    X(PyObject *, PyLong_FromLongLong, (long long))                                                                        \
+    X(void, Py_DecRef, (PyObject *))                                                                                       \
+    X(void *, PyEval_SaveThread, (void))                                                                                   \
+    X(void, PyEval_RestoreThread, (void *))
+
+#define DECLARE(result, name, arguments) static result(*name) arguments;
+PYTHON(DECLARE)
+#undef DECLARE
+
+struct prepared { /* what such a function has as its `self`, in an object of bytes */
+    const struct call *calls;
+    int64_t count;
+};
+
+/* What is wrong, as a number: 0, or the place of the call that was refused times 2^32, plus what it has returned. */
+static int64_t make_prepared(const struct prepared *prepared) {
+    int32_t result = 0;
+    int64_t at = vdev_make_calls(prepared->calls, 0, prepared->count, &result);
+    return at == prepared->count ? 0 : at * ((int64_t)1 << 32) + result;
+}
+
+static PyObject *call_briefly(PyObject *self, PyObject *none) {
+    (void)none;
+    return PyLong_FromLongLong(make_prepared((const void *)PyBytes_AsString(self)));
+}
+
+static PyObject *call_waiting(PyObject *self, PyObject *none) {
+    (void)none;
+    const struct prepared *prepared = (const void *)PyBytes_AsString(self);
+    void *state = PyEval_SaveThread();
+    int64_t wrong = make_prepared(prepared);
+    PyEval_RestoreThread(state);
+    return PyLong_FromLongLong(wrong);
+}
+
+static PyMethodDef briefly = {"prepared_call", call_briefly, TAKES_NOTHING, NULL};
+static PyMethodDef waiting = {"prepared_waiting_call", call_waiting, TAKES_NOTHING, NULL};
+
+/* Whether there can be prepared calls: Python's functions are found. Comes before `vdev_prepare`. */
+EXPORTED int32_t vdev_find_python(void) {
+    int32_t all = 1;
+#define FIND(result, name, arguments) all &= (*(void **)&name = dlsym(RTLD_DEFAULT, #name)) != NULL;
+    PYTHON(FIND)
+#undef FIND
+    return all;
+}
+
+/* A function of Python's, without parameters, that makes these calls; it keeps `owner` alive, to whom they and what they point to
+ * belong. `waits`: other threads of Python's may run meanwhile. NULL with an error. With the interpreter's lock. */
+EXPORTED PyObject *vdev_prepare(const struct call *calls, int64_t count, int32_t waits, PyObject *owner) {
+    struct prepared prepared = {calls, count};
+    PyObject *self = PyBytes_FromStringAndSize((const char *)&prepared, sizeof prepared);
+    if (self == NULL) return NULL;
+    /* What Python takes for the function's module is any object: it is kept as long as the function is. */
+    PyObject *made = PyCFunction_NewEx(waits ? &waiting : &briefly, self, owner);
+    Py_DecRef(self);
+    return made;
 }
 #endif
