@@ -9,6 +9,9 @@ import pytest
 from vdev.translators.ranges.covers import boxes_around
 from vdev.translators.ranges.labelled import labelled
 from vdev.translators.ranges.region import EMPTY, Region
+from vdev.translators.ranges.unlisted import Unlisted
+from vdev.translators.symbolic.domain import Domain, Form
+from vdev.translators.symbolic.domain_image import image
 
 from vdev.planner import tidying
 from vdev.planner.builder import PlanBuilder
@@ -156,6 +159,48 @@ def triangle(rng: random.Random, first: int, last: int, pitch: int) -> Region:
     left, right = sorted(rng.sample(range(first, last), 2)) if rng.random() < 0.3 else (0, last)
     rows = [(row * pitch + 4 * left, row * pitch + 4 * min(row + 1, right)) for row in range(first, last)]
     return Region.from_runs([(start, stop) for start, stop in rows if start < stop])
+
+
+def tied(first: int, last: int, pitch: int) -> Region:
+    """The rows of a matrix below its diagonal, as analysis gives them."""
+    domain = Domain()
+    row, column = domain.variable(first, last - 1), domain.variable(0, last - 1)
+    domain.require(Form(0, {row: 1, column: -1}))
+    region, exact, _ = image(domain, Form(0, {row: pitch, column: 4}), 4, last * pitch)
+    assert exact
+    return region
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 16])
+def test_a_triangle_is_few_boxes_without_a_list_of_its_rows(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, pitch = 8000, 32000
+    edges = [0, *(rows * (number + 1) // count for number in range(count))]
+    parts = [tied(*ends, pitch) for ends in pairwise(edges)]
+    before = [Footprint(reads=part | Region.boxes(8, 40, ((pitch, rows),)), exact=part) for part in parts]
+    held = Region.boxes(0, pitch // 2, ((pitch, rows),))
+    with monkeypatch.context() as patch:
+        patch.setattr(Unlisted, "runs", property(lambda self: pytest.fail("rows were listed")))
+        after = fitted(before, buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)]))
+        assert not any(one.writes.overlaps(other.writes) for one, other in pairwise(after))
+    for old, new in zip(before, after, strict=True):
+        assert new.reads.contains(old.reads)
+        assert new.inexact.contains(old.exact)
+        assert not new.exact
+        assert new.writes.nboxes <= 32 // count + 8
+    nbytes = 2 * rows * (rows + 1)
+    assert nbytes < sum(f.writes.nbytes for f in after) <= nbytes * 1.04
+
+
+def test_a_triangle_that_is_written_whatever_it_held_stays_as_it_is() -> None:
+    rows, pitch = 2000, 32000
+    parts = [tied(first, last, pitch) for first, last in ((0, 1000), (1000, rows))]
+    held = Region.boxes(0, pitch // 2, ((pitch, rows),))
+    state = buffer_state(rows * pitch, [(0, held)], [(0, 0, rows * pitch)])
+    after = fitted([Footprint(exact=part) for part in parts], state)
+    assert [f.exact for f in after] == parts
+    assert not any(f.inexact or f.reads for f in after)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -216,11 +216,13 @@ class Unlisted(Region):
         return super().contains(other)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Unlisted) and self._has(other) and other._has(self):
-            return True
-        return super().__eq__(other)
+        return True if isinstance(other, Unlisted) and self.shows_equal(other) else super().__eq__(other)
 
     __hash__ = Region.__hash__
+
+    def shows_equal(self, other: Unlisted) -> bool:
+        """Whether they are made alike, and so equal; others may be, too."""
+        return self._has(other) and other._has(self)
 
     def _has(self, other: Unlisted) -> bool:
         """Whether that contains another one shows without a list."""

@@ -156,7 +156,7 @@ class Candidates:
         for slot, resolution in candidate.resolutions.items():
             state = self.states[slot]
             for chunk, needs in enumerate(resolution.needs):
-                self._add_incoming(candidate, state, chunk, needs)
+                self._add_incoming(candidate, state, chunk, needs, limit)
                 if candidate.cost > limit:
                     return
             if merges_on(resolution, candidate.workers, self.options.links):
@@ -216,15 +216,19 @@ class Candidates:
                         candidate.cost += cost * part.nbytes / count
                         candidate.cost += len(part) / count * self.options.links.per_run
 
-    def _add_incoming(self, candidate: Candidate, state: BufferState, chunk: int, region: Region) -> None:
+    def _add_incoming(
+        self, candidate: Candidate, state: BufferState, chunk: int, region: Region, limit: float = inf
+    ) -> None:
         target = candidate.workers[chunk]
         nruns = candidate.nruns
-        candidate.incoming[chunk] += self._add_missing(candidate, state, target, region)
+        candidate.incoming[chunk] += self._add_missing(candidate, state, target, region, limit)
         candidate.incoming_runs[chunk] += candidate.nruns - nruns
 
-    def _add_missing(self, candidate: Candidate, state: BufferState, target: int, region: Region) -> float:
-        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link. Returns
-        their cost, without that of their runs.
+    def _add_missing(
+        self, candidate: Candidate, state: BufferState, target: int, region: Region, limit: float = inf
+    ) -> float:
+        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link; not to the end where
+        the candidate costs more than `limit`. Returns their cost, without that of their runs.
         """
         added = 0.0
         for source, piece, cost in self._pieces(state, target, region):
@@ -233,6 +237,8 @@ class Candidates:
             candidate.nruns += piece.nruns
             if HOST not in (source, target):
                 candidate.from_workers += piece.nbytes
+            if candidate.cost + added > limit:
+                break
         candidate.cost += added
         return added
 

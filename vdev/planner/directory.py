@@ -446,8 +446,8 @@ class Draft:
             self._drop_parts(Region.union(region for _, region in written))
         lost: dict[int, list[Region]] = {}
         for owner, region in written:
-            for holder, _ in self.near(region):
-                if holder != owner:
+            for holder, held in self.near(region):
+                if holder != owner and held.start < region.stop and region.start < held.stop:
                     lost.setdefault(holder, []).append(region)
         everything: Region | None = None
         for holder, regions in lost.items():
