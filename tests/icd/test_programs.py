@@ -108,6 +108,17 @@ def test_every_call(driver: None, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_specialization_constants(driver: None, tmp_path: Path) -> None:
+    need_headers("CL/cl.h")
+    program = build("specialised.c", tmp_path)
+    natively, done = run_natively(program), run_on_vdev(program)
+    if "made: 0" not in natively.stdout.splitlines():
+        pytest.skip("the native engine takes no SPIR-V")
+    assert "0: 142" in natively.stdout.splitlines()
+    assert done.stdout.splitlines() == natively.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("workers", ["cpu:3", "cpu:1"])
 def test_the_suggested_local_size_is_the_launchs(driver: None, tmp_path: Path, workers: str) -> None:
     need_headers("CL/cl.h")

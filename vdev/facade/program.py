@@ -79,9 +79,18 @@ class ProgramState:
         )
         self.binary = b""  #: that binary
         self.il: bytes | None = None  #: the program, if it is in an intermediate language
+        self.values: dict[int, bytes] = {}  #: of its specialization constants, where they were given
         self.status, self.binary_type = _NONE, _TYPE_NONE
         self.options, self.log = "", ""
         self.kernels: WeakSet[Handle] = WeakSet()  #: those that have been made and still exist
+
+    def specialised(self, il: bytes) -> bytes:
+        """The program in an intermediate language, with the values of its constants that were given."""
+        if not self.values:
+            return il
+        from vdev.session.specialization import Specializable  # few programs have any
+
+        return Specializable(il).with_values(self.values)
 
     def load(self, binary: bytes) -> None:
         """Take the program out of a binary."""
@@ -195,7 +204,7 @@ class _Program(Handle):
         source: str | bytes = state.source
         words = option_words(options)
         if state.il is not None:
-            source = state.il
+            source = state.specialised(state.il)
         elif state.loaded is not None:
             source, words = state.loaded[0], list(state.loaded[1])
         elif state.kind != native.program_kind.SOURCE:
@@ -293,10 +302,20 @@ class _Program(Handle):
         return linked
 
     def set_specialization_constant(self, spec_id: int, buffer: Any) -> None:
-        """Only programs in an intermediate language have such constants, and the device takes none."""
-        as_int("set_specialization_constant", spec_id, 0, 2**32 - 1)
-        as_bytes(buffer)
-        fail("clSetProgramSpecializationConstant", status.INVALID_PROGRAM)
+        """Of a program in an intermediate language, for builds from now on; the value as its bytes."""
+        from vdev.session.specialization import Specializable  # few programs have any
+
+        routine, state = "clSetProgramSpecializationConstant", self._vdev_state
+        number = as_int("set_specialization_constant", spec_id, 0, 2**32 - 1)
+        value = as_bytes(buffer).tobytes()
+        if state.il is None:
+            fail(routine, status.INVALID_PROGRAM)
+        constant = Specializable(state.il).constants.get(number)
+        if constant is None:
+            fail(routine, status.INVALID_SPEC_ID)
+        if len(value) != constant.nbytes:
+            fail(routine, status.INVALID_VALUE)
+        state.values[number] = value
 
     # }}}
 

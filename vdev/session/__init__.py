@@ -20,4 +20,5 @@ __all__ = [
     "requests",
     "session",
     "shadow_runs",
+    "specialization",
 ]
