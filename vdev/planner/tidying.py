@@ -46,8 +46,6 @@ MOST_COPIES = 8
 #: boxes of a worker's copies that are left as they are; and what is brought beside those of a worker that has copied piece
 #: by piece, since it will probably go on
 FEW_COPIES, MARGIN = 2, 0.25
-#: boxes, fewer than may be, of which there have to be so many more or fewer before the map of all holders is looked at again
-LOOK_EACH = 8
 #: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are; so many that half as many of
 #: theirs suffice
 CUT_EACH, CUT_MUCH = 1.75, 2.5
@@ -197,9 +195,6 @@ def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     few = most_boxes(nholders, written) if written else MOST_COPIES * nholders
     if draft.before.fine or nboxes <= few / 2 or not (written or draft.is_changed):
         return
-    before = boxes_of(region for _, region in draft.before.valid)
-    if nboxes <= few and nboxes // LOOK_EACH == before // LOOK_EACH:
-        return  # the map would be looked at after each launch, and takes longer to make than all the rest of a small one's plan
     held = map_of(draft.valid.items())
     remedy = _remedy(held, lambda: nboxes, nholders, written)
     if remedy is not None:
