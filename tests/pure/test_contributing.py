@@ -29,7 +29,7 @@ PAGES = (
 #: what the pages call files of the reader's own
 READERS_OWN = {"script.py", "program.py", "square.py", "kernel.cl"}
 #: options of programs that are not vdev's: pytest's and compute-sanitizer's
-FOREIGN_OPTIONS = {"--dist", "--tool", "--error-exitcode"}
+FOREIGN_OPTIONS = {"--dist", "--tool", "--error-exitcode", "--leak-check"}
 #: modules with a command line that others of ours call
 RUN_BY_OTHERS = {
     "samples/benchmarks/latency_cupy.py",
