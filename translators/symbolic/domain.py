@@ -6,6 +6,7 @@ what is not (`exact`). Knows neither kernels nor expressions, and never enumerat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 
 from .nodes import INFINITE
@@ -163,7 +164,7 @@ class Domain:
         terms = form.terms
         if not terms:
             return form.constant, form.constant
-        low = high = 0
+        low = high = 0  # as in `box_bounds`, without a call: this is asked most
         lo, hi = self.lo, self.hi
         for variable, coefficient in terms.items():
             if coefficient > 0:
@@ -271,7 +272,7 @@ class Domain:
             changed = False
             for form in self.constraints:
                 form = self.fold(form)
-                low, high = _box_bounds(self, form)
+                low, high = box_bounds(form.constant, form.terms, self.lo, self.hi)
                 if high < 0:
                     raise Infeasible
                 if low >= 0:
@@ -296,10 +297,10 @@ class Domain:
         return Form(constant, terms)
 
 
-def _box_bounds(domain: Domain, form: Form) -> tuple[int, int]:
-    low = high = form.constant
-    lo, hi = domain.lo, domain.hi
-    for variable, coefficient in form.terms.items():
+def box_bounds(constant: int, terms: Terms, lo: Sequence[int], hi: Sequence[int]) -> tuple[int, int]:
+    """The least and the largest value of a sum of multiples of variables, each of which is between its own `lo` and `hi`."""
+    low = high = constant
+    for variable, coefficient in terms.items():
         if coefficient > 0:
             low += coefficient * lo[variable]
             high += coefficient * hi[variable]

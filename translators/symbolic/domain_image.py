@@ -21,7 +21,7 @@ from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
 from ..ranges.tracing import Number
 from ..ranges.unlisted import Place, TiedRows, Unlisted
-from .domain import Domain, Form, Infeasible
+from .domain import Domain, Form, Infeasible, box_bounds
 
 Integers = npt.NDArray[np.int64]
 
@@ -126,15 +126,7 @@ class _Projection:
     def _add(self, constant: int, terms: dict[int, int]) -> None:
         if not terms and constant < 0:
             raise Infeasible
-        low = high = constant
-        lo, hi = self.lo, self.hi
-        for v, c in terms.items():
-            if c > 0:
-                low += c * lo[v]
-                high += c * hi[v]
-            else:
-                low += c * hi[v]
-                high += c * lo[v]
+        low, high = box_bounds(constant, terms, self.lo, self.hi)
         if low >= 0:
             return
         if high < 0:

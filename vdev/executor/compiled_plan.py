@@ -107,9 +107,8 @@ class CompiledPlan:
         """`job`: a command of the plan's, with the replicas. `workers`: all of the executor's, by number."""
         self._prepared = prepared
         self._legs = legs
-        self._list = listed(
-            legs, workers[:-1], self._go_to
-        )  #: all calls as one list, where there is such a thing
+        #: all calls as one list, where there is such a thing
+        self._list = listed(legs, workers[:-1], self._go_to)
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self._workers = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.hazards}
@@ -176,10 +175,6 @@ class CompiledPlan:
             and len(self._legs) == len(self._workers)
             and all(len(leg.calls) == 1 for leg in self._legs)
         )
-
-    def takes_again(self) -> bool:
-        """Whether `again` can be used just now. With the turns, of a plan that `is_alone`."""
-        return self._list is not None and self._list.is_usable(())
 
     def again(self, args: Sequence[Any]) -> tuple[int, BackendError | None]:
         """Make the calls for a command with these `args`, which waits for nothing: on how many workers they were made, in the plan's order,

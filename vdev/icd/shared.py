@@ -108,7 +108,7 @@ def clEnqueueSVMUnmap(queue: CommandQueue, address: int, waits: Waits) -> Event 
 def clEnqueueSVMMigrateMem(
     queue: CommandQueue, count: int, pointers: int, sizes: int, flags: int, waits: Waits
 ) -> Event:
-    if (count == 0) != (pointers == 0):
+    if not count or not pointers:
         fail("clEnqueueSVMMigrateMem", status.INVALID_VALUE)
     nbytes: Sequence[int] = host.sizes(sizes, count) if sizes else (0,) * count
     found: list[Any] = [_Pointer(*place) for place in zip(host.sizes(pointers, count), nbytes, strict=True)]

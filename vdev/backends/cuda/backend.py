@@ -165,9 +165,8 @@ class CudaBackend(CudaCompiling):
         # behind what is waited for here.
         if self._fetches:
             return False
-        result = (
-            self._synchronize()
-        )  # a marker tells what has failed, or that it has to be asked in the GPU's own context
+        # If it is refused, a marker tells what has failed, or that it has to be asked in the GPU's own context.
+        result = self._synchronize()
         if result or self._fetches or self._lost or self._gpu.lost:
             return False
         return not any(self._let_go_behind_markers)  # and so does memory that is let go
