@@ -62,7 +62,15 @@ def build(folder: Path, loader: str | None) -> Path:
     if linked is None or command is None:
         sys.exit("needs an OpenCL loader (--loader FILE) and a C compiler")
     program, where = folder / "c_programs", Path(linked).resolve().parent
-    words = [*command, "-O1", str(SOURCE), "-o", str(program), linked, f"-Wl,-rpath,{where},--disable-new-dtags"]
+    words = [
+        *command,
+        "-O1",
+        str(SOURCE),
+        "-o",
+        str(program),
+        linked,
+        f"-Wl,-rpath,{where},--disable-new-dtags",
+    ]
     done = subprocess.run(
         [*words, "-Wl,--allow-shlib-undefined"], capture_output=True, text=True, check=False
     )
