@@ -81,6 +81,7 @@ STATEMENTS = {
     nodes.Variable: "int n;",
     nodes.Declare: "int n;",
     nodes.For: "for (;;) a;",
+    nodes.Guard: "while (1) if (a || b) break;",
     nodes.Switch: "switch (a) { case 1: b; }",
     nodes.Case: "switch (a) { case 1: b; }",
     nodes.Plain: "while (a) b;",

@@ -334,6 +334,15 @@ class For(_Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Guard(_Node):
+    """`if (first || ... || last) jump;`, without an `else`; `jump`: the text of the jump, without the semicolon."""
+
+    conditions: tuple[Node, ...]
+    body: Node
+    jump: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Switch(_Node):
     """`switch (condition) body`. `ranges`: the ends of those labels that are ranges."""
 
@@ -365,7 +374,7 @@ class Plain(_Node):
 Node: TypeAlias = (
     Constant | Name | Integer | Character | Float | String | Parentheses | Converted | Swizzle | Member | Index | Dereference
     | Address | Call | List | CompoundLiteral | Calculation | Assignment | Comma | Update | Step | Operation | Conditional
-    | Otherwise | Chosen | Known | Cast | Size | Block | Unnamed | Variable | Declare | For | Switch | Case | Plain
+    | Otherwise | Chosen | Known | Cast | Size | Block | Unnamed | Variable | Declare | For | Guard | Switch | Case | Plain
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ user's text, edited as `declarations` and `unaligned` say.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -28,6 +29,7 @@ from ...symbolic.exhaustive import assert_never
 from . import nodes
 from . import records as cuda_records
 from . import tables as cuda_dialect
+from .folding import folded
 from .fusing import FUSED, Fusion, fusion_of, without_blanks
 from .initialisers import Initialisers, characters
 from .nodes import Node, Part, Piece, Text, behind_conversions
@@ -283,6 +285,8 @@ class Printer(Unaligned):
                 return self._block(node)
             case nodes.For():
                 return self._for(node)
+            case nodes.Guard():
+                return self._guard(node)
             case nodes.Switch():
                 return self._switch(node)
             case nodes.Case():
@@ -347,6 +351,9 @@ class Printer(Unaligned):
         arguments = list(node.arguments)
         parts: list[Part] = []
         if not node.ours:
+            value = folded(node, self.text)
+            if value is not None:
+                return [value]
             callee = self._builtin(node)
             if node.name == "printf":
                 callee, first = self._printf(node, arguments.pop(0))
@@ -527,6 +534,17 @@ class Printer(Unaligned):
         last = self._around(body, "{", "}") if node.hides else self._part(body)
         hint = [f'_Pragma("unroll {COPIES}") '] if wants_copies(node, self.text) else []
         return [*hint, *_spliced(node, [*map(self._part, clauses), last])]
+
+    def _guard(self, node: nodes.Guard) -> Text:
+        """A jump for each condition. NVRTC computes `a || b` before it jumps, NVIDIA's OpenCL jumps where `a` holds: what `b` needs
+        is then computed where it is needed, and what is known of `a` in a loop is used outside.
+        """
+        parts: list[Part] = []
+        for condition, following in itertools.pairwise(node.conditions):
+            parts.append(self._part(condition))
+            gap = self.text[condition.stop : following.start].decode()
+            parts.append(_at(condition.stop, following.start, gap.replace("||", f") {node.jump}; else if (")))
+        return _spliced(node, [*parts, self._part(node.conditions[-1]), self._part(node.body)])
 
     def _switch(self, node: nodes.Switch) -> Text:
         """The condition is written with its type after C's promotions, which C++ does not apply to enumerations.

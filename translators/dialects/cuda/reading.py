@@ -7,6 +7,7 @@ expressions. Never decides about C++.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -379,6 +380,28 @@ class Reader:
             hides = any(not names.isdisjoint(_declared(statement)) for statement in others[-1].get_children())
         return nodes.For(cursor, start, stop, tuple(map(self.node, (first, *others))), hides)
 
+    def _if(self, cursor: Cursor, start: int, stop: int) -> Node:
+        """A `Guard` where the text between its conditions is nothing but their operators."""
+        parts = self._nodes(cursor)
+        jump = self._only_jump(clang.children(cursor)[-1]) if len(parts) == 2 else None
+        conditions = [] if jump is None else _alternatives(parts[0])
+        gaps = itertools.pairwise(conditions)
+        if jump is None or any(self._text[a.stop : b.start].strip() != b"||" for a, b in gaps):
+            return nodes.Plain(cursor, start, stop, parts)
+        return nodes.Guard(cursor, start, stop, tuple(conditions), parts[1], jump)
+
+    def _only_jump(self, statement: Cursor) -> str | None:
+        """The text of a jump that is all of a statement, and that computes nothing."""
+        while statement.kind == CursorKind.COMPOUND_STMT:
+            inside = clang.children(statement)
+            if len(inside) != 1:
+                return None
+            (statement,) = inside
+        if statement.kind not in _PLAIN_JUMPS or clang.children(statement):
+            return None
+        start, stop = clang.extent_of(statement)
+        return self._text[start:stop].decode()
+
     def _switch(self, cursor: Cursor, start: int, stop: int) -> nodes.Switch:
         self._jumps = True
         condition, body = cursor.get_children()
@@ -420,6 +443,7 @@ class Reader:
         CursorKind.SWITCH_STMT: _switch,
         CursorKind.CASE_STMT: _case,
         CursorKind.FOR_STMT: _for,
+        CursorKind.IF_STMT: _if,
         CursorKind.CXX_UNARY_EXPR: _size,
         CursorKind.GENERIC_SELECTION_EXPR: _generic,
         CursorKind.StmtExpr: _block,
@@ -438,6 +462,14 @@ def _declared(statement: Cursor) -> set[str]:
     return {child.spelling for child in statement.get_children()}
 
 
+def _alternatives(node: Node) -> list[Node]:
+    """The operands of `a || b || ...`; of anything else, itself."""
+    if isinstance(node, nodes.Calculation) and node.operator is Binary.EITHER:
+        return [*_alternatives(node.left), node.right]
+    return [node]
+
+
+_PLAIN_JUMPS = (CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT, CursorKind.RETURN_STMT)
 _LOOPS = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT)
 _JUMPS = (CursorKind.RETURN_STMT, CursorKind.GOTO_STMT, CursorKind.LABEL_STMT)
 

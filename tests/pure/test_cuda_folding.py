@@ -1,0 +1,156 @@
+"""What is computed when a program is translated, and jumps for each of several conditions."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from vdev.translators.dialects.cuda.translation import translate_cuda
+from vdev.translators.frontend.source import parse_program
+
+from .cuda_host import COMPILER, HostProgram, aligned
+from .cuda_host import MISSING as NO_COMPILER
+from .nvrtc import MISSING, compile_cuda, library
+from .test_cuda_backend import TARGET
+
+KERNEL = """
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+kernel void f(global double *out, float unknown, int number) {{ int n = 2; out[0] = {}; }}
+"""
+_HEXADECIMAL = re.compile(r"-?0x[01]\.[0-9a-f]+p[-+]\d+")
+
+
+def _cuda(expression: str, *options: str) -> str:
+    return translate_cuda(parse_program(KERNEL.format(expression), options, target=TARGET)).source
+
+
+def _printed(source: str) -> str:
+    return source[source.index("out[0] =") :].split(";")[0].removeprefix("out[0] =").strip()
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("pow(M_PI_F, 2.5f)", float(np.float32(math.pow(float(np.float32(math.pi)), 2.5)))),
+        ("pow(2.0f, -1.5f)", float(np.float32(2**-1.5))),
+        ("exp(1.0)", math.e),
+        ("exp((double)(1 + 2))", math.exp(3)),
+        ("exp10(-2.0f)", float(np.float32(0.01))),
+        ("log(3.0f / 2.0f)", float(np.float32(math.log(1.5)))),
+        ("pown(1.5f, 3)", 3.375),
+        ("rsqrt(4.0f)", 0.5),
+        ("atan2(1.0f, -1.0f)", float(np.float32(0.75 * math.pi))),
+        ("tgamma(5.0f)", 24.0),
+        ("erf(0.5)", math.erf(0.5)),
+        ("-cos(+1.0f)", float(np.float32(math.cos(1)))),  # the sign stays in front
+    ],
+)
+def test_known_arguments(expression: str, value: float) -> None:
+    (found,) = _HEXADECIMAL.findall(_printed(_cuda(expression)))
+    assert float.fromhex(found) == value
+
+
+def test_single_precision_constants() -> None:
+    printed = _printed(_cuda("exp(1.0)", "-cl-single-precision-constant"))
+    (found,) = _HEXADECIMAL.findall(printed)
+    assert float.fromhex(found) == float(np.float32(math.e))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "exp(unknown)",
+        "pow(2.0f, (float)n)",
+        "exp((float)(n = 3))",
+        "pown(2.0f, number)",
+        "log(-1.0f)",  # no number
+        "log(0.0f)",
+        "exp(200.0f)",  # too large a number
+        "exp(-100.0f)",  # a subnormal one, which options may make zero
+        "sin(0.0f)",
+        "exp(1.0f / 0.0f)",
+        "exp((float2)(1.0f)).x",
+        "exp(1.0h)",
+        "native_exp(1.0f)",
+        "exp(\n1.0f)",  # lines would move
+    ],
+)
+def test_what_stays_a_call(expression: str) -> None:
+    assert not _HEXADECIMAL.findall(_printed(_cuda(expression)))
+
+
+def test_a_function_of_the_programs_own() -> None:
+    source = "float expm1_(float a) { return a; } kernel void f(global float *out) { out[0] = expm1_(1.0f); }"
+    assert not _HEXADECIMAL.findall(_printed(translate_cuda(parse_program(source, (), target=TARGET)).source))
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_literals_compile() -> None:
+    text = KERNEL.format("pow(M_PI_F, 2.5f) * exp(1.0) + log(2.0f)")
+    program = translate_cuda(parse_program(text, (), target=TARGET))
+    compiled, said = compile_cuda(program.source, program.options)
+    assert compiled, said
+
+
+# guards ---------------------------------------------------------------------------------------------
+
+GUARDED = """
+kernel void f(global int *out, global const int *a, int n)
+{
+    int i = get_global_id(0), sum = 0;
+    if (i >= n ||
+        a[i] == 3 || !a[i]) return;
+    for (int k = 0; k < 8; ++k) {
+        if (a[k] == i || (k & 1 && sum > 6)) { continue; }
+        if (k > 2) if (a[k] > 6 || sum > 20) break;
+        if (k == 1 || k == 2) sum += 100; else sum += a[k];
+        if (a[k] || sum) ++sum;
+        if ((sum > 30 || k > 5)) { { break; } }
+    }
+    if ((sum) == 7 || (sum == 8)) return;
+    out[i] = sum;
+}
+"""
+
+
+def _modelled(a: np.ndarray, n: int) -> np.ndarray:
+    out = np.full(a.size, -1, np.int32)
+    for i in range(a.size):
+        if i >= n or a[i] in (0, 3):
+            continue
+        total = 0
+        for k in range(8):
+            if a[k] == i or (k & 1 and total > 6):
+                continue
+            if k > 2 and (a[k] > 6 or total > 20):
+                break
+            total += 100 if k in (1, 2) else int(a[k])
+            total += bool(a[k] or total)
+            if total > 30 or k > 5:
+                break
+        if total not in (7, 8):
+            out[i] = total
+    return out
+
+
+def test_each_condition_has_its_jump() -> None:
+    source = translate_cuda(parse_program(GUARDED, (), target=TARGET)).source
+    assert "if (i >= n ) return; else if (" in source
+    assert "a[i] == 3 ) return; else if ( !a[i]) return;" in source
+    assert "if (k == 1 || k == 2)" in source  # it does something
+    printed = source[source.rindex("int i =") : source.index("out[i] = sum")]
+    written = GUARDED[GUARDED.index("int i =") : GUARDED.index("out[i] = sum")]
+    assert printed.count("\n") == written.count("\n")
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_what_guards_compute(tmp_path: Path) -> None:
+    program = HostProgram(translate_cuda(parse_program(GUARDED, (), target=TARGET)), tmp_path)
+    for seed in range(20):
+        a = aligned(np.random.default_rng(seed).integers(0, 9, 64, np.int32))
+        out = aligned(np.full(64, -1, np.int32))
+        program.run("f", [out, a, np.int32(60)], (64,), (8,))
+        assert (out == _modelled(a, 60)).all()
