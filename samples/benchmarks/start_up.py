@@ -5,23 +5,29 @@
 Two programs, each a process: one kernel (saxpy), and ten. The first run of each column begins with empty folders for
 what vdev, PyOpenCL and CUDA keep; of the later runs, which alternate with the other columns', the fastest counts. Also shown is the
 least processor time of such a process, which says more than elapsed time if the machine is busy. The target
-is for the second run on CPU workers: at most 1.15 times the native one plus 0.1 s.
+is for the second run on CPU workers: at most 1.15 times the native one plus 0.1 s. On GPUs a third process tells what CUDA itself
+takes: it opens the contexts of as many GPUs one after the other, allocates and fills a little memory on each, and ends. There a later
+run on four GPUs is to take at most 1.3 times as long as that.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import columns
 import machine
 
 RUNS, FACTOR, MORE_SECONDS = 7, 1.15, 0.1
+#: of what CUDA's own start of the contexts takes, and on how many GPUs
+CONTEXTS_FACTOR, CONTEXTS = 1.3, 4
 
 PROGRAM = '''
 import sys
@@ -49,6 +55,21 @@ cl.enqueue_copy(queue, y, out)
 assert (y == count + count * (count - 1) // 2).all()
 '''
 KERNELS = {"one kernel": 1, "ten kernels": 10}
+OPEN_CONTEXTS = """
+import ctypes, sys
+
+driver = ctypes.CDLL("libcuda.so.1")
+def done(status):
+    assert status == 0, status
+done(driver.cuInit(0))
+for ordinal in range(int(sys.argv[1])):
+    context, address = ctypes.c_void_p(), ctypes.c_void_p()
+    done(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal))
+    done(driver.cuCtxSetCurrent(context))
+    done(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 18)))
+    done(driver.cuMemsetD8_v2(address, 1, ctypes.c_size_t(1 << 18)))
+    done(driver.cuCtxSynchronize())
+"""
 
 
 class Column:
@@ -63,9 +84,9 @@ class Column:
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.found: columns.Figures = {}
 
-    def run(self, name: str) -> None:
-        """Seconds of one process: the first, or the least of those after it."""
-        command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(KERNELS[name])]
+    def run(self, name: str, program: str, count: int) -> None:
+        """Seconds of one process with `count` as its argument: the first, or the least of those after it."""
+        command = [sys.executable, "-W", "ignore", "-c", program, str(count)]
         began, used = time.perf_counter(), processor_seconds()
         done = subprocess.run(
             command,
@@ -113,25 +134,61 @@ def main() -> int:
             name: Column(environment, Path(folder, name))
             for name, environment in environments(kind, machine.counts_of(options), options.native).items()
         }
-        for name in KERNELS:
-            for _ in range(options.runs + 1):
+        for _ in range(options.runs + 1):
+            for name, kernels in KERNELS.items():
                 for column in made.values():
-                    column.run(name)
+                    column.run(name, PROGRAM, kernels)
+            for count in machine.counts_of(options) if kind == "cuda" else ():
+                made[machine.NATIVE].run(_contexts(count), OPEN_CONTEXTS, count)
     found = {name: column.found for name, column in made.items()}
-    lines, bars = [f"load: {', '.join(f'{load:.1f}' for load in os.getloadavg())}"], []
-    for name in KERNELS:
-        for when in ("first", "later", "processor"):
-            what = f"{name}, {when}"
-            native = columns.value(found, machine.NATIVE, what)
-            for column in found:
-                seconds = columns.value(found, column, what)
-                ratio = columns.quotient(seconds, native)
-                if seconds is not None and ratio is not None:
-                    lines.append(f"{what:20} {column:7} {seconds:6.3f} s, {ratio:5.2f} of native")
-                if when == "later" and column != machine.NATIVE and kind == "cpu":
-                    most = 0.0 if native is None else FACTOR * native + MORE_SECONDS
-                    bars.append(columns.most(f"{what} run, {column} workers, seconds", seconds, most))
+    lines = [f"load: {', '.join(f'{load:.1f}' for load in os.getloadavg())}", *_beside_native(found)]
+    if kind == "cpu":
+        return columns.conclude(options, found, lines, _bars_beside_native(found))
+    lines += [line for count in machine.counts_of(options) for line in _beside_contexts(found, count)]
+    bars = [_bar_beside_contexts(found)] if str(CONTEXTS) in found else []
     return columns.conclude(options, found, lines, bars)
+
+
+def _beside_native(found: dict[str, columns.Figures]) -> Iterator[str]:
+    for name, when in itertools.product(KERNELS, ("first", "later", "processor")):
+        what = f"{name}, {when}"
+        native = columns.value(found, machine.NATIVE, what)
+        for column in found:
+            seconds = columns.value(found, column, what)
+            ratio = columns.quotient(seconds, native)
+            if seconds is not None and ratio is not None:
+                yield f"{what:20} {column:7} {seconds:6.3f} s, {ratio:5.2f} of native"
+
+
+def _bars_beside_native(found: dict[str, columns.Figures]) -> list[columns.Figures]:
+    bars = []
+    for name, column in itertools.product(KERNELS, found):
+        if column != machine.NATIVE:
+            what = f"{name}, later"
+            native = columns.value(found, machine.NATIVE, what)
+            most = 0.0 if native is None else FACTOR * native + MORE_SECONDS
+            seconds = columns.value(found, column, what)
+            bars.append(columns.most(f"{what} run, {column} workers, seconds", seconds, most))
+    return bars
+
+
+def _beside_contexts(found: dict[str, columns.Figures], count: int) -> Iterator[str]:
+    own = columns.value(found, machine.NATIVE, f"{_contexts(count)}, later")
+    for name in KERNELS:
+        ratio = columns.quotient(columns.value(found, str(count), f"{name}, later"), own)
+        if own is not None and ratio is not None:
+            yield f"{_contexts(count)}: CUDA's own {own:.3f} s; {name}, later: {ratio:.2f} of it"
+
+
+def _bar_beside_contexts(found: dict[str, columns.Figures]) -> columns.Figures:
+    own = columns.value(found, machine.NATIVE, f"{_contexts(CONTEXTS)}, later")
+    later = columns.value(found, str(CONTEXTS), "one kernel, later")
+    most = 0.0 if own is None else CONTEXTS_FACTOR * own
+    return columns.most(f"one kernel, later run, {CONTEXTS} workers, seconds", later, most)
+
+
+def _contexts(count: int) -> str:
+    return "1 context" if count == 1 else f"{count} contexts"
 
 
 if __name__ == "__main__":
