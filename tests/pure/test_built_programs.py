@@ -51,18 +51,28 @@ def test_the_same_source_with_the_same_options_is_built_once(session: Session) -
         ("%:if 0\n%:include <later.h>\n%:endif\n", []),
         ("#if 0\n#inc\\\nlude <later.h>\n#endif\n", []),
         ("", ["-include", "/dev/null"]),
-        ("", ["-cl-std=CL2.0"]),  # functions may have variables that stay
-        ("", ["-cl-std=CL3.0"]),
+        ("void f(void) { static global int calls; }\n", ["-cl-std=CL2.0"]),  # a variable that stays
+        ("#define STAYS sta##tic\n", ["-cl-std=CL3.0"]),
+        ("#define STAYS sta\\\ntic\n", ["-cl-std=CL3.0"]),
+        ("", ["-cl-std=CL3.0", "-DSTAYS=static"]),
     ],
 )
 def test_what_a_program_does_not_share_is_its_own(session: Session, before: str, options: list[str]) -> None:
     assert session.build(before + SOURCE, options) is not session.build(before + SOURCE, options)
 
 
-def test_one_worker_builds_each_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Program(1) as program:
+@pytest.mark.parametrize("options", [[], ["-cl-std=CL1.2"], ["-cl-std=CL2.0"], ["-cl-std=CL3.0"]])
+@pytest.mark.parametrize("nworkers", [1, 2])
+def test_one_worker_shares_as_several_do(
+    nworkers: int, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Program(nworkers) as program:
         _builds(program.session, monkeypatch)
-        assert program.session.build(SOURCE) is not program.session.build(SOURCE)
+        assert program.session.build(SOURCE, options) is program.session.build(SOURCE, options)
+        variable = "global int counter;\n" + SOURCE
+        assert program.session.build(variable, ["-cl-std=CL3.0"]) is not program.session.build(
+            variable, ["-cl-std=CL3.0"]
+        )
 
 
 def test_launches_over_other_workers_have_plans_of_their_own(session: Session) -> None:

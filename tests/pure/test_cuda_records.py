@@ -83,3 +83,29 @@ def test_compiles() -> None:
 def test_a_structure_without_padding_is_assigned_as_a_whole() -> None:
     source = "typedef struct { int a; short b[2]; } full; kernel void k(global full *to) { to[0] = to[1]; int x = to[0].a; }"
     assert "assigned(" not in translate_cuda(parse_program(source)).source.partition("namespace user")[2]
+
+
+#: definitions with no blank that C can do without
+TIGHT = """
+typedef struct S{enum E{A=1,B}e;struct T{int x;}t;union{int q;float w;}u;enum{C=5}z;}S_t;
+typedef struct{char c;struct D{short s;}d;}__attribute__((packed))P_t;
+struct __attribute__((packed))R{char c;int i;}made(int);enum{X1=4,X2}next(int);
+struct R made(int i){struct R r;r.c=(char)i;r.i=i*2;return r;}
+struct Z{char c;struct __attribute__((packed))H{char c;int i;}h;enum{V1,V2}__attribute__((packed))v;}__attribute__((packed));
+typedef struct __attribute__((packed)){char c;int i;}Q;
+kernel void tight(global int*o){int i=get_global_id(0);S_t t;P_t p;Q q;struct Z z;struct H h;
+struct __attribute__((packed)){char c;int i;}l;struct M{int a;}m={i};enum{F=3}f=F;union{int i;float f;}n;
+t.e=B;t.t.x=i;t.u.q=6;t.z=C;p.d.s=(short)i;q.i=i+1;h.i=7;h.c=1;z.h=h;z.v=V2;l.i=i;n.i=8;
+o[i]=t.e+t.t.x*10+t.u.q*100+t.z*1000+p.d.s*10000+q.i*20000+z.h.i*30000+z.v*40000+l.i*50000+m.a*60000+f*70000+n.i*80000+made(i).i;
+o[i]+=X1*90000+sizeof(P_t)*1000000+sizeof(Q)*2000000+sizeof(struct R)*4000000;}
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+def test_names_may_touch_braces(tmp_path: Path) -> None:
+    program = HostProgram(translate_cuda(parse_program(TIGHT)), tmp_path)
+    out = np.zeros(4, np.int32)
+    program.run("tight", [out], (4,), (4,))
+    i = np.arange(4)
+    expected = 2 + 10 * i + 600 + 5000 + 10000 * i + 20000 * (i + 1) + 210000 + 40000 + 110000 * i + 210000
+    assert out.tolist() == (expected + 640000 + 2 * i + 360000 + 3000000 + 10000000 + 20000000).tolist()

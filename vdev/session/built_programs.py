@@ -2,7 +2,8 @@
 
 A function that makes its program each time it is called builds the same source with the same options again and again. What
 was learnt of such a program outlasts it: its translation, what its kernels touch, and above all the plans of their launches,
-which take longer to make than anything else. Decides which programs may stand for others, and how many are kept.
+which take longer to make than anything else; on one worker, what its driver has made of it. Decides
+which programs may stand for others, and how many are kept.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from threading import Lock
 from vdev.session.programs import SessionProgram
 from vdev.translators.frontend.options import may_include
 
-#: versions in which functions may have variables of their own
+#: versions in which functions may have variables of their own, and the only ways to declare one: by this word, or by
+#: letting the preprocessor make it
 _NEWER = re.compile(r"-cl-std=CL(?!1\.)")
+_MAY_STAY = re.compile(r"static|##|%:%:|\?\?=|\\\s*\n")
 
 #: programs that are kept, with what they occupy on the workers; and the plans of all of them, some 25 KB each
 _MOST, _MOST_PLANS = 64, 4096
@@ -66,9 +69,12 @@ def _may_be_shared(program: SessionProgram, source: str) -> bool:
     """Whether a program has no content of its own that launches change, as variables at program scope are (they are a reason
     to run whole), and whether its text is all that it was made of: files that it includes may have changed.
     """
+    given = program.options
+    stays = any(map(_NEWER.match, given)) and any(map(_MAY_STAY.search, (source, *given)))
     return not (
         program.reasons
+        or stays
         or may_include(source)
         or "import" in source
-        or any("include" in each or _NEWER.match(each) for each in program.options)
+        or any("include" in each for each in given)
     )

@@ -133,9 +133,7 @@ class Session(SessionCore):
         program.build(lambda native: self._build_on_workers(native, program.load_analysis))
         if self.checker is not None:
             self.checker.built(program)
-        elif (
-            len(self.workers) > 1
-        ):  # one worker needs no plans, and a program for it may keep variables of its own
+        else:
             self._built.remember(program, workers)
         return program
 

@@ -133,7 +133,7 @@ class Declarations(Words):
         """Move a definition with a name, or of enumerators, to the declaration's beginning."""
         first, last = clang.extent_of(record)
         words = self.text[first : self.text.find(b"{", first, last)].split()
-        tag = self.word(record.spelling) if record.spelling.encode() in words else ""
+        tag = self.word(record.spelling) if self._own_name(record) is not None else ""
         if first in self._taken_out or not (tag or record.kind == CursorKind.ENUM_DECL):
             return
         self._taken_out.add(first)
@@ -141,9 +141,17 @@ class Declarations(Words):
         alone = self.text.startswith(b";", after_blanks(self.text, last))
         if not tag and not alone:
             tag = f"{self.prefix}enum{first}"
-            self.edits.insert(first + len(keyword), f" {tag}")
+            opening = self.text.find(b"{", first, last)
+            self.edits.replace(opening, opening + 1, f" {tag} {{")  # behind attributes that move there
         self.edits.put(start, start, (first, last), "; ")
-        self.edits.put(first, last, "" if alone else f"{keyword} {tag}")
+        self.edits.put(first, last, "" if alone else f"{keyword} {tag} ")  # a name may follow the brace
+
+    def _own_name(self, record: Cursor) -> int | None:
+        """Where a record's name stands between its keyword and its members; None: it has none, or a typedef's."""
+        start, stop = clang.extent_of(record)
+        name, spelling = int(record.location.offset), record.spelling.encode()
+        stands = start < name < self.text.find(b"{", start, stop) and self.text.startswith(spelling, name)
+        return name if stands else None
 
     def _kernels_call(self) -> bool:
         names = [function.name for function in self.functions.defined if function.kernel]

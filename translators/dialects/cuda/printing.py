@@ -91,12 +91,11 @@ class Printer(Unaligned):
         elif cursor.kind in (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL):
             if cursor.kind == CursorKind.STRUCT_DECL:
                 self._pad(cursor)
-            start, stop = clang.extent_of(cursor)
             moved = self._definitions(cursor)
-            heading = self.text[start : self.text.find(b"{", start, stop)].split()
-            # without its own name in the heading, the name is a typedef's
-            if not moved and cursor.is_definition() and cursor.spelling.encode() in heading:
+            if not moved and cursor.is_definition() and self._own_name(cursor) is not None:
                 self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
+        elif cursor.kind == CursorKind.ENUM_DECL:
+            self._definitions(cursor)
         elif cursor.kind == CursorKind.TYPEDEF_DECL:
             self._assert_size(cursor, self.word(cursor.spelling))
             start, stop = clang.extent_of(cursor)

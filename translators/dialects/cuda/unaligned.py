@@ -78,12 +78,12 @@ class Unaligned(Declarations):
         opening = self.text.find(b"{", start, stop)
         keyword = "struct" if record.kind == CursorKind.STRUCT_DECL else "union"
         written, tag = f"{self.prefix}written{start}", f"{self.prefix}laid{start}"
-        name = int(record.location.offset)
-        if start < name < opening and self.text.startswith(record.spelling.encode(), name):
+        name = self._own_name(record)
+        if name is not None:
             tag = self.word(record.spelling)
             self._replace(name, name + len(record.spelling.encode()), written)
         else:
-            self.edits.insert(opening, f" {written} ")
+            self.edits.replace(opening, opening + 1, f" {written} {{")  # behind attributes that move there
         alignment = record.type.get_align()
         for field, offset in _members(record.type):
             if _is_unaligned(field, offset, record.type):
@@ -95,7 +95,7 @@ class Unaligned(Declarations):
             f'static_assert(sizeof({keyword} {tag}) == {record.type.get_size()}, "size of {tag}"); '
         )
         self.edits.put(begins, begins, (start, stop), laid)
-        self.edits.put(start, stop, f"{keyword} {tag}")
+        self.edits.put(start, stop, f"{keyword} {tag} ")  # a name may follow the brace
 
     def _body(self, record: Type, owner: str, start: int, alignment: int) -> str:
         """Members of a packed record, with every byte between them named; `start`: the record's place in bits within
