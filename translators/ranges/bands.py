@@ -8,6 +8,8 @@ inner sets are one band, and nothing is empty: for given units equal sets are eq
 
 The cost of every function depends on the number of bands alone, except where it says so. Knows no bytes and no
 buffers; the digits of level 0 have no bounds and may be negative.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `native/bands.c`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from typing import Optional
 
 import numpy as np
 import numpy.typing as npt
+
+from . import compiled
 
 Band = tuple[int, int, Optional["Bands"]]
 Bands = tuple[Band, ...]
@@ -640,3 +644,9 @@ def coarsening_cost(bands: Bands, units: Units, dropped: frozenset[int], level: 
         below = 1 if inner is None else coarsening_cost(inner, units, dropped, level + 1)
         total += below * (hi - lo) if inner is not None and level in dropped else below
     return total
+
+
+compiled.replace(
+    globals(),
+    ("intersect", "meet", "unite", "subtract", "_split", "_flatten", "count", "count_runs", "count_boxes"),
+)
