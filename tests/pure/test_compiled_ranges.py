@@ -92,6 +92,17 @@ def cases(rng: random.Random) -> Iterator[tuple[Any, str, tuple[Any, ...]]]:
     yield bands, "_split", (a, rng.choice((1, 2, 5, 24)))
     if len(units) > 1:
         yield bands, "_flatten", (a, units[0] // units[1])
+        yield bands, "coarsen", (a, units, rng.randrange(len(units) - 1))
+        kept = tuple(unit for unit in units if unit == 1 or rng.random() < 0.5)
+        if kept[0] == units[0]:
+            coarse = a
+            for depth in range(len(units) - 2, -1, -1):
+                coarse = coarse if units[depth] in kept else bands.coarsen(coarse, units, depth)
+            yield bands, "refine", (coarse, kept, units)
+    if a:
+        yield bands, "settled", (a, units[:-1], rng.choice((2, 8, 100)))
+    for by in (0, rng.randrange(-3000, 3000), units[0] * rng.randrange(-9, 9)):
+        yield bands, "shift", (a, by, units)
     label = label_of(rng)
     mine, yours = (moved(some_bands(rng, label, units, most), offset) for _ in range(2))
     yield labelled_bands, "laid_over", (mine, yours, units, 0)

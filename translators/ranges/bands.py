@@ -456,6 +456,21 @@ def repeated(bands: Bands, depth: int) -> list[bool]:
     return found
 
 
+def settled(bands: Bands, pitches: Units, few: int) -> tuple[Bands, Units, int, int]:
+    """Bands, none of which is missing, in those of their pitches that spare any, if there are no more than a few; these pitches; and
+    where the set begins and ends."""
+    if pitches and len(bands) <= few:
+        needed = repeated(bands, len(pitches))
+        for depth in range(len(pitches) - 1, -1, -1):
+            if not needed[depth]:
+                bands = coarsen(bands, (*pitches, 1), depth)
+                pitches = pitches[:depth] + pitches[depth + 1 :]
+    if not pitches:
+        return bands, pitches, bands[0][0], bands[-1][1]
+    units = (*pitches, 1)
+    return bands, pitches, first(bands, units), last(bands, units)
+
+
 def _mark_repeated(bands: Bands, level: int, found: list[bool]) -> None:
     below = level + 1
     for lo, hi, inner in bands:
@@ -648,5 +663,8 @@ def coarsening_cost(bands: Bands, units: Units, dropped: frozenset[int], level: 
 
 compiled.replace(
     globals(),
-    ("intersect", "meet", "unite", "subtract", "_split", "_flatten", "count", "count_runs", "count_boxes"),
+    (
+        *("intersect", "meet", "unite", "subtract", "shift", "refine", "coarsen", "settled"),
+        *("_split", "_flatten", "count", "count_runs", "count_boxes"),
+    ),
 )

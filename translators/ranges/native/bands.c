@@ -828,6 +828,158 @@ static int count_boxes(PyObject *bands, number *total) {
     return 0;
 }
 
+/* Change the sets of a level `depth` levels further in. */
+static PyObject *at_depth(PyObject *bands, length depth, number ratio, PyObject *(*change)(PyObject *, number)) {
+    if (depth == 0) return change(bands, ratio);
+    struct pieces found;
+    struct walk walk;
+    start(&found);
+    int wrong = begin(&walk, bands);
+    for (; !wrong && goes_on(&walk); wrong = wrong || step(&walk)) {
+        PyObject *inner = walk.band.inner, *changed = inner;
+        if (inner != none) changed = kind_of(inner) == ROW ? at_depth(inner, depth - 1, ratio, change) : NULL;
+        else Py_IncRef(none);
+        wrong = changed == NULL || push(&found, walk.band.lo, walk.band.hi, changed, changed == inner ? walk.band.object : NULL);
+        if (changed != NULL) Py_DecRef(changed);
+    }
+    return finished(&found, wrong, bands);
+}
+
+/* The same set in units of which it has some already. */
+static PyObject *refine(PyObject *bands, struct units *old, const struct units *new) {
+    Py_IncRef(bands);
+    for (length depth = 0; bands != NULL && depth < new->count; depth++) {
+        if (depth < old->count && old->of[depth] == new->of[depth]) continue;
+        PyObject *finer = NULL;
+        if (depth < old->count && old->count < new->count)
+            finer = at_depth(bands, depth, new->of[depth] / old->of[depth], split);
+        Py_DecRef(bands);
+        bands = finer;
+        if (bands == NULL) break;
+        memmove(&old->of[depth + 1], &old->of[depth], (size_t)(old->count - depth) * sizeof *old->of);
+        old->of[depth] = new->of[depth];
+        old->count++;
+    }
+    return bands;
+}
+
+/* The same set moved, as `bands.shift` says. */
+static PyObject *shift(PyObject *bands, number offset, const struct units *units, length level) {
+    number unit = units->of[level], up = floored(offset, unit), rest = offset - up * unit, digits = size_of(units, level);
+    struct pieces near, far;
+    struct walk walk;
+    start(&near);
+    start(&far);
+    int wrong = (rest && !digits) || begin(&walk, bands);
+    for (; !wrong && goes_on(&walk); wrong = wrong || step(&walk)) {
+        number lo, hi;
+        if (__builtin_add_overflow(walk.band.lo, up, &lo) || __builtin_add_overflow(walk.band.hi, up, &hi) || hi == LLONG_MAX) {
+            wrong = 1;
+            break;
+        }
+        if (!rest) {
+            wrong = push(&near, lo, hi, walk.band.inner, up ? NULL : walk.band.object);
+            continue;
+        }
+        PyObject *inner = opened(walk.band.inner, digits), *window = one_band(0, digits, none), *moved = NULL, *stays = NULL;
+        if (inner != NULL && window != NULL) moved = shift(inner, rest, units, level + 1);
+        if (moved != NULL) stays = intersect(moved, window);
+        wrong = stays == NULL || (!is_nothing(stays) && append(&near, lo, hi, stays, NULL));
+        if (!wrong && stays != moved) { /* something is carried */
+            struct pieces carried;
+            struct walk beyond;
+            start(&carried);
+            wrong = begin(&beyond, moved) || skip_to(&beyond, digits, 0);
+            for (; !wrong && goes_on(&beyond); wrong = wrong || step(&beyond)) {
+                number low = larger(beyond.band.lo - digits, 0);
+                wrong = push(&carried, low, beyond.band.hi - digits, beyond.band.inner, NULL);
+            }
+            PyObject *goes = finished(&carried, wrong, NULL);
+            wrong = goes == NULL || (!is_nothing(goes) && append(&far, lo + 1, hi + 1, goes, NULL));
+            if (goes != NULL) Py_DecRef(goes);
+        }
+        if (inner != NULL) Py_DecRef(inner);
+        if (window != NULL) Py_DecRef(window);
+        if (moved != NULL) Py_DecRef(moved);
+        if (stays != NULL) Py_DecRef(stays);
+    }
+    PyObject *first = finished(&near, wrong, bands), *second = finished(&far, wrong, NULL), *found = NULL;
+    if (first != NULL && second != NULL) found = unite(first, second, units, level);
+    if (first != NULL) Py_DecRef(first);
+    if (second != NULL) Py_DecRef(second);
+    return found;
+}
+
+/* By level, whether several digits have the same proper part of a unit. */
+static int mark_repeated(PyObject *bands, length level, length depth, char *found) {
+    struct walk walk;
+    if (begin(&walk, bands)) return ODD;
+    for (; goes_on(&walk);) {
+        if (walk.band.inner != none) {
+            if (kind_of(walk.band.inner) != ROW || level >= depth) return ODD;
+            if (walk.band.hi - walk.band.lo > 1) found[level] = 1;
+            if (level + 1 < depth && mark_repeated(walk.band.inner, level + 1, depth, found)) return ODD;
+        }
+        if (step(&walk)) return ODD;
+    }
+    return 0;
+}
+
+/* Add to `*total` what the least member is, or with `end` one more than the largest. */
+static int add_end(PyObject *bands, const struct units *units, length level, int end, number *total) {
+    length count = size(bands);
+    struct band band;
+    number part;
+    if (level >= units->count || count < 1 || read_band(item(bands, end ? count - 1 : 0), &band)) return ODD;
+    int inside = band.inner != none;
+    if (inside && kind_of(band.inner) != ROW) return ODD;
+    number digit = !end ? band.lo : inside ? band.hi - 1 : band.hi;
+    if (__builtin_mul_overflow(digit, units->of[level], &part) || __builtin_add_overflow(*total, part, total)) return ODD;
+    return inside ? add_end(band.inner, units, level + 1, end, total) : 0;
+}
+
+/* Bands without the units that spare none, if there are few; those units, and where the set begins and ends. `units`: with 1. */
+static PyObject *settle(PyObject *bands, PyObject *pitches, struct units *units, number few) {
+    char needed[MOST_LEVELS] = {0};
+    number first = 0, last = 0;
+    Py_IncRef(bands);
+    if (units->count > 1 && size(bands) <= few) {
+        int wrong = mark_repeated(bands, 0, units->count - 1, needed);
+        for (length depth = units->count - 2; depth >= 0; depth--) {
+            if (wrong || needed[depth]) continue;
+            PyObject *fewer = at_depth(bands, depth, units->of[depth] / units->of[depth + 1], flatten);
+            Py_DecRef(bands);
+            bands = fewer;
+            if (bands == NULL) return NULL;
+            memmove(&units->of[depth], &units->of[depth + 1], (size_t)(units->count - depth - 1) * sizeof *units->of);
+            units->count--;
+        }
+        if (wrong) {
+            Py_DecRef(bands);
+            return NULL;
+        }
+    }
+    PyObject *parts[4] = {bands, NULL, NULL, NULL}, *found = NULL;
+    if (!add_end(bands, units, 0, 0, &first) && !add_end(bands, units, 0, 1, &last)) {
+        if (size(pitches) == units->count - 1) Py_IncRef(parts[1] = pitches);
+        else parts[1] = PyTuple_New(units->count - 1);
+        for (length at = 0; parts[1] != NULL && parts[1] != pitches && at < units->count - 1; at++)
+            if (PyTuple_SetItem(parts[1], at, PyLong_FromLongLong(units->of[at]))) break;
+        parts[2] = PyLong_FromLongLong(first);
+        parts[3] = PyLong_FromLongLong(last);
+        found = PyTuple_New(4);
+    }
+    for (int at = 0; at < 4; at++) {
+        if (found != NULL && parts[at] != NULL) PyTuple_SetItem(found, at, parts[at]);
+        else if (parts[at] != NULL) Py_DecRef(parts[at]);
+    }
+    if (found != NULL && (parts[1] == NULL || parts[2] == NULL || parts[3] == NULL)) {
+        Py_DecRef(found);
+        found = NULL;
+    }
+    return found;
+}
+
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
 
 /* The result; that of the function in Python, which is `self`, where there is none. */
@@ -968,10 +1120,55 @@ FUNCTION(count_boxes) {
     OR_BY_PYTHON(wrong ? NULL : PyLong_FromLongLong(total));
 }
 
+FUNCTION(refine) {
+    struct units old, new;
+    PyObject *found = NULL;
+    if (has_bands(given, n, 3, 1) && !read_units(given[1], &old) && !read_units(given[2], &new))
+        found = refine(given[0], &old, &new);
+    OR_BY_PYTHON(found);
+}
+
+FUNCTION(coarsen) {
+    struct units units;
+    length depth;
+    PyObject *found = NULL;
+    if (has_bands(given, n, 3, 1) && !read_units(given[1], &units) && !read_level(given[2], &units, &depth) &&
+        size_of(&units, depth))
+        found = at_depth(given[0], depth, size_of(&units, depth), flatten);
+    OR_BY_PYTHON(found);
+}
+
+FUNCTION(shift) {
+    struct units units;
+    length level = 0;
+    number offset;
+    PyObject *found = NULL;
+    if ((n == 3 || n == 4) && has_bands(given, n, n, 1) && !read_number(given[1], &offset) && !read_units(given[2], &units) &&
+        !(n == 4 && read_level(given[3], &units, &level)))
+        found = shift(given[0], offset, &units, level);
+    OR_BY_PYTHON(found);
+}
+
+/* Of bands, pitches, and how many bands are few. */
+FUNCTION(settled) {
+    struct units units = {{0}, 0};
+    number few;
+    PyObject *found = NULL;
+    int plain = has_bands(given, n, 3, 2) && !read_number(given[2], &few);
+    length count = plain ? size(given[1]) : MOST_LEVELS;
+    if (count < MOST_LEVELS && (count == 0 || !read_units(given[1], &units))) {
+        units.of[count] = 1;
+        units.count = count + 1;
+        found = settle(given[0], given[1], &units, few);
+    }
+    OR_BY_PYTHON(found);
+}
+
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
     NAMED(intersect, intersect) NAMED(meet, meet) NAMED(unite, unite) NAMED(subtract, subtract)
     NAMED(laid_over, unite) NAMED(cut_out, cut_out) NAMED(put_in, put_in)
+    NAMED(refine, refine) NAMED(coarsen, coarsen) NAMED(shift, shift) NAMED(settled, settled)
     NAMED(numbers_of_labelled, numbers_of_labelled) NAMED(_split, split) NAMED(_flatten, flatten)
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
     NAMED(count_labelled, count_boxes)
