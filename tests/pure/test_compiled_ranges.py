@@ -69,11 +69,13 @@ def moved(found: Any, offset: int) -> Any:
     return tuple((lo + offset, hi + offset, inner) for lo, hi, inner in found)
 
 
-def cases(rng: random.Random) -> Iterator[tuple[Any, str, tuple[Any, ...]]]:
-    """Calls of every function that is compiled: module, name and parameters."""
+def cases(
+    rng: random.Random, offsets: tuple[int, ...] = (0, 0, 0, 1 << 40, (1 << 63) - 40, 1 << 64)
+) -> Iterator[tuple[Any, str, tuple[Any, ...]]]:
+    """Calls of every function that is compiled: module, name and parameters. `offsets`: of the digits of the first level."""
     units = rng.choice(UNITS)
     most = rng.choice((3, 6, 60))
-    offset = rng.choice((0, 0, 0, 1 << 40, (1 << 63) - 40, 1 << 64))
+    offset = rng.choice(offsets)
     a, b = (moved(some_bands(rng, is_none, units, most), offset) for _ in range(2))
     if rng.random() < 0.3:
         b = a[: len(a) // 2] + b[len(b) // 2 :] if not b or not a or a[len(a) // 2][0] < b[-1][0] else a
@@ -146,6 +148,22 @@ def test_what_lies_in_a_window_and_the_pattern_of_a_map(seed: int) -> None:
         assert rows is None
         assert numbers == wanted
         assert labelled_bands.put_in(held, window, rows, inside, units, 0) == held
+
+
+def test_numbers_of_64_bits_are_not_left_to_python() -> None:
+    def refuse(*parameters: Any) -> None:
+        raise AssertionError(f"left to Python: {parameters}")
+
+    rng, make = random.Random(5), compiled._make
+    assert make is not None
+    called = set()
+    for _ in range(200):
+        for _, name, parameters in cases(rng, (0, 1 << 40)):
+            make(name.encode(), refuse)(*parameters)
+            called.add(name)
+    assert called | {"cut_out", "numbers_of_labelled"} == {
+        name for _, functions in compiled._replaceable for name in functions
+    }
 
 
 def test_traced_numbers_are_left_to_python_with_what_was_noted_of_them() -> None:
