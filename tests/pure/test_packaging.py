@@ -14,7 +14,11 @@ import pytest
 from vdev.packaging import library
 
 ROOT = Path(__file__).parents[2]
-COMPILED = ("vdev/icd/libvdev_opencl.so", "vdev/backends/libvdev_calls.so")
+COMPILED = (
+    "vdev/icd/libvdev_opencl.so",
+    "vdev/backends/libvdev_calls.so",
+    "vdev/translators/ranges/libvdev_ranges.so",
+)
 BUILD = "import sys, backend; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
 
 

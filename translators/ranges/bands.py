@@ -8,6 +8,8 @@ inner sets are one band, and nothing is empty: for given units equal sets are eq
 
 The cost of every function depends on the number of bands alone, except where it says so. Knows no bytes and no
 buffers; the digits of level 0 have no bounds and may be negative.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `native/bands.c`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from typing import Optional
 
 import numpy as np
 import numpy.typing as npt
+
+from . import compiled
 
 Band = tuple[int, int, Optional["Bands"]]
 Bands = tuple[Band, ...]
@@ -452,6 +456,21 @@ def repeated(bands: Bands, depth: int) -> list[bool]:
     return found
 
 
+def settled(bands: Bands, pitches: Units, few: int) -> tuple[Bands, Units, int, int]:
+    """Bands, none of which is missing, in those of their pitches that spare any, if there are no more than a few; these pitches; and
+    where the set begins and ends."""
+    if pitches and len(bands) <= few:
+        needed = repeated(bands, len(pitches))
+        for depth in range(len(pitches) - 1, -1, -1):
+            if not needed[depth]:
+                bands = coarsen(bands, (*pitches, 1), depth)
+                pitches = pitches[:depth] + pitches[depth + 1 :]
+    if not pitches:
+        return bands, pitches, bands[0][0], bands[-1][1]
+    units = (*pitches, 1)
+    return bands, pitches, first(bands, units), last(bands, units)
+
+
 def _mark_repeated(bands: Bands, level: int, found: list[bool]) -> None:
     below = level + 1
     for lo, hi, inner in bands:
@@ -640,3 +659,12 @@ def coarsening_cost(bands: Bands, units: Units, dropped: frozenset[int], level: 
         below = 1 if inner is None else coarsening_cost(inner, units, dropped, level + 1)
         total += below * (hi - lo) if inner is not None and level in dropped else below
     return total
+
+
+compiled.replace(
+    globals(),
+    (
+        *("intersect", "meet", "unite", "subtract", "shift", "refine", "coarsen", "settled"),
+        *("_split", "_flatten", "count", "count_runs", "count_boxes"),
+    ),
+)

@@ -13,18 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from . import labelled_bands as nested
 from .bands import Bands
-from .labelled_bands import LabelledBand, LabelledBands, Pitches, Rows
+from .labelled_bands import BREAK, LabelledBand, LabelledBands, LabelledPattern, Pitches, Rows
 from .pitches import merged
 from .region import FEW_BANDS, Region, region_in
-
-#: by band: BREAK before one that does not go on where the last one ends, and its label or what is inside
-LabelledPattern = tuple[Union[int, "LabelledPattern"], ...]
-
-BREAK = -1
 
 
 class Labelled:
@@ -65,7 +60,7 @@ class Labelled:
     def nboxes(self) -> int:
         """The number of boxes with one label each."""
         if self._nboxes < 0:
-            self._nboxes = nested.count(self.bands, len(self.pitches))
+            self._nboxes = nested.count_labelled(self.bands, len(self.pitches))
         return self._nboxes
 
     @property
@@ -106,7 +101,7 @@ class Cut(NamedTuple):
     pitches: Pitches  #: of the bands
     bands: LabelledBands  #: those of the map
     window: Bands
-    rows: Rows
+    rows: Rows | None
 
     def replaced(self, inside: LabelledBands) -> Labelled:
         """The map outside of the window, and `inside`, which lies in it, there."""
@@ -173,16 +168,7 @@ def _normal(bands: LabelledBands, pitches: Pitches) -> Labelled:
 
 def numbers_of_labelled(bands: LabelledBands, numbers: list[int]) -> LabelledPattern:
     """The pattern of a map, its numbers added to `numbers`. What goes on where a band ends is no number of its own."""
-    found: list[Any] = []
-    end: int | None = None
-    for lo, hi, inner in bands:
-        if lo != end:
-            found.append(BREAK)
-            numbers.append(lo)
-        numbers.append(hi)
-        end = hi
-        found.append(inner if isinstance(inner, int) else numbers_of_labelled(inner, numbers))
-    return tuple(found)
+    return nested.numbers_of_labelled(bands, numbers)
 
 
 def labelled_of(pattern: LabelledPattern, numbers: Iterator[Any]) -> LabelledBands:

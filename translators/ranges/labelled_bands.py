@@ -2,6 +2,8 @@
 
 What `labelled` keeps as one value is worked with here: cut out, put somewhere else, laid over each other, told apart by
 label, written in other pitches. Digits of a band that all have the same inside are looked at once.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `native/bands.c`.
 """
 
 from __future__ import annotations
@@ -11,12 +13,18 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Union
 
+from . import compiled
 from .bands import Bands, Units
 
 Pitches = tuple[int, ...]
 LabelledBand = tuple[int, int, Union[int, "LabelledBands"]]
 LabelledBands = tuple[LabelledBand, ...]
 Inner = int | LabelledBands
+
+#: by band: BREAK before one that does not go on where the last one ends, and its label or what is inside
+LabelledPattern = tuple[Union[int, "LabelledPattern"], ...]
+
+BREAK = -1
 
 #: bands up to which it costs less to look at each than to search
 FEW = 6
@@ -84,8 +92,12 @@ def apart(
     return {number: tuple(parts) for number, parts in found.items()}
 
 
-def cut_out(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[LabelledBands, Rows]:
-    """What of `a` lies in a set, and by band of the set what lies there and beside it."""
+def cut_out(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[LabelledBands, Rows | None]:
+    """What of `a` lies in a set, and what `put_in` may need: by band of the set what lies there and beside it."""
+    return _cut_out(a, window, units, level)
+
+
+def _cut_out(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[LabelledBands, Rows]:
     inside: list[LabelledBand] = []
     rows: list[Any] = []
     for first, last, below in window:
@@ -195,7 +207,7 @@ def _one_run(below: Bands) -> tuple[int, int] | None:
 
 def _piece(lo: int, hi: int, inner: Inner, below: Bands, units: Units, level: int) -> Piece:
     """Some digits of a row that all have `inner`, 0 where they have nothing, of which `below` lies in the window."""
-    return lo, hi, inner, *cut_out(_opened(inner, units, level), below, units, level + 1)
+    return lo, hi, inner, *_cut_out(_opened(inner, units, level), below, units, level + 1)
 
 
 def _opened(inner: Inner, units: Units, level: int) -> LabelledBands:
@@ -220,9 +232,17 @@ def _parted(a: LabelledBands, start: int, stop: int) -> tuple[LabelledBands, Lab
 
 
 def put_in(
-    a: LabelledBands, window: Bands, rows: Rows, inside: LabelledBands, units: Units, level: int
+    a: LabelledBands, window: Bands, rows: Rows | None, inside: LabelledBands, units: Units, level: int
 ) -> LabelledBands:
     """`a` outside of a set, and `inside`, which lies in it, there. `rows`: as of `cut_out`."""
+    if rows is None:
+        rows = _cut_out(a, window, units, level)[1]
+    return _put_in(a, window, rows, inside, units, level)
+
+
+def _put_in(
+    a: LabelledBands, window: Bands, rows: Rows, inside: LabelledBands, units: Units, level: int
+) -> LabelledBands:
     found: LabelledBands = ()
     for (first, last, below), pieces in zip(window, rows, strict=True):
         here = inside
@@ -316,7 +336,7 @@ def _row_put(
             inner = outer
             if put != middle:
                 put = put if type(put) is tuple else _opened(put, units, level)
-                inner = put_in(_opened(outer, units, level), below, rows, put, units, level + 1)
+                inner = _put_in(_opened(outer, units, level), below, rows, put, units, level + 1)
                 if len(inner) == 1:
                     inner = _unless_whole(inner, units[level] // units[level + 1])
             if inner:
@@ -462,7 +482,7 @@ def is_span(bands: LabelledBands, start: int, stop: int, units: Units, level: in
     return end * unit == stop
 
 
-def count(bands: LabelledBands, depth: int) -> int:
+def count_labelled(bands: LabelledBands, depth: int) -> int:
     """Boxes with one label each; `depth`: levels below this one."""
     if depth == 0:
         return len(bands)
@@ -470,7 +490,7 @@ def count(bands: LabelledBands, depth: int) -> int:
     found = len(bands) - len(below)
     if depth == 1:
         return found + sum(map(len, below))
-    return found + sum([count(inner, depth - 1) for inner in below])
+    return found + sum([count_labelled(inner, depth - 1) for inner in below])
 
 
 def count_shared(bands: LabelledBands) -> int:
@@ -482,3 +502,20 @@ def count_shared(bands: LabelledBands) -> int:
         elif inner & (inner - 1):  # type: ignore[operator]
             found += 1
     return found
+
+
+def numbers_of_labelled(bands: LabelledBands, numbers: list[int]) -> LabelledPattern:
+    """The pattern of a map, its numbers added to `numbers`. What goes on where a band ends is no number of its own."""
+    found: list[Any] = []
+    end: int | None = None
+    for lo, hi, inner in bands:
+        if lo != end:
+            found.append(BREAK)
+            numbers.append(lo)
+        numbers.append(hi)
+        end = hi
+        found.append(inner if isinstance(inner, int) else numbers_of_labelled(inner, numbers))
+    return tuple(found)
+
+
+compiled.replace(globals(), ("laid_over", "cut_out", "put_in", "numbers_of_labelled", "count_labelled"))

@@ -1,6 +1,6 @@
 """Pitches: the strides in which a box, or a set of bands, is written.
 
-Decides which of a box's dimensions become pitches, which pitches suit two sets, and which a set can do without.
+Decides which of a box's dimensions become pitches, and which pitches suit two sets.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from itertools import pairwise
 from math import prod
 from operator import index
 
-from . import bands as nested
-from .bands import Bands
 from .tracing import whole
 
 
@@ -78,15 +76,3 @@ def _known_pitches(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
         if size > most:
             best, most = frozenset(taken), size
     return best
-
-
-def needed_levels(bands: Bands, depth: int) -> list[bool]:
-    """By level, whether a pitch saves anything."""
-    if depth == 1:  # nearly all have that
-        for lo, hi, inner in bands:
-            if inner is not None and hi - lo > 1:
-                return _ONE_NEEDED
-    return nested.repeated(bands, depth)
-
-
-_ONE_NEEDED = [True]

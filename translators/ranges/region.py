@@ -26,7 +26,7 @@ from . import bands as nested
 from . import byte_runs
 from .bands import Bands, Units
 from .byte_runs import Block, Runs
-from .pitches import merged, needed_levels, open_box, pitches_for
+from .pitches import merged, open_box, pitches_for
 from .tracing import whole
 
 #: runs of a set without pitches above which they are an array
@@ -480,26 +480,10 @@ def region_in(bands: Bands, pitches: tuple[int, ...]) -> Region:
     """A region of bands in these pitches, of which it may need fewer. For the modules of this package."""
     if not bands:
         return EMPTY
-    if pitches and len(bands) <= FEW_BANDS:
-        needed = needed_levels(bands, len(pitches))
-        for depth in range(len(pitches) - 1, -1, -1):
-            if not needed[depth]:
-                bands = nested.coarsen(bands, (*pitches, 1), depth)
-                pitches = pitches[:depth] + pitches[depth + 1 :]
-    if not pitches:
-        if len(bands) > MOST_BANDS:
-            return _wrap(np.array([band[:2] for band in bands], np.int64))
-        return Region(bands[0][0], bands[-1][1], (), bands)
-    if len(pitches) == 1:
-        pitch = pitches[0]
-        low, _, below = bands[0]
-        _, high, above = bands[-1]
-        start = low * pitch if below is None else low * pitch + below[0][0]
-        return Region(
-            start, high * pitch if above is None else (high - 1) * pitch + above[-1][1], pitches, bands
-        )
-    units = (*pitches, 1)
-    return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
+    bands, pitches, start, stop = nested.settled(bands, pitches, FEW_BANDS)
+    if not pitches and len(bands) > MOST_BANDS:
+        return _wrap(np.array([band[:2] for band in bands], np.int64))
+    return Region(start, stop, pitches, bands)
 
 
 def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:

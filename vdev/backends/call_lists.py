@@ -8,9 +8,6 @@ cache. Without it there are no lists, whoever wants one makes its calls one by o
 from __future__ import annotations
 
 import ctypes
-import logging
-import sysconfig
-import tempfile
 import threading
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Collection, Sequence
@@ -18,9 +15,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
+from vdev.backends import own_libraries
 from vdev.packaging import library as compiling
-from vdev.process import folders, switches
-from vdev.process.private_files import private_folder, read_private, write_private
 
 #: a call of a driver's function, which returns 0 if all went well: of ctypes, with integers or ctypes' objects for parameters
 DriverCall = partial[int]
@@ -28,8 +24,6 @@ DriverCall = partial[int]
 Walker = Callable[..., int]
 #: one that takes no arguments: what the driver's function returns
 PreparedCall = Callable[[], int]
-
-logger = logging.getLogger("vdev.cuda")
 
 _MOST_PARAMETERS = 12
 #: words of a call: the function's address, how many parameters, and these
@@ -198,25 +192,6 @@ def _walker() -> Walker | NoWalker:
 
 
 def _library() -> ctypes.PyDLL:
-    """The one that came with the installation, if it was made from these sources and for this machine, else the one in the cache."""
-    key = compiling.calls_key()
+    """The one that came with the installation, or one in the cache."""
     packed = Path(__file__).with_name(compiling.CALLS_NAME)
-    if packed.is_file() and key.encode() in packed.read_bytes():
-        try:
-            return ctypes.PyDLL(str(packed))
-        except OSError as error:  # of another machine that shares the disk
-            logger.info("the library that came with the installation cannot be loaded: %s", error)
-    folder = None
-    if switches.cache():
-        folder = private_folder(folders.cache_dir()) / f"calls-{key}-{sysconfig.get_platform()}"
-        if read_private(private_folder(folder), compiling.CALLS_NAME) is not None:
-            try:
-                return ctypes.PyDLL(str(folder / compiling.CALLS_NAME))
-            except OSError as error:  # cut short
-                logger.info("the library in the cache cannot be loaded, and is compiled again: %s", error)
-    with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
-        target = Path(scratch, compiling.CALLS_NAME)
-        compiling.compile_calls(target)
-        if folder is not None:
-            write_private(folder, compiling.CALLS_NAME, target.read_bytes())
-        return ctypes.PyDLL(str(target))
+    return own_libraries.find("calls", compiling.calls_key(), packed, compiling.compile_calls)

@@ -4,8 +4,8 @@ wheel, and the compiled libraries in an ordinary one.
 Decides two things: that a wheel, ordinary or editable, carries the hook, so that `pip install .`, `pip
 install -e .` and `pip uninstall` treat it as they treat any other file of the distribution (setuptools
 itself can put a file beside the packages neither in an editable wheel nor without a setup.py); and that a
-wheel that was built where there is a C compiler carries `libvdev_opencl.so` and `libvdev_calls.so`, and is
-named for its platform.
+wheel that was built where there is a C compiler carries `libvdev_opencl.so`, `libvdev_calls.so` and
+`libvdev_ranges.so`, and is named for its platform.
 It never changes anything else in the wheel. Without a compiler the wheel is one for all platforms, and the
 libraries are compiled where they are first used, as in an editable installation.
 """
@@ -61,7 +61,7 @@ def build_wheel(directory: str, config_settings: Any = None, metadata_directory:
     files = {HOOK.name: HOOK.read_bytes()}
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            platform = library.platform_tag(_compile_both(Path(scratch)))
+            platform = library.platform_tag(_compile_all(Path(scratch)))
         except library.NoCompiler as reason:
             print(f"built without the compiled libraries: {reason}", file=sys.stderr)
             return _with_files(directory, name, files)
@@ -79,7 +79,7 @@ def build_editable(directory: str, config_settings: Any = None, metadata_directo
         compiled.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            _compile_both(Path(scratch))
+            _compile_all(Path(scratch))
         except library.NoCompiler as reason:
             print(f"built without the compiled libraries: {reason}", file=sys.stderr)
         else:
@@ -91,12 +91,13 @@ def build_editable(directory: str, config_settings: Any = None, metadata_directo
 
 def _in_tree() -> list[Path]:
     """Where the packages of this tree have the compiled libraries."""
-    return [Path(__file__).parents[1] / place / name for name, place in library.PLACES.items()]
+    return [library.folder(place) / name for name, place in library.PLACES.items()]
 
 
-def _compile_both(folder: Path) -> list[str]:
+def _compile_all(folder: Path) -> list[str]:
     """Compile the libraries into a folder; the compiler's command. Raises NoCompiler."""
     library.compile_calls(folder / library.CALLS_NAME)
+    library.compile_ranges(folder / library.RANGES_NAME)
     return list(library.compile_library(folder / library.NAME, library.version_of_tree()))
 
 

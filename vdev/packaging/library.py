@@ -1,5 +1,5 @@
-"""Compiling with any C compiler: `libvdev_opencl.so`, the driver that OpenCL's loaders find, and `libvdev_calls.so`, which makes
-drivers' calls in a row.
+"""Compiling with any C compiler: `libvdev_opencl.so`, the driver that OpenCL's loaders find; `libvdev_calls.so`, which makes
+drivers' calls in a row; and `libvdev_ranges.so`, which works with sets of bytes.
 
 Decides how calls cross from C to Python, by generating the C for each row of `vdev/icd/functions.py`, and which
 compiler is used. It imports nothing of vdev, because it runs where a wheel is built and vdev's requirements are not
@@ -19,8 +19,9 @@ from typing import Any
 
 NAME = "libvdev_opencl.so"
 CALLS_NAME = "libvdev_calls.so"
-#: where the packages have them
-PLACES = {NAME: "icd", CALLS_NAME: "backends"}
+RANGES_NAME = "libvdev_ranges.so"
+#: where the package has them
+PLACES = {NAME: "icd", CALLS_NAME: "backends", RANGES_NAME: "translators/ranges"}
 _FOLDER = Path(__file__).parents[1] / "icd"
 _SOURCE = _FOLDER / "native" / "library.c"
 _TABLE = _FOLDER / "functions.py"
@@ -79,7 +80,18 @@ def source_key() -> str:
 
 def calls_key() -> str:
     """The same for the library that makes calls in a row."""
-    return hashlib.sha256(_CALLS_SOURCE.read_bytes()).hexdigest()[:16]
+    return _key(_CALLS_SOURCE)
+
+
+def _key(source: Path) -> str:
+    return hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+
+
+def folder(place: str) -> Path:
+    """Where a place of the package is. In the source tree the translators lie beside it."""
+    package = _FOLDER.parent
+    inside = package / place
+    return inside if inside.is_dir() else package.parent / place
 
 
 def stubs() -> str:
@@ -263,6 +275,12 @@ def compile_library(target: Path, version: str) -> list[str]:
 def compile_calls(target: Path) -> list[str]:
     """Compile the library that makes calls in a row as `target`; the compiler's command. Raises NoCompiler."""
     return _compiled(_CALLS_SOURCE, target, [f'-DVDEV_SOURCES="{calls_key()}"'], ["-ldl"])
+
+
+def compile_ranges(target: Path) -> list[str]:
+    """Compile the library that works with sets of bytes as `target`; the compiler's command. Raises NoCompiler."""
+    source = folder(PLACES[RANGES_NAME]) / "native" / "bands.c"
+    return _compiled(source, target, [f'-DVDEV_SOURCES="{_key(source)}"'], ["-ldl"])
 
 
 def _compiled(source: Path, target: Path, words: Sequence[str], linking: Sequence[str]) -> list[str]:

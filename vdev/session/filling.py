@@ -242,15 +242,26 @@ class Forms:
         kind.numbers.add(values)
         self._asked = kind
         kind.planned += 1
-        due = kind.planned > kind.most_planned and len(kind.windows) < MOST_FORMS
-        if due and self._is_affordable(self._windowed):
-            self._windowed += 1
-            kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
-            kind.numbers.clear()
-            self._asked = None
-            made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
-            kind.windows += [] if made is None else [made]
+        if kind.planned > kind.most_planned:
+            self._trace_windows(kind, case, values)
         return None
+
+    def _trace_windows(self, kind: _Kind, case: _Case, values: tuple[Any, ...]) -> None:
+        """Trace the windows of a launch that has reached none, unless that is of no use."""
+        if len(kind.windows) >= MOST_FORMS or not self._is_affordable(self._windowed):
+            return
+        kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
+        kind.numbers.clear()
+        self._asked = None
+        # Ranges of launches that are alike mostly have the same pitches: others would not go with the buffers' either.
+        if kind.windows and not any(windows.fit(case.states) for windows in kind.windows):
+            return
+        self._windowed += 1
+        made = _traced(partial(trace_windows, values, len(case.states), case.habit, case.request))
+        if made is None:
+            kind.most_planned *= 2  # what is in the way is mostly in the way of others as well
+        else:
+            kind.windows.append(made)
 
     def ranges(self, request: LaunchRequest) -> Evaluate:
         """What gives the access ranges of the chunks of the last launch, which is this one: those of the usual cut are

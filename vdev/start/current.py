@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from vdev.backends.own_libraries import load_ranges
 from vdev.process import forking, switches
 from vdev.session.session import Session
 from vdev.start.workers import open_workers
@@ -51,8 +52,11 @@ def get_session() -> Session:
     with _opening:
         if _session is None:
             watch = _watch()
+            workers = open_workers(switches.workers(), switches.memory())
+            if len(workers) > 1:  # one plans nothing
+                load_ranges()
             _session = Session(
-                open_workers(switches.workers(), switches.memory()),
+                workers,
                 min_items=switches.min_items(),
                 check=_checker or _own_checker(),
                 gather=switches.gather(),

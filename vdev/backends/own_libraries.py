@@ -1,0 +1,58 @@
+"""Libraries of this project's own that Python loads: those that come with the installation, or else compiled once into the cache.
+
+Decides where a library is looked for. What is in it is whoever's who asks; it has the key of its sources in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from vdev.packaging.library import RANGES_NAME, NoCompiler, compile_ranges
+from vdev.process import folders, switches
+from vdev.process.private_files import private_folder, read_private, write_private
+from vdev.translators.ranges import compiled
+
+logger = logging.getLogger("vdev.libraries")
+
+
+def find(name: str, key: str, packed: Path, compile_as: Callable[[Path], object]) -> ctypes.PyDLL:
+    """The library at `packed`, if it was made from the sources that have the key and for this machine, else the one in the cache.
+
+    `name`: names its folder there. `compile_as`: compiles it as a file. Raises NoCompiler, and OSError where it cannot be loaded.
+    """
+    if packed.is_file() and key.encode() in packed.read_bytes():
+        try:
+            return ctypes.PyDLL(str(packed))
+        except OSError as error:  # of another machine that shares the disk
+            logger.info("the library that came with the installation cannot be loaded: %s", error)
+    folder = None
+    if switches.cache():
+        folder = private_folder(folders.cache_dir()) / f"{name}-{key}-{sysconfig.get_platform()}"
+        if read_private(private_folder(folder), packed.name) is not None:
+            try:
+                return ctypes.PyDLL(str(folder / packed.name))
+            except OSError as error:  # cut short
+                logger.info("the library in the cache cannot be loaded, and is compiled again: %s", error)
+    with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
+        target = Path(scratch, packed.name)
+        compile_as(target)
+        if folder is not None:
+            write_private(folder, packed.name, target.read_bytes())
+        return ctypes.PyDLL(str(target))
+
+
+def load_ranges() -> bool:
+    """Have sets of bytes be worked with by compiled functions; whether they are. Without a compiler it takes longer, that is all."""
+    if compiled.are_compiled():
+        return True
+    packed = Path(compiled.__file__).with_name(RANGES_NAME)
+    try:
+        return compiled.load(find("ranges", compiled.key(), packed, compile_ranges))
+    except (NoCompiler, OSError) as error:
+        logger.info("sets of bytes are worked with in Python: %s", error)
+        return False
