@@ -240,7 +240,7 @@ name = "hand_over" if gone_together[0] else "submit"
 take, left = where._take_turns, [1 if gone_together[0] else 3]  # it begins again only after some time
 def moving(workers, held, **more):
     taken = take(workers, held, **more)
-    if left[0] and len(workers) == 3:
+    if left[0] and len(workers) == 3 and "exchanged" in globals():
         left[0] -= 1
         replicas = exchanged[1].replicas
         moved = copy.copy(replicas[1])
