@@ -101,6 +101,89 @@ from vdev.executor.worker import Worker
         fake_cuda.run(script, fake_cuda.environment(tmp_path, "cuda:0-2", late=1) | ON_THREE)
 
 
+#: plans are handed to all workers together from the second one in a row on, however soon that keeps ending
+TOGETHER = """
+from vdev.executor import together
+together._FIRST_IN_A_ROW = together._MOST_IN_A_ROW = 1
+gone, hand_over = [0], together.Together.hand_over
+def counted(self, *given):
+    part = hand_over(self, *given)
+    gone[0] += part is not None
+    return part
+together.Together.hand_over = counted
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("orders", [{"late": 0}, {"late": 1}, {"seed": 7}])
+def test_plans_handed_over_together(orders: dict[str, int], tmp_path: Path) -> None:
+    environment = fake_cuda.environment(tmp_path, "cuda:0-2", **orders) | ON_THREE
+    script = f"""{TOGETHER}
+import sys; sys.argv = ['', '20', '8']; from tests.cpu.recurring_calls import main
+status = main()
+assert gone[0] > 200, gone
+sys.exit(status)
+"""
+    assert "are right" in fake_cuda.run(script, environment)
+
+
+PLANTED_TOGETHER = {
+    "no wait for what plans before have changed": """
+needs = orders._needs
+orders._needs = lambda written, readers, accesses: needs({}, readers, accesses)
+""",
+    "no wait for who reads what is changed": """
+needs = orders._needs
+orders._needs = lambda written, readers, accesses: needs(written, {}, accesses)
+""",
+    "a fence that is taken to be behind all": """
+advance = orders.advance
+orders.advance = lambda *given: ((), *advance(*given)[1:])
+""",
+    "nothing comes before the first": """
+Worker.order_after_fence = lambda self, other: None
+""",
+    "what was put for another order": """
+put_in = PlanList._put_in
+PlanList._put_in = lambda self, edge: put_in(self, edge) if self._made_as is None else None
+""",
+    "records that are not kept": """
+number = HazardsOfPlan.number_steps
+def forgetful(self):
+    changes, reads, self._changes, self._reads = self._changes, self._reads, (), ()
+    try:
+        return number(self)
+    finally:
+        self._changes, self._reads = changes, reads
+HazardsOfPlan.number_steps = forgetful
+""",
+    "bytes of the write before": """
+CudaUpload.set_values = lambda self, changed: None
+""",
+    "a launch that is recalled in other states": """
+RecalledLaunch._is_as_before = lambda self, args, buffers: True
+""",
+}
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("planted", PLANTED_TOGETHER)
+def test_a_defect_of_plans_handed_over_together_is_found(planted: str, tmp_path: Path) -> None:
+    script = f"""
+from vdev.backends.cuda.compiling import CudaUpload
+from vdev.executor import orders
+from vdev.executor.hazards import HazardsOfPlan
+from vdev.executor.plan_list import PlanList
+from vdev.executor.worker import Worker
+from vdev.session.recalls import RecalledLaunch
+{TOGETHER}
+{PLANTED_TOGETHER[planted]}
+{SCRIPT.format(20, 24)}
+"""
+    with pytest.raises(AssertionError, match=r"seed \d"):
+        fake_cuda.run(script, fake_cuda.environment(tmp_path, "cuda:0-2", late=1) | ON_THREE)
+
+
 PLANTED_IN_ROTATION = {
     "other buffers": "Rotation.key = lambda self, kernel, args: ()",
     "values of the launch before": "Streak.changed = lambda self, args: ()",

@@ -77,19 +77,25 @@ def no_walker():
     raise NoWalker("none")
 plan_list.walker = no_walker
 """
+#: each plan is ordered after others by what is known of these at that moment
+APART = """
+from vdev.executor.together import Together
+Together._begin = lambda self: False
+"""
 WARM = """
+from vdev.executor import together
 from vdev.executor.plan_list import PlanList
-lists, hand_over = [0], PlanList.hand_over
-def counted_list(self, *given):
-    lists[0] += 1
-    return hand_over(self, *given)
-PlanList.hand_over = counted_list
-made, submit = [0], compiled_plan.CompiledPlan.submit
-def counted(self, *given):
-    job = submit(self, *given)
-    made[0] += job is not None
-    return job
-compiled_plan.CompiledPlan.submit = counted
+lists, made, gone_together = [0], [0], [0]
+def counting(owner, name, *counters):
+    original = getattr(owner, name)
+    def counted(self, *given):
+        found = original(self, *given)
+        for counter in counters:
+            counter[0] += found is not None
+        return found
+    setattr(owner, name, counted)
+counting(PlanList, "hand_over", lists), counting(PlanList, "make_as", lists)
+counting(compiled_plan.CompiledPlan, "submit", made), counting(together.Together, "hand_over", made, gone_together)
 pair, other = Pair(1), Pair(2)
 for number in range(20):
     pair.step(number), other.step(number)
@@ -99,6 +105,7 @@ assert pair.is_right(20) and other.is_right(20)
 assert made[0] > 20, f"{made[0]} launches were compiled"
 singly = "traps" in globals() or "no_walker" in globals()
 assert lists[0] == 0 if singly else lists[0] > 10, lists
+assert gone_together[0] == 0 if singly or together.Together._begin.__name__ == "<lambda>" else gone_together[0] > 5, gone_together
 """
 
 
@@ -118,16 +125,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("place", [None, 0, 2])
+@pytest.mark.parametrize("how", ["", APART], ids=["together", "apart"])
 def test_lists_are_made_from_any_context(
-    folder: Path, place: int | None, strict: bool, monkeypatch: pytest.MonkeyPatch
+    folder: Path, place: int | None, strict: bool, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They enter none unless the driver asks for that, and leave the thread where it was. `place`: whose context it has, if any."""
     if strict:
         monkeypatch.setenv("FAKE_CUDA_STRICT", "1")
     script = f"""
 from vdev.backends.cuda.driver import load
-driver, seen, make = load()[1], [], PlanList.hand_over
-PlanList.hand_over = lambda self, *given: (seen.append(self), make(self, *given))[1]
+driver, seen, make = load()[1], [], PlanList._make
+PlanList._make = lambda self: (seen.append(self), make(self))[1]
 pair.step(20), other.step(20)
 contexts = [leg.backend.context for leg in seen[-1]._legs] + [0]
 mine = contexts[{-1 if place is None else place}]
@@ -141,7 +149,7 @@ assert {{each._enters for each in seen}} == {{{strict}}}
 assert pair.is_right(50) and other.is_right(50)
 print("right")
 """
-    _run(folder, script, late=1)
+    _run(folder, script, how, late=1)
 
 
 REFUSED = 'BackendError(-5, "refused")'
@@ -222,14 +230,17 @@ print("right")
     _run(folder, script, TRAPS, late=1)
 
 
-def test_memory_that_changes_before_the_turns_are_taken_is_seen(folder: Path) -> None:
+@pytest.mark.parametrize("how", ["", APART], ids=["together", "apart"])
+def test_memory_that_changes_before_the_turns_are_taken_is_seen(folder: Path, how: str) -> None:
     """As where a worker's thread moves a buffer, which had been queued, between the first look and the turns."""
     script = """
 import copy
-take, left = compiled_plan._take_turns, [3]
+where, owner = (together, together.Together) if gone_together[0] else (compiled_plan, compiled_plan.CompiledPlan)
+name = "hand_over" if gone_together[0] else "submit"
+take, left = where._take_turns, [1 if gone_together[0] else 3]  # it begins again only after some time
 def moving(workers, held, **more):
     taken = take(workers, held, **more)
-    if left[0] and len(workers) == 3:
+    if left[0] and len(workers) == 3 and "exchanged" in globals():
         left[0] -= 1
         replicas = exchanged[1].replicas
         moved = copy.copy(replicas[1])
@@ -241,23 +252,24 @@ def moving(workers, held, **more):
         backend.fill(replicas[1].allocation, 0, nbytes, b"\1")
         replicas[1] = moved
     return taken
-compiled_plan._take_turns = moving
-submit_before = compiled_plan.CompiledPlan.submit
-def noting(self, executor, holdings, *rest):
+where._take_turns = moving
+submit_before = getattr(owner, name)
+def noting(self, *given):
     global exchanged
-    exchanged = holdings
-    return submit_before(self, executor, holdings, *rest)
-compiled_plan.CompiledPlan.submit = noting
-for number in range(20, 32):
+    exchanged = given[1][1] if gone_together[0] else given[1]
+    return submit_before(self, *given)
+setattr(owner, name, noting)
+last = 100 if gone_together[0] else 32
+for number in range(20, last):
     pair.step(number)
 assert left == [0]
-assert pair.is_right(32)
+assert pair.is_right(last)
 print("right")
 """
-    _run(folder, script)
+    _run(folder, script, how)
 
 
-@pytest.mark.parametrize("how", ["", SINGLY], ids=["listed", "singly"])
+@pytest.mark.parametrize("how", ["", APART, SINGLY], ids=["together", "apart", "singly"])
 @pytest.mark.parametrize(
     "orders", [{"late": 0}, {"late": 2}, {"seed": 5}], ids=["late-0", "late-2", "seed-5"]
 )
@@ -387,7 +399,7 @@ assert pair.is_right(40)
 assert handed > 0, "no wait was for a marker"
 print("right")
 """
-    _run(folder, script, late=1)
+    _run(folder, script, APART, late=1)
 
 
 #: the driver refuses a call of one of its functions; what became of that
@@ -430,15 +442,18 @@ print("right", json.dumps([handed, statuses, counters, undone]))
 def test_a_refused_call_in_a_list_means_what_it_means_alone(folder: Path, number: int, late: int) -> None:
     """Launches and copies on each of three workers: commands, counters and what was not moved are the same as without a list."""
     script = REFUSED_BY_DRIVER.format(function="cuLaunchKernelEx", number=number)
-    listed, singly = (_run(folder, script, how, late=late) for how in ("", SINGLY))
-    assert listed == singly
-    assert "-" in listed, "nothing has failed"
+    together, apart, singly = (_run(folder, script, how, late=late) for how in ("", APART, SINGLY))
+    assert together == apart == singly
+    assert "-" in singly, "nothing has failed"
 
 
 @pytest.mark.parametrize("function", ["cuStreamWaitEvent", "cuEventRecord"])
 @pytest.mark.parametrize("number", [1, 3])
-def test_a_refused_wait_or_event_in_a_list_costs_no_order(folder: Path, function: str, number: int) -> None:
+@pytest.mark.parametrize("how", ["", APART], ids=["together", "apart"])
+def test_a_refused_wait_or_event_in_a_list_costs_no_order(
+    folder: Path, function: str, number: int, how: str
+) -> None:
     """A wait that is refused takes place on the host; an event that is refused fails its command at most."""
-    found = _run(folder, REFUSED_BY_DRIVER.format(function=function, number=number), late=1)
+    found = _run(folder, REFUSED_BY_DRIVER.format(function=function, number=number), how, late=1)
     if function == "cuStreamWaitEvent":
         assert "-" not in found, found

@@ -70,6 +70,12 @@ class CompilingBackend(Backend):
         """One call like those of `fill` for runs of bytes, each with its start and length; None if there is none."""
 
     @abstractmethod
+    def uploads(self, target: Allocation, start: int, nbytes: int, value: tuple[int, bytes], at: int) -> Call:
+        """A call that writes so few bytes that the driver takes at once: those from byte `at` on of a value of the command's, given by its
+        number and what it is now.
+        """
+
+    @abstractmethod
     def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
         """One call like those of `copy_from_peer` for each of the boxes; None if there is none."""
 

@@ -27,7 +27,9 @@ from vdev.executor.hazards import HazardsOfPlan
 from vdev.executor.job import Job
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
-from vdev.executor.plan_list import Need, listed
+from vdev.executor.orders import Accesses
+from vdev.executor.orders import Leg as OrderedLeg
+from vdev.executor.plan_list import ListedLeg, Need, listed
 from vdev.executor.prepare import CompiledPlans
 from vdev.executor.steps import CopyStep
 from vdev.executor.worker_progress import TURN_TIMEOUT
@@ -36,6 +38,7 @@ from vdev.planner.instructions import HOST
 if TYPE_CHECKING:
     from vdev.backends.compiling import Call
     from vdev.executor.holdings import Holdings
+    from vdev.executor.orders import Edge
     from vdev.executor.prepare import Batch, PreparedPlan
     from vdev.executor.step import Step
     from vdev.executor.worker import Worker
@@ -97,8 +100,8 @@ class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
     __slots__ = (
-        "_all", "_hazards", "_inside", "_legs", "_list", "_outside", "_parts", "_peers", "_prepared", "_values", "_workers", "others",
-        "replicas",
+        "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "accesses", "batched", "end",
+        "list", "number_steps", "others", "replicas", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -108,17 +111,28 @@ class CompiledPlan:
         self._prepared = prepared
         self._legs = legs
         #: all calls as one list, where there is such a thing
-        self._list = listed(legs, workers[:-1], self._go_to)
+        self.list = listed(legs, workers[:-1], self.go_to)
+        self.end = 0 if self.list is None else self.list.end  #: the place behind its last call
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
-        self._workers = tuple(workers[number] for number, _ in sorted(prepared.batches))
+        self.batched = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.hazards}
-        self._peers = tuple(
-            workers[number] for number in sorted(read) if workers[number] not in self._workers
-        )
+        self._peers = tuple(workers[number] for number in sorted(read) if workers[number] not in self.batched)
         #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
         self.replicas = [list(holdings.replicas) for holdings in job.holdings]
         self._hazards = HazardsOfPlan(prepared, job.holdings, workers)
-        self._parts = [_Part(prepared, job, workers, worker.number) for worker in self._workers]
+        self.number_steps = self._hazards.number_steps
+        #: all workers concerned
+        self.workers = self.batched + self._peers
+        #: what has to be known of it to order it after other plans (`vdev.executor.orders`)
+        self.accesses = Accesses(
+            self._hazards.changes,
+            self._hazards.reads,
+            [
+                OrderedLeg(leg.worker.number, leg.last, [each.number for each in leg.after], leg.fences)
+                for leg in legs
+            ],
+        )
+        self._parts = [_Part(prepared, job, workers, worker.number) for worker in self.batched]
         #: by argument that is a value: the one packed last; and what else is no buffer
         self._values: dict[int, bytes | None] = {
             at: arg for at, arg in enumerate(job.args) if type(arg) is bytes
@@ -145,7 +159,7 @@ class CompiledPlan:
         try:
             # A worker's thread may just have moved a buffer.
             if (
-                _take_turns(self._workers, held)
+                _take_turns(self.batched, held)
                 and _take_turns(self._peers, held)
                 and [each.replicas for each in holdings] == self.replicas
             ):
@@ -153,26 +167,31 @@ class CompiledPlan:
                 job = self._submit_held(executor, holdings, completion, given, held)
                 self._end()
         finally:
-            if self._inside is not None and held:
-                self._inside.backend.leave(self._outside)
-                self._inside = None
+            if held:
+                self.leave()
             for worker in held:
                 worker.holder = 0
                 worker.turn.release()
                 if worker.queue or not worker.watching:
                     worker.wake()
-        for worker in self._workers:
+        for worker in self.batched:
             if len(worker.marks) > MARKS_IN_FLIGHT:
                 worker.throttle_here()
         return job
 
     @property
+    def legs(self) -> Sequence[ListedLeg]:
+        """Its legs, where all calls are in a list."""
+        assert self.list is not None, "asked for first"
+        return self.list.legs
+
+    @property
     def is_alone(self) -> bool:
         """Whether all calls are in a list, one launch for each worker, and none of them concerns another worker."""
         return (
-            self._list is not None
+            self.list is not None
             and not self._prepared.hazards
-            and len(self._legs) == len(self._workers)
+            and len(self._legs) == len(self.batched)
             and all(len(leg.calls) == 1 for leg in self._legs)
         )
 
@@ -181,17 +200,45 @@ class CompiledPlan:
         and what has failed on the next one. With the turns and under the lock; nothing else is done of a submission, and the back ends
         are not told what was made.
         """
-        assert self._list is not None, "asked for first"
+        assert self.list is not None, "asked for first"
         changed, begun = self._changed(args), False
         try:
-            started, error = self._list.repeat(changed)
+            started, error = self.list.repeat(changed)
             begun = error is None
         finally:
             self._remember(changed, begun)
-            if self._inside is not None:
-                self._inside.backend.leave(self._outside)
-                self._inside = None
+            self.leave()
         return started, error
+
+    def make_as(self, edge: Edge, args: Sequence[Any]) -> int:
+        """The same for a command that waits for what its `edge` says: as `PlanList.make_as`. Call `leave` afterwards."""
+        assert self.list is not None, "asked for first"
+        changed, begun = self._changed(args), False
+        try:
+            place = self.list.make_as(edge, changed)
+            begun = place == self.list.end
+        finally:
+            if changed or not begun:
+                self._remember(changed, begun)
+        return place
+
+    def conclude(
+        self, executor: CompilingExecutor, job: Job, edge: Edge, place: int, needs: Sequence[Need]
+    ) -> None:
+        """A command's calls were made up to that place, and the next one was refused: go on as `submit` does. Under the lock."""
+        assert self.list is not None, "it has made them"
+        left = dict(self._prepared.batches)
+        try:
+            if not self.list.conclude(executor, job, edge, place, left):
+                executor.queue_job(job, _waits_of(needs), wake=False)
+        except BackendError:  # a fence was refused: what waits for it must not begin
+            self._abandon(job, left)
+
+    def leave(self) -> None:
+        """The thread goes back to where it was before it worked with the back ends."""
+        if self._inside is not None:
+            self._inside.backend.leave(self._outside)
+            self._inside = None
 
     def _submit_held(
         self,
@@ -207,14 +254,14 @@ class CompiledPlan:
             if needs is None or executor.closed or executor.failures.any:
                 return None
             job = self._enter(executor, holdings, completion, given, needs)
-            if job.completion.error is None and not any(worker.queue for worker in self._workers):
+            if job.completion.error is None and not any(worker.queue for worker in self.batched):
                 self._hand_over(executor, job, needs)
             else:  # a finaliser has submitted something meanwhile
                 executor.queue_job(job, _waits_of(needs), wake=False)
         return job
 
-    def _go_to(self, worker: Worker) -> None:
-        """Work with that worker's back end from now on."""
+    def go_to(self, worker: Worker) -> None:
+        """Work with that worker's back end from now on, until `leave`."""
         if self._inside is None:
             self._outside = worker.backend.outside()
         self._inside = worker
@@ -223,11 +270,11 @@ class CompiledPlan:
     def _mark_by_age(self) -> None:
         """Who waits for a command of a while ago shall not wait for this one as well. With the turns, before the lock."""
         now = time.perf_counter_ns()
-        for worker in self._workers:
+        for worker in self.batched:
             if not worker.marks_by_age:
                 continue
             if worker.next_mark.jobs and now > worker.mark_from_ns:
-                self._go_to(worker)
+                self.go_to(worker)
                 worker.mark(anew=True)
             if not worker.next_mark.jobs:
                 worker.mark_from_ns = now + MARK_AFTER_NS
@@ -280,8 +327,8 @@ class CompiledPlan:
         left, changed = dict(self._prepared.batches), self._changed(job.args)
         begun = False
         try:
-            if self._list is not None and self._list.is_usable(needs):
-                begun = self._list.hand_over(executor, job, needs, changed, left)
+            if self.list is not None and self.list.is_usable(needs):
+                begun = self.list.hand_over(executor, job, needs, changed, left)
             else:
                 begun = self._hand_over_singly(executor, job, needs, changed, left)
             if not begun:  # a fence was refused: a marker tells what is wrong
@@ -312,7 +359,7 @@ class CompiledPlan:
         for leg in self._legs:
             worker = leg.worker
             if worker is not self._inside:
-                self._go_to(worker)
+                self.go_to(worker)
             worker.current = job
             for other in (*waits.pop(worker, ()), *leg.after):
                 worker.order_after_fence(other)
@@ -337,11 +384,11 @@ class CompiledPlan:
                 marker = other.mark_near(step)
                 if marker is not None:  # nearer than a new fence, which would be behind all that came since
                     if worker is not self._inside:
-                        self._go_to(worker)
+                        self.go_to(worker)
                     worker.order_after_mark(marker, other, step)
                     continue
                 if other is not self._inside:
-                    self._go_to(other)
+                    self.go_to(other)
                 try:
                     other.put_fence()
                 except BackendError:
@@ -370,7 +417,7 @@ class CompiledPlan:
 
     def _end(self) -> None:
         """Free what is not used any more, and put the marks that are due. With the turns, outside the lock."""
-        for worker in self._workers:
+        for worker in self.batched:
             memory = worker.memory
             is_due = (
                 worker.wanted <= worker.issued
@@ -379,7 +426,7 @@ class CompiledPlan:
             )
             if not is_due and not memory.discarded:
                 continue
-            self._go_to(worker)
+            self.go_to(worker)
             memory.free_discarded()
             if is_due:
                 worker.mark()
@@ -422,7 +469,7 @@ def submit_compiled(
     if plans is None:
         plans = prepared.compiled = CompiledPlans()
     there = [each.replicas for each in holdings]
-    found = _known(plans, there, args)
+    found = known_plan(plans, there, args)
     if found is not None:
         return found.submit(executor, holdings, completion, given)
     name = hash(tuple([id(replica) for each in there for replica in each]))
@@ -440,7 +487,7 @@ def submit_compiled(
     return made.submit(executor, holdings, completion, given)
 
 
-def _known(plans: CompiledPlans, there: list[list[Any]], args: Sequence[Any]) -> CompiledPlan | None:
+def known_plan(plans: CompiledPlans, there: list[list[Any]], args: Sequence[Any]) -> CompiledPlan | None:
     """What was compiled for these replicas, by slot and worker, and for such arguments."""
     found: CompiledPlan
     for found in plans.known:
@@ -449,10 +496,19 @@ def _known(plans: CompiledPlans, there: list[list[Any]], args: Sequence[Any]) ->
     return None
 
 
+def listed_plan(
+    prepared: PreparedPlan, holdings: Sequence[Holdings], args: Sequence[Any]
+) -> CompiledPlan | None:
+    """A plan as it was compiled for the replicas of `holdings` and such arguments, if all its calls are in a list."""
+    plans = prepared.compiled
+    found = None if plans is None else known_plan(plans, [each.replicas for each in holdings], args)
+    return None if found is None or found.list is None else found
+
+
 def compiled_for(job: Job) -> CompiledPlan | None:
     """A command's plan, if it was compiled for its replicas and arguments. Under the executor's lock."""
     plans = job.prepared.compiled
-    return None if plans is None else _known(plans, [each.replicas for each in job.holdings], job.args)
+    return None if plans is None else known_plan(plans, [each.replicas for each in job.holdings], job.args)
 
 
 def _compile(executor: CompilingExecutor, prepared: PreparedPlan, job: Job) -> CompiledPlan | None:

@@ -33,6 +33,7 @@ from vdev.executor.records import WorkRecords
 from vdev.executor.step import Step
 from vdev.executor.steps import CallStep
 from vdev.executor.stretch import Stretch
+from vdev.executor.together import Together
 from vdev.executor.worker import Worker
 from vdev.executor.worker_progress import Waits, WorkerProgress
 from vdev.planner.instructions import HOST, Plan
@@ -101,6 +102,8 @@ class Executor:
         self._vain = 0  #: how many more commands do not wait for workers to become idle
         self._await_workers()
         self._find_lines()
+        #: the direct way to all workers at once for plans that were compiled, where there are such plans
+        self.together = Together(self) if self._compiles else None
 
     def _find_lines(self) -> None:
         """Find out which workers any thread may work with, and the direct ways to them."""
@@ -203,7 +206,8 @@ class Executor:
     ) -> int:
         """Hand a command's plan to the workers; its number, for records. Call in the order of planning.
 
-        `holdings` by slot. `args`: the kernel's arguments, with anything in the place of a buffer that the plan gives.
+        `holdings` by slot. `args`: the kernel's arguments, with anything in the place of a buffer that the plan gives; of a write from a
+        `host` that it does not share, all of that as bytes, and the layout, if it may be compiled.
         `ndrange`, `places`: as in `Job`, if the plan leaves them open. `host`, `layout`: the command's host array (1-D uint8, not
         to be released before completion), which the command changes if `host_writes`, and which nobody else knows unless it
         `shares_host`. `homes`: slots whose home the program will touch by itself after completion (a mapping). `after`:
@@ -214,7 +218,7 @@ class Executor:
         may_be_here = self.any_thread and never_waits(self.all_workers, prepared)
         if may_be_here and may_wait():
             self._drain(prepared)
-            if self._compiles and prepared.is_compilable:
+            if self._compiles and prepared.is_compilable and (args or not prepared.uses_host_array):
                 given = (args, ndrange, places, after, order)
                 done = submit_compiled(self, prepared, holdings, completion, given)
                 if done is not None:

@@ -165,7 +165,7 @@ class HazardsOfPlan:
     records of their buffers is found once. Such a plan changes no home and no other worker's replica.
     """
 
-    __slots__ = ("_batches", "_changes", "_reads", "_workers")
+    __slots__ = ("_batches", "_changes", "_reads", "_workers", "changes", "reads")
 
     def __init__(
         self, prepared: PreparedPlan, holdings: Sequence[Holdings], workers: Sequence[JobWorker]
@@ -184,13 +184,28 @@ class HazardsOfPlan:
             for h in prepared.hazards
             if h.last_read >= 0
         ]
+        #: the same as `orders.Accesses` has it: buffers by their records, which this keeps
+        self.changes = [
+            (id(holdings[slot].written), number, last + 1) for slot, number, _, last in prepared.own_writes
+        ]
+        self.reads = [
+            (id(holdings[h.slot].written), h.holder, h.worker, h.last_read + 1)
+            for h in prepared.hazards
+            if h.last_read >= 0
+        ]
 
     def enter(self, job: Job) -> None:
         """The same as `Hazards.enter`."""
-        bases, clock = [worker.submitted for worker in self._workers], job.clock
-        job.bases = bases
+        job.bases = bases = self.number_steps()
+        clock = job.clock
+        for _, number, count in self._batches:
+            clock[number] = bases[number] + count
+
+    def number_steps(self) -> list[int]:
+        """Number a command's steps, and enter them into its buffers' records: by worker, how many steps were submitted before."""
+        bases = [worker.submitted for worker in self._workers]
         for worker, number, count in self._batches:
-            clock[number] = worker.submitted = bases[number] + count
+            worker.submitted = bases[number] + count
         for written, readers, number, last in self._changes:
             written[number] = bases[number] + last
             readers[number] = None
@@ -200,6 +215,7 @@ class HazardsOfPlan:
                 readers[holder] = {reader: bases[reader] + last}
             else:
                 of_holder[reader] = bases[reader] + last
+        return bases
 
 
 def _include_home(clock: list[int], record: Holdings) -> None:

@@ -192,9 +192,14 @@ class Job:
         """What takes its place once commands have to be looked at one by one."""
         return (self,)
 
-    def among(self, operations: Collection[int], start: int, end: int) -> Sequence[Job]:
+    @property
+    def itself(self) -> Job:
+        """The command alone, to which a coherent step belongs."""
+        return self
+
+    def among(self, operations: Collection[int], start: int, end: int, mark: object) -> Sequence[Job]:
         """The jobs that some of these `operations` belong to, when this one has operations `start` to `end` since the
-        mark before.
+        mark before `mark`.
         """
         return (self,) if any(start <= number < end for number in operations) else ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vdev.backends.base import Backend, Marker, Times
 from vdev.errors import OUT_OF_RESOURCES, BackendError
@@ -32,6 +32,14 @@ MARK_AFTER_NS = 200_000
 MARK_NBYTES = 64 << 20
 
 
+class Moving(Protocol):
+    """What a coherent step belongs to: a command."""
+
+    @property
+    def itself(self) -> Job:
+        """The command alone, once something has failed."""
+
+
 class Mark:
     """A marker behind step number `step`, and the commands since the mark before.
 
@@ -47,7 +55,7 @@ class Mark:
         self.error: BackendError | None = None  #: what of its work failed, once it is known to be complete
         self.jobs: list[Job] = []
         self.ends: list[int] = []
-        self.moves: list[tuple[Job, Step, int, int]] = []
+        self.moves: list[tuple[Moving, Step, int, int]] = []
 
     def concerned(self, error: BackendError) -> tuple[list[Job], list[tuple[Job, Step]]]:
         """Commands and coherent steps whose work failed; all, where the back end cannot tell."""
@@ -56,10 +64,10 @@ class Mark:
         jobs = [
             each
             for job, start, end in zip(self.jobs, starts, self.ends, strict=False)
-            for each in job.among(failed, start, end)
+            for each in job.among(failed, start, end, self)
         ]
         moves = [
-            (job, step)
+            (job.itself, step)
             for job, step, start, end in self.moves
             if any(start <= number < end for number in failed)
         ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vdev.errors import BackendError
     from vdev.executor.job import Job
     from vdev.executor.mark import Mark
+    from vdev.executor.orders import Edge
     from vdev.executor.prepare import Batch
     from vdev.executor.worker import Worker
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 Need = tuple["Worker", "Worker", int]
 
 
-class _ListedLeg:
+class ListedLeg:
     """One leg in the list: the places of its calls, and what is known of it while they are made."""
 
     __slots__ = (
@@ -89,6 +90,10 @@ class _ListedLeg:
         self.stop = self.start + len(found)
         return found
 
+    def count(self) -> None:
+        """All of it was handed over: what it adds to its worker's counters."""
+        _count(self.backend, self.counted)
+
     def call_at(self, place: int) -> int:
         """The number of the step's call that a place belongs to."""
         return max((number for number, start in enumerate(self.starts) if start <= place), default=0)
@@ -98,8 +103,8 @@ class PlanList:
     """The calls of a compiled plan."""
 
     __slots__ = (
-        "_calls", "_end", "_enters", "_every", "_first_legs", "_go_to", "_head", "_legs", "_markers", "_put", "_waits",
-        "_workers",
+        "_calls", "_end", "_enters", "_every", "_first_legs", "_go_to", "_head", "_legs", "_made_as", "_markers", "_put",
+        "_waits", "_workers",
     )  # fmt: skip
 
     def __init__(
@@ -120,11 +125,11 @@ class PlanList:
             assert worker.compiling is not None, "plans are compiled where all workers can take part"
             found += [worker.compiling.entry(), worker.compiling.fencing()]
         self._head = len(found)
-        self._legs: list[_ListedLeg] = []
-        self._first_legs: dict[int, _ListedLeg] = {}  #: by worker
+        self._legs: list[ListedLeg] = []
+        self._first_legs: dict[int, ListedLeg] = {}  #: by worker
         for leg, of_leg in zip(legs, calls, strict=True):
             number = leg.worker.number
-            made = _ListedLeg(leg, of_leg, len(found), first=number not in self._first_legs)
+            made = ListedLeg(leg, of_leg, len(found), first=number not in self._first_legs)
             found += made.lay_out(
                 [other.number for other in workers if made.first and other is not leg.worker]
             )
@@ -144,6 +149,8 @@ class PlanList:
         #: words of places that are not left out for the command that is handed over
         self._put: list[int] = []
         self._markers: dict[int, Marker] = {}  #: by such a word: what is waited for, if it is no fence
+        #: what these words are put for, where that comes again
+        self._made_as: Edge | None = None
 
     def is_usable(self, needs: Sequence[Need]) -> bool:
         """Whether the calls can be made from the list just now. With the turns of the plan's workers, and of those that they wait for."""
@@ -170,17 +177,24 @@ class PlanList:
 
         `left`: by worker, what is not handed over yet.
         """
-        words = self._calls.words
-        for at in self._put:
-            words[at] = 0
+        self._take_out()
         self._markers.clear()  # an interrupt may have left some
-        self._put = []
         fences = self._order(needs)
         if changed:
             for call in self._every:
                 call.set_values(changed)
         self._begin(job)
-        place = self._make()
+        return self._were_made(executor, job, fences, self._make(), left)
+
+    def _were_made(
+        self,
+        executor: CompilingExecutor,
+        job: Job,
+        fences: Sequence[Worker],
+        place: int,
+        left: dict[int, Batch],
+    ) -> bool:
+        """The calls up to that place were made for a command. `fences`: of these workers, which were to be put first. As `hand_over`."""
         if place < self._head:
             for made in self._legs:
                 made.worker.current = None
@@ -200,10 +214,7 @@ class PlanList:
         was refused. The back ends are not told. With the turns of the plan's workers.
         """
         if self._put:
-            words = self._calls.words
-            for at in self._put:
-                words[at] = 0
-            self._put = []
+            self._take_out()
         if changed:
             for call in self._every:
                 call.set_values(changed)
@@ -213,6 +224,63 @@ class PlanList:
         at = next(number for number, made in enumerate(self._legs) if made.stop > place)
         made = self._legs[at]
         return at, made.backend.refused(self._calls.result, made.calls[made.call_at(place)].what)
+
+    def _take_out(self) -> None:
+        """Leave out what depends on the command."""
+        words = self._calls.words
+        for at in self._put:
+            words[at] = 0
+        self._put, self._made_as = [], None
+
+    def _put_in(self, edge: Edge) -> None:
+        """Put what a command with that edge waits for."""
+        self._take_out()
+        self._markers.clear()
+        words, workers = self._calls.words, self._workers
+        for number in edge.fences:
+            self._put_fence(workers[number])
+        for number, other in edge.waits:
+            place, backend = self._waits[number][other], workers[other].compiling
+            assert backend is not None, "plans wait for such workers alone"
+            words[place.parameter], words[place.at] = backend.fence_event(), place.function
+            self._put.append(place.at)
+        self._made_as = edge
+
+    def make_as(self, edge: Edge, changed: Changed) -> int:
+        """Make the calls for a command that waits for what its `edge` says: up to which place they were made; `end` if all were. Nothing
+        else is done, and the back ends are not told (`legs`, `conclude`). With the turns of all workers concerned.
+        """
+        if self._made_as is not edge:
+            self._put_in(edge)
+        if changed:
+            for call in self._every:
+                call.set_values(changed)
+        return self._make()
+
+    def conclude(
+        self, executor: CompilingExecutor, job: Job, edge: Edge, place: int, left: dict[int, Batch]
+    ) -> bool:
+        """Not all of a command's calls were made, which came after `make_as`: go on as `hand_over` does."""
+        for made in self._first_legs.values():
+            made.orders = []
+        fences = [self._workers[number] for number in edge.fences]
+        for number, other in edge.waits:
+            worker = self._workers[other]
+            self._first_legs[number].orders.append(
+                (other, worker.issued if worker in fences else worker.fenced)
+            )
+        self._begin(job)
+        return self._were_made(executor, job, fences, place, left)
+
+    @property
+    def legs(self) -> Sequence[ListedLeg]:
+        """The legs, in the order in which they are made."""
+        return self._legs
+
+    @property
+    def end(self) -> int:
+        """The place behind the last call."""
+        return self._end
 
     def _make(self) -> int:
         """Make the calls of all places, up to one that is refused and may not be: its place; or the end."""
@@ -313,17 +381,17 @@ class PlanList:
             made.backend.order_after_fence(self._waited_for(made, place).backend)
         return True
 
-    def _leg_at(self, place: int) -> _ListedLeg:
+    def _leg_at(self, place: int) -> ListedLeg:
         return next(made for made in self._legs if place < made.stop)
 
-    def _waited_for(self, made: _ListedLeg, place: int) -> Worker:
+    def _waited_for(self, made: ListedLeg, place: int) -> Worker:
         """The worker whose fence the wait at a place is for."""
         for number, at in made.waits.items():
             if at == place:
                 return next(worker for worker in self._workers if worker.number == number)
         return made.leg.after[place - made.begin + len(made.leg.after)]
 
-    def _was_ordered(self, made: _ListedLeg) -> None:
+    def _was_ordered(self, made: ListedLeg) -> None:
         """A leg's waits were handed over."""
         ordered = made.leg.worker.ordered
         for number, step in made.orders:
@@ -331,7 +399,7 @@ class PlanList:
         for other in made.leg.after:
             ordered[other.number] = other.fenced
 
-    def _was_made(self, job: Job, made: _ListedLeg, left: dict[int, Batch]) -> None:
+    def _was_made(self, job: Job, made: ListedLeg, left: dict[int, Batch]) -> None:
         """All of a leg was handed over."""
         worker, backend = made.worker, made.backend
         if made.orders or made.after:
@@ -373,7 +441,7 @@ class PlanList:
             self._go_alone(executor, job, later)
             _finish(job, later.leg, left)
 
-    def _go_alone(self, executor: CompilingExecutor, job: Job, made: _ListedLeg) -> None:
+    def _go_alone(self, executor: CompilingExecutor, job: Job, made: ListedLeg) -> None:
         """A command has failed: hand over what has to be handed over of a leg all the same."""
         made.leg.worker.current = job
         place = self._calls.make(made.start, made.begin)

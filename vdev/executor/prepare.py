@@ -264,17 +264,21 @@ class PreparedPlan:
         found.download = step if isinstance(step, DownloadStep) and self.download is not None else None
         found.upload = step if isinstance(step, UploadStep) and self.upload is not None else None
         found.step = None if self.step is None else step
+        found.compiled = None
         found.reads, found.writes, found.overwrites = _contents(plan)
         return found
 
 
 def _is_compilable(prepared: PreparedPlan) -> bool:
-    """Whether its steps are launches and fills on workers, copies between them and folds, and each changes its own worker's memory."""
+    """Whether its steps are launches, fills and small uploads on workers, copies between them and folds, and each changes its own
+    worker's memory.
+    """
     if not prepared.batches or any(h.first_write >= 0 or h.holder == HOST for h in prepared.hazards):
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps if number != HOST]
     return len(steps) == sum(len(batch.steps) for _, batch in prepared.batches) and all(
-        type(step) in (LaunchStep, FoldStep, FillStep) or (type(step) is CopyStep and step.brief)
+        type(step) in (LaunchStep, FoldStep, FillStep)
+        or (type(step) in (CopyStep, UploadStep) and step.brief)
         for step in steps
     )
 

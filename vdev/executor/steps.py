@@ -268,6 +268,17 @@ class UploadStep(Step):
                 moved = box.moved(0, -replica.start) if replica.start else box
                 write(replica.allocation, host, moved)
 
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        """For a command whose arguments are all bytes of the host's array, which it alone knows, and their layout."""
+        given, layout = job.args
+        boxes = boxes_through_layout(self.region, layout, to_host=False)
+        if len(boxes) != 1 or not boxes[0].is_contiguous:
+            return None
+        (box,) = boxes
+        replica = holding(job, self.slot, worker.number, self.region)
+        start = box.target_start - replica.start
+        return backend.uploads(replica.allocation, start, box.nbytes, (0, given), box.source_start)
+
     def moves(self, worker: int) -> Sequence[tuple[int, int, int]]:
         return () if worker == HOST else ((HOST, worker, self.region.nbytes),)
 

@@ -180,7 +180,7 @@ class Stretch(Job):
     def numbered(self, end: int) -> Sequence[tuple[int, int]]:
         return list(zip(range(self.number, self.last + 1), self.ends, strict=True))
 
-    def among(self, operations: Collection[int], start: int, end: int) -> Sequence[Job]:
+    def among(self, operations: Collection[int], start: int, end: int, mark: object) -> Sequence[Job]:
         """Those of its commands that one of these operations belongs to, once they are separate jobs."""
         if self.parts is None:
             return (self,)

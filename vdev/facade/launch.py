@@ -143,13 +143,13 @@ def _launched(
     tried: bool = False,
 ) -> Event:
     """Launch, without a submission where that is possible; the event. `tried`: what repeats the kernel's last launch cannot make it."""
-    line = queue._vdev_state
+    line, key = queue._vdev_state, None
     if kernel.has_local:
         _check_local_memory(kernel)
     completion: Completion | None = None
     # Of others more than an argument's value may change under its name.
     if not (line.is_finalized or (kernel.kernel.addresses is not None and is_in_use())):
-        known, key = (kernel.repetition, kernel.launched), None
+        known = kernel.repetition, kernel.launched
         if known[0] is None:
             key = kernel.rotation.key(kernel, args)
             known = known if key is None else kernel.rotation.find(key) or known
@@ -159,7 +159,7 @@ def _launched(
         if completion is None:
             completion = _handed_over(line, kernel, args, ndrange, after, known, key)
     if completion is None:
-        completion = _submit(line, kernel, Launch(kernel.kernel, args, ndrange, tried=True), after)
+        completion = _submit(line, kernel, Launch(kernel.kernel, args, ndrange, tried=True), after, key)
     return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
 
 
@@ -217,9 +217,13 @@ def _keep(kernel: KernelState, args: tuple[Argument, ...], repetition: Repeater 
 
 
 def _submit(
-    line: QueueState, kernel: KernelState, command: Launch, after: Sequence[Completion]
+    line: QueueState,
+    kernel: KernelState,
+    command: Launch,
+    after: Sequence[Completion],
+    key: Key | None,
 ) -> Completion:
-    """Submit a launch, and keep what makes it again."""
+    """Submit a launch, and keep what makes it again. `key`: as in `_handed_over`."""
     if is_in_use():
         command.shared = reached_by_address(kernel.context, kernel.kernel, command.args, _ROUTINE)
     completion = line.submit(command, after)
@@ -227,6 +231,8 @@ def _submit(
     # Of others more than an argument's value may change under its name.
     if repetition is not None and all(type(arg) in _REPEATED for arg in kernel.args):
         _keep(kernel, command.args, repetition)
+        if key is not None and repetition.takes_values:  # under that name they may be any
+            kernel.rotation.keep(key, (repetition, 0))
     return completion
 
 

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.executor import Completion
+from vdev.executor.compiled_plan import listed_plan
 from vdev.planner.pending import plan_fold, stands_against
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 
 if TYPE_CHECKING:
     from vdev.executor import Executor
     from vdev.executor.holdings import Holdings
+    from vdev.executor.prepare import PreparedPlan
     from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan
     from vdev.planner.links import LinkCosts
@@ -87,12 +89,25 @@ class Folding:
         if not at_home and session.room.lacks(found.plan):
             found = self._ready(buffer, True)
         began = time.thread_time_ns()
-        number = session.executor.submit(found.prepared, [buffer.holdings], Completion())
+        number = self._handed_over(found.prepared, buffer) or session.executor.submit(
+            found.prepared, [buffer.holdings], Completion()
+        )
         took = (time.thread_time_ns() - began) * 1e-9
         (buffer.state,) = found.plan.states
         session.aside("fold", found.plan, number, [buffer.holdings])
         if session.choosing is not None:
             session.choosing.folded(buffer, found.plan, took)
+
+    def _handed_over(self, prepared: PreparedPlan, buffer: VirtualBuffer) -> int | None:
+        """Hand a fold over without a submission: its number; None where that is not possible."""
+        executor, holdings = self._session.executor, [buffer.holdings]
+        together = executor.together
+        if together is None or prepared.compiled is None:
+            return None
+        plan = listed_plan(prepared, holdings, ())
+        if plan is None or together.hand_over(plan, (prepared, holdings, (), None, (), ())) is None:
+            return None
+        return executor.last_number
 
     def _ready(self, buffer: VirtualBuffer, at_home: bool) -> ReadyPlan:
         what, state = (at_home,), buffer.state

@@ -44,7 +44,7 @@ class AtOnce(MovesAtOnce):
         self._standing: object = None  #: the executor's when the last of them was checked
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
-        self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Part | None]] = {
+        self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Completion | None]] = {
             Launch: self._submit_launch,
             Fill: self._submit_transfer,
             CopyBuffer: self._submit_transfer,

@@ -16,6 +16,7 @@ from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.recalls import recall_transfer
 from vdev.session.transfers import transfer_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class MovesAtOnce:
 
     def _submit_transfer(
         self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
-    ) -> Part | None:
+    ) -> Completion | None:
         session = self._session
         if session.recorder is not None or session.checker is not None:
             return None
@@ -86,19 +87,41 @@ class MovesAtOnce:
             found = self._transfers.find_same(what, states)
             if found is None:
                 found = self._transfers.find((type(command), transfer_of(command).what, *states))
-                if found is None or found.prepared.step is None or [*found.plan.states] != states:
+                if found is None or not (found.prepared.is_compilable or _is_one_step(found, states)):
                     return None
                 self._transfers.remember_same(what, states, found)
-            line = self._line_of(found)
-            if line is None:
-                return None
-            part = self._transferred(line, found, buffers, after, queue, standing)
-            if part is None:
-                return None
+            line = self._line_of(found) if _is_one_step(found, states) else None
+            part = None
+            if line is not None and not self._is_together():
+                part = self._transferred(line, found, buffers, after, queue, standing)
+            if line is None or part is None:
+                return self._recalled(command, found, buffers, after, queue)
             session.ledger.count(_NAMES[type(command)], found.plan)
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part
+
+    def _is_together(self) -> bool:
+        """Whether the last command was handed to several workers at once: then this one is, too, so that the next ones can be."""
+        together = self._executor.together
+        return together is not None and together.is_on
+
+    def _recalled(
+        self,
+        command: Fill | CopyBuffer,
+        found: ReadyPlan,
+        buffers: Sequence[VirtualBuffer],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+    ) -> Completion | None:
+        """A transfer that several workers take part in, or that changes where its buffers' bytes are."""
+        session = self._session
+        if session.observers or session.deferrals.held:
+            return None
+        completion = recall_transfer(session, found, buffers, after, queue)
+        if completion is not None:
+            session.ledger.count(_NAMES[type(command)], found.plan)
+        return completion
 
     def write(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
         """Hand over a small write whose bytes have been read when this returns: the program's memory may then change,
@@ -278,6 +301,11 @@ def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder) -> boo
     ):  # which has no barriers: it holds until something is submitted that changes the executor's standing
         kept.queue, kept.standing = queue, executor.standing
     return True
+
+
+def _is_one_step(found: ReadyPlan, states: Sequence[BufferState]) -> bool:
+    """Whether a plan for buffers in these states is one step on one worker and leaves them as they are."""
+    return found.prepared.step is not None and [*found.plan.states] == states
 
 
 def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:

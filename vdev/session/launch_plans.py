@@ -222,6 +222,7 @@ class LaunchCache:
         "_written",
         "balance",
         "forms",
+        "generation",
         "habits",
         "is_new",
         "placed",
@@ -245,6 +246,7 @@ class LaunchCache:
         self.plain_places = tuple((index, slot, 0) for slot, index in enumerate(self.pointers))
         self._scalars: tuple[int, ...] | None = None  #: known once the kernel has been analysed
         self._plans: dict[Any, CachedPlan] = {}
+        self.generation = 0  #: how often plans were forgotten
         self._once: set[int] = set()  #: hashes of the keys of plans that were filled in and not kept
         self._places: dict[Any, Place] = {}  #: by local size, and by slot and bounds of each pointer argument
         self._readers: tuple[Reader, ...] | None = None
@@ -420,6 +422,7 @@ class LaunchCache:
 
     def forget(self) -> None:
         """Forget all plans: they are made again when they are needed."""
+        self.generation += 1
         self._plans.clear()
         self._once.clear()
 

@@ -25,6 +25,7 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.making_plans import NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
+from vdev.session.recalls import open_recall
 from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vdev.executor import Completion
     from vdev.observe.exchanges import Exchanges
     from vdev.observe.tallies import KernelTally
+    from vdev.planner.directory import BufferState
     from vdev.session.core import SessionCore
 
 logger = logging.getLogger("vdev.session.session")
@@ -84,6 +86,7 @@ class Launches:
         if cached.plan.growth and session.room.lacks(cached.plan):
             cached, buffers, weighed = self._fitting(cache, command, completion, buffers, weighed)
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
+        before = [buffer.state for buffer in buffers]
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
         prepared = cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange)
@@ -110,9 +113,10 @@ class Launches:
         marked = () if cached.direct else marks(command.args, values=bool(command.kernel.scalars))
         if checker is not None:
             checker.end(command, buffers, case, completion)
-        elif not weighed and not session.deferrals.held and self._may_come_again(cache, cached, marked):
+        elif not weighed and not session.deferrals.held:
             # what is held back may come before the next one in its queue
-            self._be_ready(cache, cached, command, buffers, completion, queue)
+            come_again = self._may_come_again(cache, cached, marked)
+            self._be_ready(cache, cached, command, buffers, completion, queue if come_again else None, before)
         self._latest, self._latest_marks = cached, marked
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
@@ -158,22 +162,28 @@ class Launches:
         command: Launch,
         buffers: Sequence[VirtualBuffer],
         completion: Completion,
-        queue: QueueOrder,
+        queue: QueueOrder | None,
+        before: Sequence[BufferState],
     ) -> None:
-        """Prepare for the same launch to come again."""
+        """Prepare for the same launch to come again: as the next command in `queue`, if there is one, or else when its buffers are in the
+        states `before` it again.
+        """
         session = self._session
-        command.repetition = open_repetition(
-            session.lock,
-            cached,
-            command,
-            buffers,
-            completion,
-            queue,
-            session.executor,
-            session.recorder,
-            session.observers,
-        )
-        cache.repeated = None if command.repetition is None else command.repetition.used
+        if queue is not None:
+            command.repetition = open_repetition(
+                session.lock,
+                cached,
+                command,
+                buffers,
+                completion,
+                queue,
+                session.executor,
+                session.recorder,
+                session.observers,
+            )
+            cache.repeated = None if command.repetition is None else command.repetition.used
+        if command.repetition is None:
+            command.repetition = open_recall(session, cache, cached, command, buffers, before)
 
     def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, marked: tuple[Hashable, ...]) -> bool:
         """Whether it pays to prepare for the same launch, with these marks, to come again. Direct ones go another way

@@ -28,6 +28,7 @@ from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
 from vdev.session.immediate_moves import may_follow, may_repeat
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.recalls import is_watched, recall_transfer
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
 
@@ -85,6 +86,7 @@ class Moves:
             found.prepared,
             [buffer.holdings for buffer in buffers],
             completion,
+            args=transfer.args,
             host=transfer.host,
             layout=transfer.layout,
             host_writes=transfer.host_writes,
@@ -162,6 +164,21 @@ class Moves:
             return False
         with executor.lock:  # a read into that memory may be under way
             return not executor.uses_host()
+
+    def write_recalled(self, command: Write, queue: QueueOrder) -> Completion | None:
+        """Hand over a write that `is_to_be_copied`, like one before; None if it has to be submitted: then nothing has happened."""
+        session, buffer, layout = self._session, command.buffer, command.layout
+        with session.lock:
+            if is_watched(session) or buffer.state.pending:
+                return None
+            found = self.plans.find_move(Write, layout, buffer.state)
+            if found is None or found.prepared.compiled is None:
+                return None
+            args = command.host.tobytes(), layout
+            completion = recall_transfer(session, found, (buffer,), (), queue, args)
+            if completion is not None:
+                session.ledger.count("write", found.plan)
+        return completion
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:

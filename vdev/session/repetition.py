@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.executor.repeated_launch import Run, open_run
-from vdev.session.commands import BufferArg
 from vdev.session.ordering import all_complete
+from vdev.session.recalls import sources_of
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -131,7 +131,7 @@ def open_repetition(
     """What repeats the launch that was submitted last, with these `buffers` by slot; None where nothing can."""
     if not cached.steady or cached.traffic is not None or observers:
         return None
-    sources = _sources(launch.args, buffers)
+    sources = sources_of(launch.args, buffers)
     run = None if sources is None else open_run(executor, completion)
     if run is None or sources is None:
         return None
@@ -139,9 +139,3 @@ def open_repetition(
     return Repetition(
         lock, cached, launch.ndrange, sources, queue, run, recorder, observers, takes_values=takes_values
     )
-
-
-def _sources(args: Sequence[Argument], buffers: Sequence[VirtualBuffer]) -> list[int] | None:
-    """By slot, an argument that is its buffer; None where the launch reaches one by its address alone."""
-    found = {arg.buffer: index for index, arg in enumerate(args) if isinstance(arg, BufferArg)}
-    return [found[buffer] for buffer in buffers] if all(buffer in found for buffer in buffers) else None

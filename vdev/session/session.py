@@ -205,8 +205,10 @@ class Session(SessionCore):
         """
         written = None if self.at_once is None else self.at_once.write(command, after, queue)
         if written is None and self.moves.is_to_be_copied(command, after, queue):
-            copied = Write(command.buffer, command.layout, command.host.copy(), is_copied=True)
-            written = self.submit(copied, queue=queue)
+            written = self.moves.write_recalled(command, queue)
+            if written is None:
+                copied = Write(command.buffer, command.layout, command.host.copy(), is_copied=True)
+                written = self.submit(copied, queue=queue)
         return written
 
     @staticmethod

@@ -36,6 +36,7 @@ class Transfer(NamedTuple):
     layout: Layout | None = None  #: where its bytes are in that memory
     host_writes: bool = False  #: whether the command writes to the program's memory
     shares_host: bool = True  #: whether it is the program's at all, and no copy
+    args: tuple[Any, ...] = ()  #: its bytes and that layout, where nobody else knows them (`Executor.submit`)
     homes: tuple[int, ...] = ()  #: positions in `buffers` of those whose home in host memory is used
 
 
@@ -49,6 +50,7 @@ def _write(command: Write) -> Transfer:
         command.host,
         layout,
         shares_host=not command.is_copied,
+        args=(command.host.tobytes(), layout) if command.is_copied else (),
     )
 
 

@@ -6,6 +6,7 @@ Decides what is made once, and what is looked at in each call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ctypes import addressof, c_char, c_size_t, c_uint64, c_void_p
 from functools import partial
 
 from vdev.backends.base import Allocation, Backend, FoldPart, KernelArgument, LaunchShape, Marker
@@ -68,6 +69,33 @@ class CudaCall(ListedCall):
         counters = backend.counters
         for name, more in self.counted:
             setattr(counters, name, getattr(counters, name) + more)
+
+
+class CudaUpload(CudaCall):
+    """A write of bytes that are a value of the command's, from memory of its own."""
+
+    __slots__ = ("_at", "_memory", "_value")
+
+    def __init__(
+        self, backend: CudaCompiling, address: int, nbytes: int, value: tuple[int, bytes], at: int
+    ) -> None:
+        """`nbytes` from byte `at` on of a value, of which the number and the bytes are given, to that address."""
+        self._memory = (c_char * nbytes)()
+        self._value, self._at = value[0], at
+        self.set_values([value])
+        copy = partial(
+            backend.driver.copy_assembled,
+            c_uint64(address),
+            c_uint64(addressof(self._memory)),
+            c_size_t(nbytes),
+            c_void_p(backend.stream),
+        )
+        super().__init__(backend, "upload", [copy], counted=[("from_host", nbytes)])
+
+    def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        for index, value in changed:
+            if index == self._value:  # what was there before was taken when the driver was called
+                self._memory.raw = value[self._at : self._at + len(self._memory)]
 
 
 class CudaCompiling(CudaLaunches, CompilingBackend):
@@ -141,6 +169,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return self._own.filling(address, nbytes, pattern)
         value = int.from_bytes(pattern, "little")
         return partial(fills[size], address, value, nbytes // size, self.stream)
+
+    def uploads(self, target: Allocation, start: int, nbytes: int, value: tuple[int, bytes], at: int) -> Call:
+        return CudaUpload(self, address_of(target) + start, nbytes, value, at)
 
     def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
         boxes, gpus, nbytes = [], [], 0

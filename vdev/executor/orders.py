@@ -1,0 +1,202 @@
+"""Orders: which workers have to wait for which before a compiled plan, as far as the plans before it decide that.
+
+Programs repeat themselves, and so does the question which worker has to wait for which one's fence. What answers it is how the
+buffers' records, the fences and the waits that were handed over stand to each other: an `Order`. A plan leads from one order to
+the next, always with the same fences and waits in between, so that they are worked out once.
+
+Numbers of steps are replaced by ranks among those of the same worker: after a period of a program everything stands as it did before.
+What every other worker is ordered after anyway has rank 0 and is left out. Nothing is known to be complete here, so there may be a
+wait for what has long ended; there is none too few. Pure: it asks neither workers nor devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+#: orders that are remembered: hundreds of plans in turn
+_MOST_ORDERS = 1024
+
+#: ranks of steps: what has changed a worker's replica last, by (buffer, worker); what other workers read of it since, by (buffer, worker,
+#: reader); what a worker is ordered after, by (worker, other one); and what a worker's fence is behind
+Ranks: TypeAlias = tuple[
+    dict[tuple[Hashable, int], int],
+    dict[tuple[Hashable, int, int], int],
+    dict[tuple[int, int], int],
+    dict[int, int],
+]
+
+
+class Leg(NamedTuple):
+    """Steps of one worker's in a plan that follow one another."""
+
+    worker: int
+    last: int  #: how many steps of the worker's there are in the plan up to here
+    after: Sequence[int]  #: workers whose fences in this plan come first
+    fences: bool  #: whether the worker's fence is put behind it
+
+
+class Accesses(NamedTuple):
+    """What a plan does, in the order in which it is handed over. Steps are counted from the plan's first one of each worker's."""
+
+    #: changes of a worker's own replica: (buffer, worker, steps of that worker's up to the last change)
+    changes: Sequence[tuple[Hashable, int, int]]
+    #: reads of another worker's replica: (buffer, whose, the reader, steps of the reader's up to the last read)
+    reads: Sequence[tuple[Hashable, int, int, int]]
+    legs: Sequence[Leg]
+
+
+class Order:
+    """How the workers' work stands to each other, and what has to be done for the plans that came next from here."""
+
+    __slots__ = ("edges", "ranks")
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+        self.edges: dict[Any, Edge] = {}  #: by plan
+
+
+class Edge:
+    """What is put before the work of a plan, and the order that it leaves."""
+
+    __slots__ = ("fences", "order", "places", "waits")
+
+    def __init__(self, fences: Sequence[int], waits: Sequence[tuple[int, int]], order: Order) -> None:
+        self.fences = fences  #: workers whose fences are put, behind all that they were given
+        self.waits = waits  #: (worker, another one whose fence it waits for then)
+        self.order = order
+        self.places: Any = None  #: for who hands the plan over
+
+
+class Orders:
+    """The orders of one executor's workers, of which there are `count`. Under the session's lock."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._known: dict[Hashable, Order] = {}
+        #: where every worker is ordered after all that the others were given
+        self.root = Order(({}, {}, {}, {}))
+
+    def after(self, order: Order, plan: Hashable, accesses: Accesses) -> Edge:
+        """What a plan with these accesses needs in an order. It is looked up in `Order.edges` first."""
+        if len(self._known) >= _MOST_ORDERS:
+            self._known.clear()
+            order.edges.clear()
+            self.root = Order(({}, {}, {}, {}))
+        fences, waits, ranks = advance(order.ranks, accesses, self._count)
+        written, readers, ordered, fenced = ranks
+        key = (
+            frozenset(written.items()),
+            frozenset(readers.items()),
+            frozenset(ordered.items()),
+            frozenset(fenced.items()),
+        )
+        following = self._known.get(key)
+        if following is None:
+            following = self._known[key] = Order(ranks)
+        edge = order.edges[plan] = Edge(fences, waits, following)
+        return edge
+
+
+def advance(
+    ranks: Ranks, accesses: Accesses, count: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...], Ranks]:
+    """The fences to be put, the waits, and the ranks after a plan, for so many workers: the same as `CompiledPlan`, `PlanList` and
+    `HazardsOfPlan` do where nothing is known to be complete.
+
+    >>> halves = [("a", 0, 1), ("a", 1, 1)]  # each of two workers changes its own replica
+    >>> split = Accesses(halves, (), [Leg(0, 1, (), False), Leg(1, 1, (), False)])
+    >>> fetch = Accesses((), [("a", 1, 0, 1)], [Leg(0, 1, (), False)])  # worker 0 reads that of worker 1
+    >>> fences, waits, ranks = advance(({}, {}, {}, {}), split, 2)
+    >>> fences, waits
+    ((), ())
+    >>> advance(ranks, fetch, 2)[:2]
+    ((1,), ((0, 1),))
+    """
+    written, readers, ordered, fenced = ranks
+    written, readers, ordered, fenced = dict(written), dict(readers), dict(ordered), dict(fenced)
+    top = _tops((written, readers, ordered, fenced), count)
+    fences: list[int] = []
+    waits: list[tuple[int, int]] = []
+    for (worker, other), step in _needs(written, readers, accesses).items():
+        if ordered.get((worker, other), 0) < step:
+            waits.append((worker, other))
+            if fenced.get(other, 0) < step and other not in fences:
+                fences.append(other)
+    for other in fences:
+        fenced[other] = top[other]
+    for worker, other in waits:
+        ordered[worker, other] = fenced[other]
+    _go_through(accesses.legs, top, ordered, fenced)
+    for buffer, worker, last in accesses.changes:
+        written[buffer, worker] = top[worker] + last
+    changed = {(buffer, worker) for buffer, worker, _ in accesses.changes}
+    readers = {key: step for key, step in readers.items() if key[:2] not in changed}
+    for buffer, holder, reader, last in accesses.reads:
+        readers[buffer, holder, reader] = top[reader] + last
+    return tuple(fences), tuple(waits), _ranked((written, readers, ordered, fenced), count)
+
+
+def _go_through(
+    legs: Sequence[Leg], top: Sequence[int], ordered: dict[tuple[int, int], int], fenced: dict[int, int]
+) -> None:
+    """What the fences inside a plan order. `top`: by worker, its last step before."""
+    for leg in legs:
+        for other in leg.after:
+            ordered[leg.worker, other] = fenced.get(other, 0)
+        if leg.fences:
+            fenced[leg.worker] = top[leg.worker] + leg.last
+
+
+def _needs(
+    written: dict[tuple[Hashable, int], int],
+    readers: dict[tuple[Hashable, int, int], int],
+    accesses: Accesses,
+) -> dict[tuple[int, int], int]:
+    """By worker and another one: the last step of the other's that it has to come after."""
+    found: dict[tuple[int, int], int] = {}
+    for buffer, holder, reader, _ in accesses.reads:
+        step = written.get((buffer, holder), 0)
+        if holder != reader and found.get((reader, holder), 0) < step:
+            found[reader, holder] = step
+    changed = {(buffer, worker) for buffer, worker, _ in accesses.changes}
+    for (buffer, holder, reader), step in readers.items():
+        if (buffer, holder) in changed and reader != holder and found.get((holder, reader), 0) < step:
+            found[holder, reader] = step
+    return found
+
+
+def _steps_by_worker(ranks: Ranks, count: int) -> list[set[int]]:
+    written, readers, ordered, fenced = ranks
+    found: list[set[int]] = [{0} for _ in range(count)]
+    for (_, worker), step in written.items():
+        found[worker].add(step)
+    for (_, _, reader), step in readers.items():
+        found[reader].add(step)
+    for (_, other), step in ordered.items():
+        found[other].add(step)
+    for worker, step in fenced.items():
+        found[worker].add(step)
+    return found
+
+
+def _tops(ranks: Ranks, count: int) -> list[int]:
+    """By worker: the last of its steps that anything stands on. What was given to it since is no different for others."""
+    return [max(steps) for steps in _steps_by_worker(ranks, count)]
+
+
+def _ranked(ranks: Ranks, count: int) -> Ranks:
+    """The same with ranks for steps, without what every other worker is ordered after."""
+    written, readers, ordered, fenced = ranks
+    new: list[dict[int, int]] = []
+    for worker, steps in enumerate(_steps_by_worker(ranks, count)):
+        others = [ordered.get((other, worker), 0) for other in range(count) if other != worker]
+        floor = min(others, default=0)
+        later = sorted(step for step in steps if step > floor)
+        new.append({step: rank for rank, step in enumerate(later, 1)})
+    return (
+        {key: rank for key, step in written.items() if (rank := new[key[1]].get(step, 0))},
+        {key: rank for key, step in readers.items() if (rank := new[key[2]].get(step, 0))},
+        {key: rank for key, step in ordered.items() if (rank := new[key[1]].get(step, 0))},
+        {key: rank for key, step in fenced.items() if (rank := new[key].get(step, 0))},
+    )

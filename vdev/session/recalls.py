@@ -1,0 +1,218 @@
+"""Recalls: commands on several workers that are made again in the states in which they were made before.
+
+Programs repeat a handful of commands, each of which finds its buffers as the same command has found them a period ago. Such a
+command has the plan that it had then. Decides whether everything is as it was that its plan depends on; what hands the plan over
+(`vdev.executor.together`) knows by itself whether that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vdev.executor.compiled_plan import listed_plan
+from vdev.session.commands import BufferArg
+
+if TYPE_CHECKING:
+    from vdev.executor.compiled_plan import CompiledPlan
+    from vdev.executor.completion import Completion
+    from vdev.session.buffers import VirtualBuffer
+    from vdev.session.commands import Argument, Launch
+    from vdev.session.core import SessionCore
+    from vdev.session.launch_plans import CachedPlan, LaunchCache, ReadyPlan
+    from vdev.session.ordering import QueueOrder
+    from vdev.translators.ranges.ndrange import NDRange
+
+
+def is_watched(session: SessionCore) -> bool:
+    """Whether anybody wants to hear of single commands, or any is held back: then none is recalled."""
+    return bool(
+        session.observers
+        or session.recorder is not None
+        or session.checker is not None
+        or session.deferrals.held
+    )
+
+
+def may_follow(after: Sequence[Completion], queue: QueueOrder) -> bool:
+    """Whether everything that a command waits for was submitted, and none of it is known to have failed."""
+    if queue.profiled or (queue.barrier is not None and not queue.barrier.settled):
+        return False
+    for earlier in after:
+        if earlier.settled:
+            if earlier.status < 0:
+                return False
+        elif earlier.progress is None or earlier.error is not None:
+            return False
+    return True
+
+
+def recall_transfer(
+    session: SessionCore,
+    found: ReadyPlan,
+    buffers: Sequence[VirtualBuffer],
+    after: Sequence[Completion],
+    queue: QueueOrder,
+    args: tuple[Any, ...] = (),
+) -> Completion | None:
+    """Hand over a transfer whose plan this is once more; None if it has to be submitted. `args`: as in `Executor.submit`. Under the
+    session's lock; the caller counts it, and has looked who watches.
+    """
+    together, prepared = session.executor.together, found.prepared
+    if together is None or prepared.compiled is None or found.plan.growth or not may_follow(after, queue):
+        return None
+    holdings = [buffer.holdings for buffer in buffers]
+    plan = listed_plan(prepared, holdings, args)
+    if plan is None:
+        return None
+    completion = together.hand_over(plan, (prepared, holdings, args, None, (), after))
+    if completion is None:
+        return None
+    number = session.number = session.number + 1
+    for buffer, state in zip(buffers, found.plan.states, strict=True):
+        buffer.state, buffer.used = state, number
+    remember(queue, completion)
+    return completion
+
+
+def remember(queue: QueueOrder, completion: Any) -> None:
+    """A command was handed over whose completion this is, one of its own or a position in a stretch."""
+    stretch = getattr(completion, "stretch", None)
+    last = completion if stretch is None else stretch.completion
+    if queue.last is not last:
+        queue.remember(last)
+
+
+class RecalledLaunch:
+    """A launch like one that was submitted, with the same buffers in the same states, in any queue. A `Repeater`."""
+
+    takes_values = True  # it looks at those that matter
+    __slots__ = (
+        "_before", "_cache", "_cached", "_generation", "_ndrange", "_plan", "_session", "_sources", "_span", "_values",
+        "_writers", "used",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: SessionCore,
+        cache: LaunchCache,
+        cached: CachedPlan,
+        launch: Launch,
+        sources: Sequence[int],
+        plan: CompiledPlan,
+        before: Sequence[Any],
+        span: int,
+    ) -> None:
+        """`sources`: by slot, an argument that is its buffer. `before`: by slot, the states before the launch. `span`: over how many
+        workers it was planned (`LaunchCache.span_of`).
+        """
+        self._session, self._cache, self._cached, self._plan = session, cache, cached, plan
+        self._ndrange, self._sources = launch.ndrange, sources
+        self._before, self._span, self._generation = before, span, cache.generation
+        #: by argument on whose value the plan depends: that value
+        self._values = [(index, launch.args[index]) for index in sorted(launch.kernel.scalars)]
+        #: by slot: what its buffer is told of who has changed it
+        self._writers = [
+            arg.buffer.writer for arg in map(launch.args.__getitem__, sources) if type(arg) is BufferArg
+        ]
+        self.used = [False]
+
+    def again(
+        self,
+        queue: QueueOrder,
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion] = (),
+    ) -> Completion | None:
+        """As `Repeater.again`: where it is not possible, nothing has happened."""
+        session, cached = self._session, self._cached
+        session.lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
+        try:
+            buffers = [args[index].buffer for index in self._sources]  # type: ignore[union-attr]
+            if (
+                ndrange is not self._ndrange
+                or is_watched(session)
+                or not may_follow(after, queue)
+                or not self._is_as_before(args, buffers)
+                or self._is_to_be_weighed(buffers)
+            ):
+                return None
+            holdings = [buffer.holdings for buffer in buffers]
+            together = session.executor.together
+            assert together is not None, "there are compiled plans"
+            completion = together.hand_over(self._plan, (cached.prepared, holdings, args, ndrange, (), after))
+            if completion is None:
+                return None
+            self._note(buffers)
+            remember(queue, completion)
+        finally:
+            session.lock.release()
+        return completion
+
+    def _is_as_before(self, args: Sequence[Argument], buffers: Sequence[VirtualBuffer]) -> bool:
+        """Whether all that the plan depends on is what it was."""
+        for buffer, state in zip(buffers, self._before, strict=True):
+            if buffer.state is not state:
+                return False
+        for index, value in self._values:
+            if args[index] != value:
+                return False
+        cache = self._cache
+        return cache.generation == self._generation and cache.span_of(buffers) == self._span
+
+    def _is_to_be_weighed(self, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Whether the launch may take another way, is to be looked at, or cannot be handed over just now anyway."""
+        choosing, together = self._session.choosing, self._session.executor.together
+        if together is None or not together.is_ready():
+            return True
+        if choosing is None:
+            return False
+        cache, cached = self._cache, self._cached
+        if (choosing.without_plans or choosing.alone) and choosing.keeper_without_plans(
+            buffers, cache.tally
+        ) is not None:
+            return True
+        if cached.stake is not None and choosing.counts(cached.stake, 0.0, cache.tally):
+            return True
+        return choosing.balances(cache, cached, self._ndrange)
+
+    def _note(self, buffers: Sequence[VirtualBuffer]) -> None:
+        """The launch takes place."""
+        session, cached = self._session, self._cached
+        number = session.number = session.number + 1
+        for buffer, state, writer in zip(buffers, cached.states, self._writers, strict=True):
+            buffer.used = number
+            if buffer.state is not state:
+                buffer.state = state
+            if buffer.writer is not writer:
+                buffer.writer = writer
+        cached.outcome.launches += 1
+        if cached.traffic is not None:
+            cached.traffic.count()
+        self.used[0] = True
+
+
+def open_recall(
+    session: SessionCore,
+    cache: LaunchCache,
+    cached: CachedPlan,
+    launch: Launch,
+    buffers: Sequence[VirtualBuffer],
+    before: Sequence[Any],
+) -> RecalledLaunch | None:
+    """What makes the launch again that was submitted last, with these `buffers` by slot, which were in these states `before`; None where
+    nothing can, or where it has not been compiled.
+    """
+    if session.executor.together is None or cached.direct or launch.shared or cached.plan.growth:
+        return None
+    plan = listed_plan(cached.prepared, [buffer.holdings for buffer in buffers], launch.args)
+    sources = None if plan is None else sources_of(launch.args, buffers)
+    if plan is None or sources is None:
+        return None
+    return RecalledLaunch(session, cache, cached, launch, sources, plan, before, cache.span_of(buffers))
+
+
+def sources_of(args: Sequence[Argument], buffers: Sequence[VirtualBuffer]) -> list[int] | None:
+    """By slot, an argument that is its buffer; None where the launch reaches one by its address alone."""
+    found = {arg.buffer: index for index, arg in enumerate(args) if isinstance(arg, BufferArg)}
+    return [found[buffer] for buffer in buffers] if all(buffer in found for buffer in buffers) else None
