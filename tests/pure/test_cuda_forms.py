@@ -30,6 +30,14 @@ FORMS = {
         static int __attribute__((always_inline)) f(int x) { return x; } static int g(int x) __attribute__((const)); static int g(int x) { return x; }
         kernel __attribute__((vec_type_hint(float4))) __attribute__((work_group_size_hint(8, 1, 1))) void k(global int *a, int n __attribute__((unused)))
         { int q __attribute__((aligned(16))) = 3; switch (a[0]) { case 1: a[1] = 1; __attribute__((fallthrough)); case 2: a[2] = f(g(q)); } }""",
+    "attributes_over_lines": """
+        typedef struct __attribute__
+        ((
+        aligned
+        (
+        16 ), packed\t)) { char a; int b __attribute__ ( ( aligned\t(8) ) ); } s;
+        kernel void k(global s *a) { local int t __attribute__((aligned
+        (64))); t = a[0].b; a[1].b = t + sizeof(s); }""",
     "kernel_behind": """
         __attribute__((reqd_work_group_size(4, 1, 1))) __kernel void j(__global float *x) { x[0] = 1; }
         void __kernel k(__global float *x) { x[0] = 1; }""",
