@@ -457,3 +457,56 @@ def test_a_refused_wait_or_event_in_a_list_costs_no_order(
     found = _run(folder, REFUSED_BY_DRIVER.format(function=function, number=number), how, late=1)
     if function == "cuStreamWaitEvent":
         assert "-" not in found, found
+
+
+@pytest.mark.parametrize("part", ["copy", "launch"])
+def test_what_fails_on_the_device_fails_its_command_of_several_in_one_job(folder: Path, part: str) -> None:
+    """Two fields in turn, all in one job: a part of one command fails, and so do the commands that need it; the others do not."""
+    script = f"""
+from vdev.backends.cuda.marker import CudaMarker
+from vdev.errors import BackendError
+from vdev.start.current import get_session
+together.MARK_AFTER_NS = 1 << 60
+way = get_session().executor.together
+for number in range(20, 40):
+    pair.step(number), other.step(number)
+queue.finish()
+number = 40
+while True:  # the workers' threads may put marks at any time
+    events = [[], []]
+    for _ in range(6):
+        events[0].append(pair.step(number)), events[1].append(other.step(number))
+        number += 1
+    stretch = way._stretch
+    if stretch.launches >= 12 and way.is_on and all(each.next_mark is stretch.marks[each.number] for each in way._workers):
+        break
+    queue.finish()
+failing = 2 * 3  # the fourth of the first field's
+index = stretch.launches - 12 + failing
+ends = [end for _, end in stretch.on_workers[1]]
+at = ends[index] - 1 if {part == "launch"} else ends[index - 1]
+wait, mark = CudaMarker.wait, stretch.marks[1]
+def failed(self):
+    wait(self)
+    if self is getattr(mark, "marker", None):
+        raise BackendError(-5, "a part has failed", at=(at,))
+CudaMarker.wait = failed
+way._workers[1]._waits_for_all = False  # a marker tells
+statuses = []
+for each in events:
+    for event in each:
+        try:
+            event.wait()
+        except cl.Error:
+            pass
+    statuses.append([event.command_execution_status for event in each])
+CudaMarker.wait = wait
+assert statuses[0][:3] == [0] * 3 and all(status < 0 for status in statuses[0][3:]), statuses
+assert statuses[1] == [0] * 6 and other.is_right(number), statuses
+fresh = Pair(5)
+for number in range(40):
+    fresh.step(number)
+assert fresh.is_right(40)
+print("right")
+"""
+    _run(folder, script)

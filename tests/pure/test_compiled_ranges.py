@@ -5,9 +5,12 @@ for numbers that are traced; and nothing is kept.
 from __future__ import annotations
 
 import gc
+import os
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,3 +231,31 @@ def test_without_the_library_functions_are_those_in_python() -> None:
         assert hasattr(bands.unite, "__code__")
     assert compiled.are_compiled()
     assert not hasattr(bands.unite, "__code__")
+
+
+#: a process in which no library came with the distribution: whether there is one after all, and what then stands in its place
+_ELSEWHERE = """
+from vdev.translators.ranges import compiled
+known = compiled.key()
+compiled.key = lambda: known[:-1] + "x"
+from vdev.translators.ranges import bands
+from vdev.backends import own_libraries
+assert hasattr(bands.unite, "__code__")
+print(own_libraries.load_ranges(), hasattr(bands.unite, "__code__"), bands.unite(((0, 4, None),), ((2, 9, None),), (1,)))
+"""
+
+
+def test_the_library_is_compiled_once_into_the_cache_and_done_without(tmp_path: Path) -> None:
+    def started(folder: str, **variables: str) -> str:
+        env = os.environ | {"VDEV_CACHE": "1", "VDEV_CACHE_DIR": str(tmp_path / folder)} | variables
+        done = subprocess.run(
+            [sys.executable, "-c", _ELSEWHERE], env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    united = "((0, 9, None),)"
+    assert started("cache") == f"True False {united}"
+    (made,) = (tmp_path / "cache").rglob(compiled.NAME)
+    assert made.stat().st_size > 1000
+    assert started("cache", CC="no-such-compiler") == f"True False {united}"
+    assert started("other", CC="no-such-compiler") == f"False True {united}"

@@ -12,6 +12,12 @@ from .nvrtc import MISSING, compile_cuda, library
 
 # ruff: noqa: E501 - kernels are texts
 FORMS = {
+    "no_blanks": """
+        typedef struct __attribute__((packed)){char c;int4 v;int s;}Q;enum E{A};
+        kernel void k(global int*o,global float*g,global Q*q,global uint4*u){int x=o[0];float f=g[0];enum E e=x?A:A;
+        switch(x){case 1:as_int(f);case 2:vstore4(q->v,0,o);case 3:convert_int(f);default:o[2]=e;lab:q->s++;}o[1]=x?1:(x?2:as_int(f));
+        int4 w=x?q->v:as_int4(u[0]);w=x?w:convert_int4(u[0]);w=x?w:u[0].x?w:q->v;o[0]=x?o[4]:vload_half(0,(global half*)g);
+        w=x?w:(int4)(1);w=x?w:(int4)(1,2,3,4);w=x?w:w.wzyx;global int*p=x?o:&q->s;p[0]=x?w.x:convert_int_sat(f);if(x==5)goto lab;vstore4(w,1,p);}""",
     "restrict": """
         __kernel void __attribute__((reqd_work_group_size(4, 1, 1))) k(__global float *__restrict__ a, __global float const *__restrict b, global int *restrict c, int const n)
         { a[0] = b[n] + c[0]; }""",
@@ -24,6 +30,14 @@ FORMS = {
         static int __attribute__((always_inline)) f(int x) { return x; } static int g(int x) __attribute__((const)); static int g(int x) { return x; }
         kernel __attribute__((vec_type_hint(float4))) __attribute__((work_group_size_hint(8, 1, 1))) void k(global int *a, int n __attribute__((unused)))
         { int q __attribute__((aligned(16))) = 3; switch (a[0]) { case 1: a[1] = 1; __attribute__((fallthrough)); case 2: a[2] = f(g(q)); } }""",
+    "attributes_over_lines": """
+        typedef struct __attribute__
+        ((
+        aligned
+        (
+        16 ), packed\t)) { char a; int b __attribute__ ( ( aligned\t(8) ) ); } s;
+        kernel void k(global s *a) { local int t __attribute__((aligned
+        (64))); t = a[0].b; a[1].b = t + sizeof(s); }""",
     "kernel_behind": """
         __attribute__((reqd_work_group_size(4, 1, 1))) __kernel void j(__global float *x) { x[0] = 1; }
         void __kernel k(__global float *x) { x[0] = 1; }""",

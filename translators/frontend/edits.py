@@ -50,7 +50,7 @@ class Edits:
 
     def _edited(self, first: int, last: int, edits: Sequence[_Edit]) -> bytes:
         whole = [edit for edit in edits if edit.whole and edit.stop > edit.start]
-        pieces: list[bytes] = []
+        pieces = _Pieces()
         position = first
         for edit in edits:
             if any(other.holds(edit) for other in whole):
@@ -70,6 +70,19 @@ class Edits:
             position = edit.stop
         pieces.append(self.text[position:last])
         return b"".join(pieces)
+
+
+class _Pieces(list[bytes]):
+    """Parts of a text, in order."""
+
+    def append(self, piece: bytes) -> None:
+        """Add one. C++ has a token more than C that ends in a colon, so that a scope behind a label or a condition's second colon
+        would be read as something else.
+        """
+        if piece.startswith(b"::") and self and self[-1].endswith(b":"):
+            super().append(b" ")
+        if piece:
+            super().append(piece)
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,6 +104,10 @@ class CompilingBackend(Backend):
         """What `fence` does."""
 
     @abstractmethod
+    def has_passed(self) -> bool:
+        """Whether what is before the fence is done, and nothing that was handed over is known to have failed."""
+
+    @abstractmethod
     def fence_event(self) -> int:
         """What is waited for where the fence is: always the same. Any thread may ask, also without the turn."""
 

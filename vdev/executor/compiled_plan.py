@@ -13,7 +13,7 @@ buffers' records and behind the next marks.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from threading import get_ident
@@ -59,6 +59,10 @@ _Given = tuple[
 ]
 
 
+#: what a worker does of a plan that concerns no other one: see `CompiledPlan.shares`
+Share = tuple["Worker", int, "Callable[[int, int], int]", int, int, "Sequence[tuple[str, int]]"]
+
+
 class _Part:
     """What one worker has to look at before it does anything of a plan."""
 
@@ -101,7 +105,7 @@ class CompiledPlan:
 
     __slots__ = (
         "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "accesses", "batched", "end",
-        "list", "number_steps", "others", "replicas", "workers",
+        "list", "number_steps", "others", "replicas", "shares", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +117,14 @@ class CompiledPlan:
         #: all calls as one list, where there is such a thing
         self.list = listed(legs, workers[:-1], self.go_to)
         self.end = 0 if self.list is None else self.list.end  #: the place behind its last call
+        #: if no leg concerns another worker: of each, the worker, its steps, what tells the back end that its calls were made, how many
+        #: operations and launches these are, and what else is counted
+        self.shares: Sequence[Share] = ()
+        if self.list is not None and all(leg.is_plain for leg in self.list.legs):
+            self.shares = [
+                (leg.worker, leg.last, leg.backend.made, leg.operations, leg.launches, leg.counted)
+                for leg in self.list.legs
+            ]
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self.batched = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.hazards}

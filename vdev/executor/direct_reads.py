@@ -165,6 +165,8 @@ class RepeatedRead:
         "_holdings",
         "_replica",
         "_worker",
+        "after",
+        "before",
         "line",
         "nbytes",
         "queue",
@@ -173,10 +175,19 @@ class RepeatedRead:
     )
 
     def __init__(
-        self, executor: Executor, worker: Worker, holdings: Holdings, start: int, nbytes: int
+        self,
+        executor: Executor,
+        worker: Worker,
+        holdings: Holdings,
+        start: int,
+        nbytes: int,
+        states: tuple[object, object],
     ) -> None:
-        """`start`: the first byte, counted from the beginning of the buffer."""
+        """`start`: the first byte, counted from the beginning of the buffer. `states`: the buffer's before the read, and once what was
+        pending of it was folded.
+        """
         self.start, self.nbytes = start, nbytes
+        self.before, self.after = states
         self.standing: object = None  #: the executor's when its caller found out that it may be made
         self.queue: object = None  #: … in that queue
         self._failures, self._hazards = executor.failures, executor.hazards

@@ -25,7 +25,7 @@ from vdev.executor.legs import Changed, CompilingExecutor, Leg
 if TYPE_CHECKING:
     from vdev.errors import BackendError
     from vdev.executor.job import Job
-    from vdev.executor.mark import Mark
+    from vdev.executor.mark import Mark, Moving
     from vdev.executor.orders import Edge
     from vdev.executor.prepare import Batch
     from vdev.executor.worker import Worker
@@ -90,9 +90,30 @@ class ListedLeg:
         self.stop = self.start + len(found)
         return found
 
-    def count(self) -> None:
-        """All of it was handed over: what it adds to its worker's counters."""
-        _count(self.backend, self.counted)
+    def handed_over(self, base: int, command: Moving) -> int:
+        """Its calls were made for a command, with `base` steps of its worker's before: what is pending then."""
+        worker, backend = self.worker, self.backend
+        before = backend.pending()
+        pending = backend.made(self.operations, self.launches)
+        if self.from_peer:
+            backend.counters.from_peer += self.from_peer
+        if self.counted:
+            _count(backend, self.counted)
+        worker.issued = base + self.last
+        if self.coherent:
+            worker.next_mark.moves += [(command, step, before, pending) for step in self.coherent]
+        for other in self.after:
+            worker.ordered[other.number] = other.fenced
+        if self.fences:
+            worker.fenced = worker.issued
+        return pending
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is all that its worker has to do, and concerns no other one."""
+        return (
+            self.first and self.is_last and not (self.coherent or self.after or self.fences or self.from_peer)
+        )
 
     def call_at(self, place: int) -> int:
         """The number of the step's call that a place belongs to."""

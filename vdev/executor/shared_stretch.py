@@ -44,10 +44,9 @@ class SharedMove:
 
     @property
     def itself(self) -> Job:
-        """The command, which is a job of its own before a failure spreads."""
+        """The command, which is a job of its own before a failure spreads; the stretch, which has no buffers, if it had ended before."""
         parts = self._stretch.parts
-        assert parts is not None, "who looks for what has failed turns stretches into commands first"
-        return parts[self._index]
+        return self._stretch if parts is None else parts[self._index]
 
 
 class SharedStretch(Stretch):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FIRST_IN_A_ROW, _MOST_IN_A_ROW = 8, 512
 #: for how many commands it has to last
 _LONG = 64
+#: commands after which the workers' memory is looked at
+_LOOKS_EVERY = 16
 
 _new = object.__new__
 
@@ -47,8 +49,8 @@ class Together:
     """The direct way to all workers of an executor. Under the session's lock."""
 
     __slots__ = (
-        "_executor", "_from_ns", "_home", "_in_a_row", "_last", "_lasted", "_least", "_order", "_orders", "_seen", "_stretch",
-        "_waits", "_workers",
+        "_count_down", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row", "_last", "_lasted", "_least", "_order",
+        "_orders", "_seen", "_stretch", "_waits", "_workers",
     )  # fmt: skip
 
     def __init__(self, executor: TogetherExecutor) -> None:
@@ -65,6 +67,8 @@ class Together:
         self._stretch: SharedStretch | None = None
         #: from when on a mark is due, and how often the program had waited then
         self._from_ns = self._waits = 0
+        self._count_down = 0  #: commands until the next look at the workers' memory and at who waits
+        self._has_marked = False  #: whether marks were put behind the last command
 
     @property
     def is_on(self) -> bool:
@@ -86,12 +90,13 @@ class Together:
         if edge.fences:
             workers = self._concerned(workers, edge)
         held: list[Worker] = []
+        found = None
         try:
-            if not _take_turns(workers, held) or [each.replicas for each in entry[1]] != plan.replicas:
-                return None
-            found = self._hand_over(plan, edge, entry)
-            if found is not None:
-                self._look_after(plan)
+            if _take_turns(workers, held) and [each.replicas for each in entry[1]] == plan.replicas:
+                found = self._hand_over(plan, edge, entry)
+                self._count_down -= 1
+                if self._count_down < 0 or (self._stretch is not None and self._is_old()):
+                    self._look_after(plan, workers)
         finally:
             plan.leave()
             for worker in held:
@@ -99,9 +104,11 @@ class Together:
                 worker.turn.release()
                 if not worker.watching or worker.queue:
                     worker.wake()
-        for worker in workers:
-            if len(worker.marks) > MARKS_IN_FLIGHT:
-                worker.throttle_here()
+        if self._has_marked:
+            self._has_marked = False
+            for worker in workers:
+                if len(worker.marks) > MARKS_IN_FLIGHT:
+                    worker.throttle_here()
         return found
 
     def _concerned(self, workers: Sequence[Worker], edge: Edge) -> Sequence[Worker]:
@@ -147,31 +154,39 @@ class Together:
         """All calls of a command were made."""
         part, index = _new(SharedPart), stretch.launches
         part.stretch, part.index = stretch, index
-        for leg in plan.legs:
-            worker, number, backend = leg.worker, leg.number, leg.backend
-            before = backend.pending() if leg.coherent else 0
-            pending = backend.made(leg.operations, leg.launches)
-            if leg.from_peer:
-                backend.counters.from_peer += leg.from_peer
-            if leg.counted:
-                leg.count()
-            step = worker.issued = bases[number] + leg.last
-            if leg.coherent:
-                move = SharedMove(stretch, index)
-                worker.next_mark.moves += [(move, each, before, pending) for each in leg.coherent]
-            if leg.after:
-                for other in leg.after:
-                    worker.ordered[other.number] = other.fenced
-            if leg.fences:
-                worker.fenced = step
-            if leg.is_last:
-                stretch.clock[number] = step
-                worker.next_mark.ends[-1] = pending
-                stretch.on_workers[number].append((index, pending))
+        clock, on_workers = stretch.clock, stretch.on_workers
+        if plan.shares:
+            for worker, last, made, operations, launches, counted in plan.shares:
+                number = worker.number
+                worker.next_mark.ends[-1] = pending = made(operations, launches)
+                on_workers[number].append((index, pending))
+                worker.issued = clock[number] = step = bases[number] + last
+                if worker.wanted <= step:
+                    self._count_down = 0
+                for name, more in counted:
+                    counters = worker.backend.counters
+                    setattr(counters, name, getattr(counters, name) + more)
+        else:
+            self._enter_legs(plan, stretch, index, bases)
         stretch.entries.append(entry)
         stretch.clocks.append(tuple([worker.issued for worker in self._workers]))
         stretch.launches = index + 1
         return part
+
+    def _enter_legs(
+        self, plan: CompiledPlan, stretch: SharedStretch, index: int, bases: Sequence[int]
+    ) -> None:
+        """The same for the legs of a plan some of which concern other workers."""
+        move = SharedMove(stretch, index)
+        for leg in plan.legs:
+            worker, number = leg.worker, leg.number
+            pending = leg.handed_over(bases[number], move)
+            if leg.is_last:
+                stretch.clock[number] = worker.issued
+                worker.next_mark.ends[-1] = pending
+                stretch.on_workers[number].append((index, pending))
+                if worker.wanted <= worker.issued:
+                    self._count_down = 0
 
     def _is_to_open(self, plan: CompiledPlan) -> bool:
         """Whether a command is not to be a part of the last stretch: that has ended, or there is a mark behind it."""
@@ -192,6 +207,7 @@ class Together:
             mark.ends.append(0)
         executor.unsettled[stretch.number] = self._stretch = stretch
         stretch.completion.bind(stretch)
+        self._from_ns = time.perf_counter_ns() + MARK_AFTER_NS
         return stretch
 
     # where it begins ------------------------------------------------------------------------------
@@ -242,25 +258,30 @@ class Together:
 
     # what is rare ---------------------------------------------------------------------------------
 
-    def _look_after(self, plan: CompiledPlan) -> None:
-        """Free what is not used any more, and put the marks that are due: after so many commands, where somebody waits for one, and where
-        the program has not waited for anything for a while. Who waits for a command of that time then waits for no later one.
+    def _is_old(self) -> bool:
+        """Whether the program has handed commands over for a while without waiting for any. Who waits for one of that time shall not wait
+        for later ones.
         """
-        stretch, waits = self._stretch, self._executor.waits
-        is_old = False
-        if waits != self._waits or stretch is None or stretch.launches == 1:
-            self._waits, self._from_ns = waits, time.perf_counter_ns() + MARK_AFTER_NS
-        else:
-            is_old = time.perf_counter_ns() > self._from_ns
-        is_due = is_old or stretch is None or stretch.launches >= MARK_EVERY
-        for worker in plan.batched:
+        waits, now = self._executor.waits, time.perf_counter_ns()
+        if waits != self._waits:
+            self._waits, self._from_ns = waits, now + MARK_AFTER_NS
+        return now > self._from_ns
+
+    def _look_after(self, plan: CompiledPlan, workers: Sequence[Worker]) -> None:
+        """Free what is not used any more, and put the marks that are due: after so many commands, where somebody waits for one, and when
+        the last one is old. With the turns of these workers.
+        """
+        stretch = self._stretch
+        is_due = stretch is None or stretch.launches >= MARK_EVERY or time.perf_counter_ns() > self._from_ns
+        for worker in workers:
             memory = worker.memory
-            if not (is_due or memory.discarded or worker.wanted <= worker.issued):
-                continue
-            plan.go_to(worker)
-            memory.free_discarded()
-            if is_due or worker.wanted <= worker.issued or memory.fresh_nbytes > MARK_NBYTES:
-                worker.mark()
+            if is_due or memory.discarded or worker.wanted <= worker.issued:
+                plan.go_to(worker)
+                memory.free_discarded()
+                if is_due or worker.wanted <= worker.issued or memory.fresh_nbytes > MARK_NBYTES:
+                    worker.mark()
+                    self._has_marked = True
+        self._count_down = _LOOKS_EVERY
 
     def _refused(
         self, plan: CompiledPlan, edge: Edge, entry: Entry, place: int, number: int, bases: Sequence[int]
@@ -295,9 +316,7 @@ def _take_turns(workers: Sequence[Worker], held: list[Worker]) -> bool:
     """Take the turns of workers that have nothing to do; False if one of them is not idle. `held` gets those that were taken."""
     mine = get_ident()
     for worker in workers:
-        if worker.queue or worker.busy:
-            return False
-        if not worker.turn.acquire(False) and not worker.turn.acquire(timeout=TURN_TIMEOUT):
+        if worker.queue or not (worker.turn.acquire(False) or worker.turn.acquire(timeout=TURN_TIMEOUT)):
             return False
         worker.holder = mine
         held.append(worker)

@@ -117,6 +117,21 @@ class Worker(WorkerProgress):
         self.compiling.fence()
         self.fenced = self.issued
 
+    def has_passed(self, step: int) -> bool:
+        """Whether the device has done everything up to that step, and well, as far as the fence tells: then that is known from now on."""
+        if self.fenced < step or self.compiling is None or not self.turn.acquire(False):
+            return False
+        try:
+            fenced = self.fenced
+            if self.queue or self.marks or self.records is not None or not self.compiling.has_passed():
+                return False
+            self.is_done_up_to(fenced)
+        finally:
+            self.turn.release()
+            if self.queue:
+                self.wake()
+        return fenced >= step
+
     def order_after_fence(self, other: Worker) -> None:
         """On a thread that has both turns: order what follows after what is before the other's fence."""
         assert self.compiling is not None, "only compiled plans have fences"

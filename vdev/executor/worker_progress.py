@@ -328,13 +328,17 @@ class WorkerProgress:
         """With the turn: the device has done everything it was given, and well. Those who wait for it are told; the
         commands are settled when somebody looks, or behind the next marker.
         """
-        issued, executor = self.issued, self.executor
+        self.is_done_up_to(self.issued)
+
+    def is_done_up_to(self, step: int) -> None:
+        """The same of everything up to that step."""
+        executor = self.executor
         with self.lock:
             if self.arrivals:
-                self._complete(issued)
-            elif self.completed < issued:
-                self.completed = issued
-        if self.wanted <= issued:
+                self._complete(step)
+            elif self.completed < step:
+                self.completed = step
+        if self.wanted <= step:
             self.serve()
         with executor.lock:
             is_followed = executor.followers[self.number]

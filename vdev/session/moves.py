@@ -19,7 +19,7 @@ from vdev.executor.direct_reads import (
     is_to_be_calm,
     prepare_reading,
 )
-from vdev.executor.job import is_complete
+from vdev.executor.job import Job, is_complete
 from vdev.executor.steps import BRIEF_NBYTES
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
@@ -196,7 +196,11 @@ class Moves:
         if reading is None or isinstance(reading, Worker):
             return None
         status = reading.wait()
-        if order is not None and not self._is_idle() and not order.settled and not is_complete(order):
+        if (
+            order is not None
+            and not self._is_idle()
+            and not (order.settled or is_complete(order) or self._have_passed(order))
+        ):
             order.wait()
         return status
 
@@ -216,7 +220,9 @@ class Moves:
         """
         session = self._session
         with session.lock:
-            if buffer.reading is not reading or session.observers or session.recorder is not None:
+            if session.observers or session.recorder is not None:
+                return None
+            if buffer.reading is not reading and not self._is_folded_for(buffer, reading):
                 return None
             if not (
                 queue is reading.queue and session.executor.standing is reading.standing
@@ -235,10 +241,24 @@ class Moves:
             order is not None
             and not self._is_idle()
             and queue.in_order
-            and not (order.settled or is_complete(order))
+            and not (order.settled or is_complete(order) or self._have_passed(order))
         ):
             order.wait()
         return status if status else found
+
+    def _is_folded_for(self, buffer: VirtualBuffer, reading: RepeatedRead) -> bool:
+        """Whether a buffer that was in the state in which a read found it is now in that in which it was read: what was pending of it is
+        folded, as the read would do.
+        """
+        session = self._session
+        if buffer.state is not reading.before or session.deferrals or session.executor.damaged:
+            return False
+        if buffer.state is not reading.after:
+            session.folding.fold((buffer,))
+            if buffer.state is not reading.after:
+                return False
+        buffer.reading = reading
+        return True
 
     def _note_again(self, reading: RepeatedRead, meanwhile: Callable[..., T], given: Sequence[Any]) -> T:
         """Count a read that is being made again, and do what there is to do meanwhile. Under the session's lock."""
@@ -260,6 +280,19 @@ class Moves:
         if choosing is not None and choosing.looked(time.perf_counter_ns(), nbytes):
             self._session.executor.standing = object()  # launches take another way: none is repeated
 
+    def _have_passed(self, order: Completion) -> bool:
+        """Whether a command is complete, as the fences tell that its workers have put behind it: others have waited for them."""
+        progress = order.progress
+        if self._only is not None or not isinstance(progress, Job):
+            return False
+        home = self._home
+        if progress.clock[HOST] > home.completed:
+            return False
+        for worker, step in zip(self._workers, progress.clock, strict=False):
+            if worker.completed < step and not worker.has_passed(step):
+                return False
+        return True
+
     def _is_idle(self) -> bool:
         """Whether all that was ever submitted is known to be complete, where there is one worker."""
         worker, home = self._only, self._session.executor.all_workers[HOST]
@@ -278,7 +311,8 @@ class Moves:
         if not queue.in_order and queue.barrier is not None and not queue.barrier.settled:
             return None
         buffer = command.buffer
-        if buffer.state.pending:
+        before = buffer.state
+        if before.pending:
             session.folding.before(Read, transfer_of(command))
         found = self.plans.find_move(Read, command.layout, buffer.state)
         step = None if found is None else found.prepared.download
@@ -300,6 +334,7 @@ class Moves:
                     buffer.holdings,
                     command.layout.buffer_start,
                     command.layout.nbytes,
+                    (before, buffer.state),
                 )
         return reading
 

@@ -115,9 +115,9 @@ class Words:
         place = parentheses_after(self.text, offset + length)
         inside = self.text[place.opening + 1 : place.closing].decode().strip()[1:-1]
         kept = [
-            entry.strip()
+            " ".join(entry.split())
             for entry in _top_level_parts(inside)
-            if entry.strip().strip("_").split("(")[0].rstrip("_ ") in cuda_dialect.ATTRIBUTES
+            if entry.split("(")[0].strip().strip("_") in cuda_dialect.ATTRIBUTES
         ]
         text = f"__attribute__(({', '.join(kept)}))" if kept else ""
         if match := re.fullmatch(r"\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?\s*", inside):

@@ -224,6 +224,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def fencing(self) -> DriverCall:
         return partial(self.driver.event_record, self.fence_event(), self.stream)
 
+    def has_passed(self) -> bool:
+        return self._gpu.lost is None and not self.driver.event_query(self._fence)
+
     def fence_event(self) -> int:
         return self._fence
 
