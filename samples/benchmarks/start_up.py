@@ -82,6 +82,7 @@ class Column:
             "CUDA_CACHE_PATH": str(folder / "cuda"),
         }
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.environment.pop("CUDA_VISIBLE_DEVICES", None)  # all of the machine's, as its users see them
         self.found: columns.Figures = {}
 
     def run(self, name: str, program: str, count: int) -> None:

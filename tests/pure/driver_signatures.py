@@ -20,6 +20,7 @@ SIGNATURES = {
     "cuCtxSetCurrent": "p",
     "cuDeviceGet": "*i4 i4",
     "cuDeviceGetCount": "*i4",
+    "cuDeviceGetName": "*i1 i4 i4",
     "cuDevicePrimaryCtxRetain": "*p i4",
     "cuEventCreate": "*p u4",
     "cuEventElapsedTime": "*f4 p p",

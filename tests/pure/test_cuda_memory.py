@@ -27,6 +27,7 @@ from vdev.backends.cuda import (
 )
 from vdev.backends.cuda import (
     cupy_parts,
+    huge_pages,
 )
 from vdev.backends.cuda import driver as cuda_driver
 from vdev.backends.cuda import host_copies as cuda_host_copies
@@ -899,6 +900,8 @@ def test_the_parts_of_cupy_that_are_used() -> None:
         streamDestroy=call("destroy"),
         hostAlloc=call("allocate", 8),
         freeHost=call("free"),
+        hostRegister=call("register"),
+        hostUnregister=call("unregister"),
     )
     parts = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda
     assert (parts.runtime, parts.driver, parts.nvrtc) == (runtime, "driver", "nvrtc")
@@ -908,6 +911,56 @@ def test_the_parts_of_cupy_that_are_used() -> None:
     del stream, memory
     given = [("create", 1), ("allocate", 100, 2), ("synchronize", 7), ("destroy", 7), ("free", 8)]
     assert calls == given
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_long_blocks_are_pinned_in_huge_pages(monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    """Where the system gives some: all of their bytes can be used, and they stay until CUDA has let them go."""
+    monkeypatch.setattr(huge_pages, "are_given", lambda: given)
+    calls: list[tuple[object, ...]] = []
+
+    def unregister(address: int) -> None:
+        assert ctypes.string_at(address, nbytes) == bytes(range(256)) * (nbytes // 256)
+        calls.append(("unregister", address))
+
+    runtime = SimpleNamespace(
+        **dict.fromkeys(("streamCreateWithFlags", "streamSynchronize", "streamDestroy", "streamNonBlocking")),
+        hostAlloc=lambda *given: calls.append(("allocate", *given)) or 8,
+        freeHost=lambda address: calls.append(("free", address)),
+        hostRegister=lambda *given: calls.append(("register", *given)),
+        hostUnregister=unregister,
+    )
+    nbytes = 3 * huge_pages.PAGE_NBYTES
+    memory = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda.PinnedMemory(nbytes, 2)
+    at = memory.ptr
+    if given:
+        assert at % huge_pages.PAGE_NBYTES == 0
+        ctypes.memmove(at, bytes(range(256)) * (nbytes // 256), nbytes)
+    del memory
+    assert calls == (
+        [("register", at, nbytes, 2), ("unregister", at)]
+        if given
+        else [("allocate", nbytes, 2), ("free", at)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [
+        ("always [madvise] never", True),
+        ("[always] madvise never", True),
+        ("always madvise [never]", False),
+        (None, False),
+    ],
+)
+def test_whether_the_system_gives_huge_pages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, setting: str | None, given: bool
+) -> None:
+    file = tmp_path / "enabled"
+    if setting is not None:
+        file.write_text(setting + "\n")
+    monkeypatch.setattr(huge_pages, "_SETTING", file)
+    assert huge_pages.are_given.__wrapped__() == given
 
 
 def test_what_cuda_refuses_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -923,10 +976,17 @@ def test_what_cuda_refuses_is_not_given_back(monkeypatch: pytest.MonkeyPatch) ->
         streamDestroy=refuse,
         hostAlloc=refuse,
         freeHost=refuse,
+        hostRegister=refuse,
+        hostUnregister=refuse,
     )
+    monkeypatch.setattr(huge_pages, "are_given", lambda: True)
     parts, reported = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda, list[object]()
     monkeypatch.setattr("sys.unraisablehook", lambda what: reported.append(what.exc_type))
-    for make in (lambda: parts.PinnedMemory(100, 2), lambda: parts.Stream(non_blocking=True)):
+    for make in (
+        lambda: parts.PinnedMemory(100, 2),
+        lambda: parts.PinnedMemory(huge_pages.PAGE_NBYTES, 2),
+        lambda: parts.Stream(non_blocking=True),
+    ):
         with contextlib.suppress(_RuntimeError):
             make()
     assert reported == []

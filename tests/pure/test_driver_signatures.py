@@ -102,7 +102,7 @@ def test_functions_are_declared_as_the_header_has_them(functions: list[_Function
 
 def _fits(function: _Function, arg: Any, kind: str) -> bool:
     if kind == "*i1":
-        return isinstance(arg, bytes)
+        return isinstance(arg, bytes) or (isinstance(arg, ctypes.Array) and arg._type_ is ctypes.c_char)
     if hasattr(arg, "_obj"):  # what `byref` gives: the driver writes there
         return kind in ("*p" if type(arg._obj) is ctypes.c_char_p else "", f"*{_KINDS[type(arg._obj)]}")
     if function.argtypes is None:  # a ctypes object passes as its own type
@@ -115,6 +115,7 @@ def _call_all_with_results() -> None:
     driver, modules = cuda_driver.Driver(), cupy_parts.ModuleCalls()
     driver.open_device(0)
     driver.count_devices()
+    driver.name(0)
     driver.context()
     driver.visitor(7)()
     for managed in (False, True):

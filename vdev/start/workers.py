@@ -30,6 +30,9 @@ def open_workers(
     may use of its device's.
     """
     engines.register_engines()
+    gpus = [spec.device for spec in specs if spec.kind == "cuda"]
+    if gpus:  # all of them together, as each takes long; `cuda` alone means all there are
+        cuda_driver.begin_opening([number for numbers in gpus for number in numbers] if all(gpus) else ())
     openers: list[Callable[[], Backend]] = []
     for spec in specs:
         openers += _OPENERS[spec.kind](spec)
@@ -70,7 +73,6 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
-    cuda_driver.begin_opening(spec.device)
     try:
         names = cuda_driver.device_names()
     except CudaMissing as missing:

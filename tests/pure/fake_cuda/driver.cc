@@ -95,7 +95,7 @@ static Clock known;  // to the program, as it has asked or waited
 
 // Memory: what is the device's, and what is pinned; anything else is the program's own. What is given back is not used again
 // soon, and whoever touches it ends the process.
-struct Part { uintptr_t start; size_t nbytes; long device; bool gone = false; Clock used; };  // device -1: pinned
+struct Part { uintptr_t start; size_t nbytes; long device; bool gone = false; Clock used; bool borrowed = false; };  // device -1: pinned; borrowed: the program's own memory
 static std::map<uintptr_t, Part *> memory;
 static std::deque<Part *> given_back;
 static size_t taken[16];
@@ -125,6 +125,11 @@ static void give_back(uintptr_t at, bool pinned) {
   require(!part->gone, "memory is given back twice");
   require((part->device < 0) == pinned, "another kind of memory");
   require(known.covers(part->used), "memory that is given back may still be in use");
+  if (part->borrowed) {
+    memory.erase(found);
+    delete part;
+    return;
+  }
   part->gone = true;
   if (!pinned) taken[part->device] -= part->nbytes;
   mprotect((void *)at, pages(part->nbytes), PROT_NONE);
@@ -273,6 +278,11 @@ extern "C" {
 CUresult cuInit(unsigned flags) { require(!flags, "flags"); return SUCCESS; }
 CUresult cuDeviceGetCount(int *count) { *count = (int)devices; return SUCCESS; }
 CUresult cuDeviceGet(int *device, int number) { *device = number; return number >= 0 && number < devices ? SUCCESS : INVALID_DEVICE; }
+CUresult cuDeviceGetName(char *name, int room, int device) {
+  if (device < 0 || device >= devices) return INVALID_DEVICE;
+  snprintf(name, room, "a GPU that is none");
+  return SUCCESS;
+}
 CUresult cuDevicePrimaryCtxRetain(void **context, int device) {
   CALLED;
   require(device >= 0 && device < devices, "no device");
@@ -484,6 +494,12 @@ void fake_stream_gone(void *where) {  // what it still has to do is done
   std::erase(streams, (Stream *)where);
 }
 uintptr_t fake_pinned(size_t nbytes) { CALLED; require(current, "no context, and the runtime would take the first GPU's"); return take(nbytes, -1); }
+void fake_registered(uintptr_t at, size_t nbytes) {
+  CALLED;
+  require(current, "no context, and the runtime would take the first GPU's");
+  require(!part_of(at) && !part_of(at + nbytes - 1), "memory is pinned twice");
+  memory[at] = new Part{at, nbytes, -1, false, {}, true};
+}
 void fake_pinned_gone(uintptr_t at) { CALLED; give_back(at, true); }
 int fake_can_reach(int device, int peer) { return peers && device != peer; }
 CUresult fake_reach(int peer) {

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from vdev.backends.cuda import huge_pages
 from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.nvrtc import LoadedWhenUsed, nvrtc_version
 from vdev.errors import CudaMissing
@@ -53,6 +54,7 @@ def parts_of(runtime: Any, driver: Any, nvrtc: Any) -> Any:
     """What stands for CuPy, from its bindings. AttributeError if they lack something."""
     create, destroy, flag = runtime.streamCreateWithFlags, runtime.streamDestroy, runtime.streamNonBlocking
     synchronize, allocate, free = runtime.streamSynchronize, runtime.hostAlloc, runtime.freeHost
+    register, unregister = runtime.hostRegister, runtime.hostUnregister
 
     class Stream(_Owned):
         def __init__(self, *, non_blocking: bool) -> None:
@@ -62,8 +64,16 @@ def parts_of(runtime: Any, driver: Any, nvrtc: Any) -> Any:
             synchronize(self.ptr)
 
     class PinnedMemory(_Owned):
+        """In huge pages where there are some; the flags of either way are the same numbers."""
+
         def __init__(self, nbytes: int, flags: int) -> None:
-            super().__init__(allocate(nbytes, flags), free)
+            if nbytes < huge_pages.PAGE_NBYTES or not huge_pages.are_given():
+                super().__init__(allocate(nbytes, flags), free)
+                return
+            self._pages = huge_pages.HugePages(nbytes)
+            address = self._pages.address
+            register(address, nbytes, flags)
+            super().__init__(address, unregister)
 
     names = {"Stream": Stream, "PinnedMemory": PinnedMemory}
     return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, driver=driver, nvrtc=nvrtc, **names))

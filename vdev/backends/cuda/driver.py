@@ -28,6 +28,9 @@ _ATTACH_GLOBAL = 1
 MAX_THREADS_PER_BLOCK, SHARED_NBYTES, LOCAL_NBYTES, NUM_REGS, MAX_DYNAMIC_SHARED = 0, 1, 3, 4, 8
 
 
+_NAME_NBYTES = 256  #: room for a GPU's name
+
+
 class LaunchConfig(ctypes.Structure):
     """CUlaunchConfig, without attributes."""
 
@@ -99,6 +102,7 @@ class Driver:
         self._init = declared(waiting.cuInit, number)
         self._device = declared(waiting.cuDeviceGet, handle, ctypes.c_int)
         self._device_count = declared(waiting.cuDeviceGetCount, handle)
+        self._device_name = declared(waiting.cuDeviceGetName, ctypes.c_char_p, ctypes.c_int, ctypes.c_int)
         self._retain = declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)
         self._mem_alloc = declared(waiting.cuMemAlloc_v2, handle, size)
         self._mem_alloc_managed = declared(waiting.cuMemAllocManaged, handle, size, number)
@@ -132,6 +136,13 @@ class Driver:
         count = ctypes.c_int()
         works = self._init(0) == SUCCESS and self._device_count(ctypes.byref(count)) == SUCCESS
         return count.value if works else 0
+
+    def name(self, number: int) -> str:
+        """What a GPU is called. All of its properties, as the runtime gives them, take tens of milliseconds."""
+        device, text = ctypes.c_int(), ctypes.create_string_buffer(_NAME_NBYTES)
+        self.check(self._device(ctypes.byref(device), number), "a GPU")
+        self.check(self._device_name(text, len(text), device.value), "a GPU's name")
+        return text.value.decode()
 
     def context(self) -> int:
         """The calling thread's context."""
@@ -279,8 +290,5 @@ def load() -> tuple[Any, Driver]:
 
 def device_names() -> list[str]:
     """Names of the GPUs that CUDA shows, by number. Raises CudaMissing."""
-    cupy, _ = load()
-    runtime = cupy.cuda.runtime
-    return [
-        runtime.getDeviceProperties(number)["name"].decode() for number in range(runtime.getDeviceCount())
-    ]
+    _, driver = load()
+    return [driver.name(number) for number in range(driver.count_devices())]

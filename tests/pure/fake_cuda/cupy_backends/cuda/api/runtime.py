@@ -15,6 +15,7 @@ for _name, _result, _types in (
     ("fake_stream", _HANDLE, ()),
     ("fake_stream_gone", None, (_HANDLE,)),
     ("fake_pinned", _ADDRESS, (_SIZE,)),
+    ("fake_registered", None, (_ADDRESS, _SIZE)),
     ("fake_pinned_gone", None, (_ADDRESS,)),
     ("fake_copy_from_peer", _NUMBER, (_ADDRESS, _NUMBER, _ADDRESS, _NUMBER, _SIZE, _HANDLE)),
 ):
@@ -106,6 +107,15 @@ def hostAlloc(nbytes: int, flags: int) -> int:
 
 
 def freeHost(address: int) -> None:
+    _driver.fake_pinned_gone(address)
+
+
+def hostRegister(address: int, nbytes: int, flags: int) -> None:
+    assert flags == hostAllocPortable, "not for all GPUs"
+    _driver.fake_registered(address, nbytes)
+
+
+def hostUnregister(address: int) -> None:
     _driver.fake_pinned_gone(address)
 
 
