@@ -406,11 +406,15 @@ print("right")
 REFUSED_BY_DRIVER = """
 import ctypes, json
 from vdev.start.current import get_session
+for number in range(20, 60):
+    pair.step(number), other.step(number)
 queue.finish()
+if not (singly or together.Together._begin.__name__ == "<lambda>"):
+    assert get_session().executor.together.is_on, "the call that is refused would be another one's"
 refuse = ctypes.PyDLL("libcuda.so.1").fake_refuse
 refuse(b"{function}", ctypes.c_long({number}))
 handed, events = made[0], []
-for number in range(20, 26):
+for number in range(60, 66):
     events.append(pair.step(number))
     other.step(number)
 refuse(b"", ctypes.c_long(0))
@@ -425,9 +429,9 @@ handed = made[0] - handed
 failed = next((at for at, status in enumerate(statuses) if status < 0), len(statuses))
 assert all(status == 0 for status in statuses[:failed]) and all(status < 0 for status in statuses[failed:]), statuses
 if failed == len(statuses):
-    assert pair.is_right(26)
+    assert pair.is_right(66)
 if "{function}" != "cuEventRecord":  # the event of a marker is behind the other commands, too
-    assert other.is_right(26)
+    assert other.is_right(66)
 counters = [(each.launches, each.from_peer, each.merged, each.filled) for each in get_session().executor.counters()]
 undone = sorted(get_session().executor.undone_nbytes.items())
 fresh = Pair(5)

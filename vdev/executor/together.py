@@ -123,8 +123,9 @@ class Together:
         try:
             if executor.failures.any or executor.closed or executor.last_number != self._last:
                 return None
-            stretch = self._open(entry) if self._is_to_open(plan) else self._stretch
-            assert stretch is not None, "it is to be opened where there is none"
+            stretch = self._stretch
+            if stretch is None or self._is_to_open(stretch, plan):
+                stretch = SharedStretch(executor, self._last + 1, self._workers, entry[0])
             number = executor.last_number = self._last + 1
             bases = plan.number_steps()
             self._last, executor.standing = -1, object()  # until all is well
@@ -132,6 +133,8 @@ class Together:
                 return self._refused(plan, edge, entry, place, number, bases)
             if edge.fences or edge.waits:
                 self._order_workers(edge)
+            if not stretch.launches:
+                self._open(stretch)
             part = self._enter(plan, entry, stretch, bases)
             self._order, self._last = edge.order, number
             self._lasted += 1
@@ -188,10 +191,9 @@ class Together:
                 if worker.wanted <= worker.issued:
                     self._count_down = 0
 
-    def _is_to_open(self, plan: CompiledPlan) -> bool:
+    def _is_to_open(self, stretch: SharedStretch, plan: CompiledPlan) -> bool:
         """Whether a command is not to be a part of the last stretch: that has ended, or there is a mark behind it."""
-        stretch = self._stretch
-        if stretch is None or not stretch.is_open or stretch.last != self._last:
+        if not stretch.is_open or stretch.last != self._last:
             return True
         marks = stretch.marks
         for worker in plan.batched:  # noqa: SIM110 (a generator takes longer)
@@ -199,16 +201,14 @@ class Together:
                 return True
         return False
 
-    def _open(self, entry: Entry) -> SharedStretch:
-        executor = self._executor
-        stretch = SharedStretch(executor, self._last + 1, self._workers, entry[0])
+    def _open(self, stretch: SharedStretch) -> None:
+        """The first command of a stretch was handed over; one that is refused is none of any stretch's."""
         for mark in stretch.marks.values():
             mark.jobs.append(stretch)
             mark.ends.append(0)
-        executor.unsettled[stretch.number] = self._stretch = stretch
+        self._executor.unsettled[stretch.number] = self._stretch = stretch
         stretch.completion.bind(stretch)
         self._from_ns = time.perf_counter_ns() + MARK_AFTER_NS
-        return stretch
 
     # where it begins ------------------------------------------------------------------------------
 
