@@ -16,6 +16,7 @@ __all__ = [
     "LaunchRecipe",
     "PreparedPlan",
     "call_soon",
+    "compiled_plan",
     "completion",
     "direct_reads",
     "executor",
