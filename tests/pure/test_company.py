@@ -113,6 +113,8 @@ def test_between_other_commands(seed: int, split: bool) -> None:
                 events.append(program.submit(Marker(barrier=drawn.random() < 0.5)))
         for buffer, array in zip(buffers, arrays, strict=True):
             assert program.content(buffer).tolist() == array.tolist()
+        # On a busy machine there may have been no other that found its worker idle.
+        at_once += read_now(program, buffers[0], 0, WORDS)[0]
     assert {ended(event) for event in events} == {0}
     assert at_once
 
