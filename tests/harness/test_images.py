@@ -32,7 +32,7 @@ kernel void beyond_by_shares(read_only image2d_t in, write_only image2d_t out, g
   write_imagef(out, HERE, read_imagef(in, share, at)); //@ out-of-bounds
 }
 kernel void written_beyond(read_only image2d_t in, write_only image2d_t out, global int *n) {
-  write_imagef(out, HERE * 2, (float4)(1)); //@ out-of-bounds
+  write_imagef(out, HERE + (int2)(0, HERE.x < 4 ? 4 : 0), (float4)(1)); //@ out-of-bounds
 }
 kernel void groups_meet(read_only image2d_t in, write_only image2d_t out, global int *n) {
   write_imagef(out, (int2)(0, get_local_id(1)), (float4)(HERE.x)); //@ race-between-groups
