@@ -944,6 +944,27 @@ def test_long_blocks_are_pinned_in_huge_pages(monkeypatch: pytest.MonkeyPatch, g
     )
 
 
+def test_memory_that_cuda_does_not_pin_is_allocated_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huge_pages, "are_given", lambda: True)
+    freed: list[int] = []
+
+    def refuse(*given: int) -> None:
+        raise _RuntimeError(801)  # not supported
+
+    runtime = SimpleNamespace(
+        **dict.fromkeys(("streamCreateWithFlags", "streamSynchronize", "streamDestroy", "streamNonBlocking")),
+        hostAlloc=lambda *given: 8,
+        freeHost=freed.append,
+        hostRegister=refuse,
+        hostUnregister=refuse,
+        CUDARuntimeError=_RuntimeError,
+    )
+    memory = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda.PinnedMemory(huge_pages.PAGE_NBYTES, 2)
+    assert memory.ptr == 8
+    del memory
+    assert freed == [8]
+
+
 @pytest.mark.parametrize(
     ("setting", "given"),
     [
@@ -978,6 +999,7 @@ def test_what_cuda_refuses_is_not_given_back(monkeypatch: pytest.MonkeyPatch) ->
         freeHost=refuse,
         hostRegister=refuse,
         hostUnregister=refuse,
+        CUDARuntimeError=_RuntimeError,
     )
     monkeypatch.setattr(huge_pages, "are_given", lambda: True)
     parts, reported = cupy_parts.parts_of(runtime, "driver", "nvrtc").cuda, list[object]()

@@ -34,8 +34,8 @@ def is_watched(session: SessionCore) -> bool:
     )
 
 
-def may_follow(after: Sequence[Completion], queue: QueueOrder) -> bool:
-    """Whether everything that a command waits for was submitted, and none of it is known to have failed."""
+def were_submitted(after: Sequence[Completion], queue: QueueOrder) -> bool:
+    """Whether all that a command waits for was submitted, to whatever workers, and none of it is known to have failed."""
     if queue.profiled or (queue.barrier is not None and not queue.barrier.settled):
         return False
     for earlier in after:
@@ -59,7 +59,7 @@ def recall_transfer(
     session's lock; the caller counts it, and has looked who watches.
     """
     together, prepared = session.executor.together, found.prepared
-    if together is None or prepared.compiled is None or found.plan.growth or not may_follow(after, queue):
+    if together is None or prepared.compiled is None or found.plan.growth or not were_submitted(after, queue):
         return None
     holdings = [buffer.holdings for buffer in buffers]
     plan = listed_plan(prepared, holdings, args)
@@ -132,7 +132,7 @@ class RecalledLaunch:
             if (
                 ndrange is not self._ndrange
                 or is_watched(session)
-                or not may_follow(after, queue)
+                or not were_submitted(after, queue)
                 or not self._is_as_before(args, buffers)
                 or self._is_to_be_weighed(buffers)
             ):

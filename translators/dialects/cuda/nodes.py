@@ -335,7 +335,7 @@ class For(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guard(_Node):
-    """`if (first || ... || last) jump;`, without an `else`; `jump`: the text of the jump, without the semicolon."""
+    """`if (first || ... || last) jump;` of two conditions or more, without `else`; `jump`: its text, without the semicolon."""
 
     conditions: tuple[Node, ...]
     body: Node

@@ -384,11 +384,12 @@ class Reader:
         """A `Guard` where the text between its conditions is nothing but their operators."""
         parts = self._nodes(cursor)
         jump = self._only_jump(clang.children(cursor)[-1]) if len(parts) == 2 else None
-        conditions = [] if jump is None else _alternatives(parts[0])
-        gaps = itertools.pairwise(conditions)
-        if jump is None or any(self._text[a.stop : b.start].strip() != b"||" for a, b in gaps):
-            return nodes.Plain(cursor, start, stop, parts)
-        return nodes.Guard(cursor, start, stop, tuple(conditions), parts[1], jump)
+        if jump is not None:
+            conditions = _alternatives(parts[0])
+            gaps = [self._text[a.stop : b.start].strip() for a, b in itertools.pairwise(conditions)]
+            if gaps and set(gaps) == {b"||"}:
+                return nodes.Guard(cursor, start, stop, tuple(conditions), parts[1], jump)
+        return nodes.Plain(cursor, start, stop, parts)
 
     def _only_jump(self, statement: Cursor) -> str | None:
         """The text of a jump that is all of a statement, and that computes nothing."""

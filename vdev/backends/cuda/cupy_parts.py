@@ -67,13 +67,19 @@ def parts_of(runtime: Any, driver: Any, nvrtc: Any) -> Any:
         """In huge pages where there are some; the flags of either way are the same numbers."""
 
         def __init__(self, nbytes: int, flags: int) -> None:
-            if nbytes < huge_pages.PAGE_NBYTES or not huge_pages.are_given():
-                super().__init__(allocate(nbytes, flags), free)
-                return
-            self._pages = huge_pages.HugePages(nbytes)
-            address = self._pages.address
-            register(address, nbytes, flags)
-            super().__init__(address, unregister)
+            if nbytes >= huge_pages.PAGE_NBYTES and huge_pages.are_given():
+                try:
+                    self._pages = huge_pages.HugePages(nbytes)
+                    register(self._pages.address, nbytes, flags)
+                except (
+                    runtime.CUDARuntimeError,
+                    OSError,
+                ) as error:  # not everywhere can CUDA pin what others have allocated
+                    logger.info("memory is pinned in small pages: %s", error)
+                else:
+                    super().__init__(self._pages.address, unregister)
+                    return
+            super().__init__(allocate(nbytes, flags), free)
 
     names = {"Stream": Stream, "PinnedMemory": PinnedMemory}
     return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, driver=driver, nvrtc=nvrtc, **names))

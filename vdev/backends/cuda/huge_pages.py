@@ -1,7 +1,7 @@
 """Memory of the host in huge pages, for CUDA to pin.
 
-CUDA pins page by page: 8 MiB in small pages take 4 to 8 ms, as many GPUs as can use them, and 2 to 10 ms to be given back; in huge pages
-half and a quarter of that (H100, one and four GPUs). Decides whether the system gives huge pages to those who ask for them.
+CUDA pins page by page, for each GPU that is to use the memory, and gives it back in the same way: huge pages are taken and given back
+sooner. Decides whether the system gives huge pages to those who ask for them.
 """
 
 from __future__ import annotations
