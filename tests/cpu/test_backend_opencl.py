@@ -23,7 +23,9 @@ from vdev.backends.opencl.boxes import halves, pieces_within
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.backends.opencl.native import load_native
 from vdev.errors import BackendError, BuildFailure
-from vdev.executor import Completion, Executor, LaunchRecipe
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
 from vdev.start.engines import register_engines
 
