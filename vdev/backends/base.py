@@ -172,9 +172,12 @@ KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | Host
 class Repeated(Protocol):
     """Repeats a launch (`Backend.again`)."""
 
-    def __call__(self, changed: Sequence[tuple[int, bytes]] = (), shape: LaunchShape | None = None, /) -> int:
-        """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values; and with
-        another `shape`, one for which `Backend.repeats_over` says so. Returns what is pending then (`Backend.pending`).
+    def __call__(
+        self, changed: Sequence[tuple[int, KernelArgument]] = (), shape: LaunchShape | None = None, /
+    ) -> int:
+        """Start it once more, and whatever is repeated from now on, with other values for these arguments that are values, and other
+        memory for these that are memory from its beginning; and with another `shape`, one for which `Backend.repeats_over` says so.
+        Returns what is pending then (`Backend.pending`).
         """
 
 

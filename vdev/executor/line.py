@@ -27,6 +27,7 @@ from vdev.process.finalisers import may_wait
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes, DriverLaunch, LaunchShape, Repeated
     from vdev.executor.holdings import Holdings
+    from vdev.executor.whole import Form
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
@@ -168,6 +169,63 @@ class Line:
         the worker may use until the command is complete. `make`: writes all of that array again (`Backend.write_again`). Under the
         session's lock.
         """
+        if host is None:
+            form = entry[0].step.form(entry[4])  # type: ignore[union-attr]
+            if form is not None:
+                return self._hand_over_formed(form, entry, standing)
+        return self._hand_over(entry, standing, host, reads, make)
+
+    def _hand_over_formed(self, form: Form, entry: Entry, standing: object) -> Part | None:
+        """`hand_over` of a launch of a known form, with fewer calls."""
+        worker, executor, home, part = self.worker, self._executor, self._home, None
+        if worker.queue or not worker.turn.acquire(False):
+            return None
+        pending = MARK_EVERY  # until it is known that no mark is due
+        try:
+            worker.holder = get_ident()
+            executor.lock.acquire()  # as in `again`
+            try:
+                changes = form.changes(worker, entry)
+                if (
+                    executor.standing is not standing
+                    or worker.queue
+                    or executor.closed
+                    or home.completed < home.submitted
+                ):
+                    return None
+                if changes is not None:
+                    number = executor.last_number = executor.last_number + 1
+                    step = worker.submitted = worker.submitted + 1
+                    try:
+                        pending = form.start(changes)  # which makes the thread ready
+                    except Exception as error:
+                        self._refused(error, number, step)
+                        return None
+                    except BaseException:  # as in `_perform`
+                        self._enter(entry, number, step)
+                        raise
+                    part = self._enter(entry, number, step, pending)
+            finally:
+                executor.lock.release()
+        finally:
+            if pending >= MARK_EVERY or worker.wanted <= step or worker.memory.fresh_nbytes > MARK_NBYTES:
+                self._give_turn(part)
+            else:
+                worker.holder = 0
+                worker.turn.release()
+                if not worker.watching or worker.queue:
+                    worker.wake()
+        return part if changes is not None else self._hand_over(entry, standing, None, False, None)
+
+    def _hand_over(
+        self,
+        entry: Entry,
+        standing: object,
+        host: tuple[Bytes, Layout] | None,
+        reads: bool,
+        make: Callable[[Bytes], object] | None,
+    ) -> Part | None:
+        """`hand_over` of whatever command."""
         worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
         if worker.queue or not worker.turn.acquire(False):
             return None
@@ -248,7 +306,7 @@ class Line:
                     and stretch.mark is worker.next_mark
                     and stretch.is_open
                     and stretch.clock[self._at] == step - 1
-                ):  # the same as `_lengthen`
+                ):  # the same as in `_enter`
                     worker.issued = step
                     self._last = number
                     part = _new(Part)
@@ -498,9 +556,9 @@ class Line:
         deliver, start = download.begin(worker, entry[1][download.slot], layout)
         worker.arrivals.append((step, partial(deliver, host, start)))
 
-    def _enter(self, entry: Entry, number: int, step: int) -> Part:
-        """The command was handed over."""
-        worker, stretch = self.worker, self._stretch
+    def _enter(self, entry: Entry, number: int, step: int, pending: int = -1) -> Part:
+        """The command was handed over. `pending`: what the back end has handed over with it since the last mark, if that is known."""
+        worker, stretch, at = self.worker, self._stretch, self._at
         mark = worker.next_mark
         if number != self._last + 1:
             self.first = number
@@ -508,15 +566,12 @@ class Line:
             stretch.mark is mark
             and stretch.is_open
             and stretch.last == number - 1
-            and stretch.clock[self._at] == step - 1
+            and stretch.clock[at] == step - 1
         ):
             stretch = self._open(mark, number, step, entry)
-        return self._lengthen(stretch, entry, number, step, self._pending())
-
-    def _lengthen(self, stretch: Stretch, entry: Entry, number: int, step: int, pending: int) -> Part:
-        """Enter a command at the end of the last stretch. `pending`: what the back end has handed over with it since the last mark."""
-        at = self._at
-        self.worker.issued = step
+        if pending < 0:
+            pending = self._pending()
+        worker.issued = step
         self._last = number
         part = _new(Part)
         part.stretch, part.index = stretch, stretch.launches

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from vdev.backends.compiling import Call, CompilingBackend
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.holdings import Holdings, Replica
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.translators.ranges.region import Region
+
+if TYPE_CHECKING:
+    from vdev.executor.whole import Form
 
 
 class Step(ABC):
@@ -28,6 +32,10 @@ class Step(ABC):
     @abstractmethod
     def run(self, worker: StepWorker, job: StepJob) -> None:
         """Hand the work to the worker's back end (or do it, on the host). Raises BackendError."""
+
+    def form(self, places: tuple[tuple[int, int, int], ...]) -> Form | None:
+        """What makes more launches whose pointers point to such places, with whatever memory and values; None where nothing does."""
+        return None
 
     def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
         """A call that does what `run` does for this job, for every job with the same replicas (`vdev.executor.compiled_plan`); None

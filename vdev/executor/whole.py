@@ -6,7 +6,8 @@ from launch to launch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
@@ -15,17 +16,110 @@ from vdev.executor.roles import StepJob, StepWorker
 from vdev.translators.ranges.ndrange import whole_chunk
 
 if TYPE_CHECKING:
+    from vdev.executor.holdings import Holdings
     from vdev.translators.ranges.ndrange import NDRange
 
 #: where a command's pointer arguments point: (argument, slot, bytes into the buffer)
 Places = tuple[tuple[int, int, int], ...]
 _MOST_SHAPES = 512
+#: of the ways in which a kernel's pointers share buffers, those that are known
+_MOST_FORMS = 16
+#: in what a launch differs from the last one of its form: memory and values by argument; the shape, None for the same; the index space
+Changes: TypeAlias = "tuple[list[tuple[int, KernelArgument]], LaunchShape | None, NDRange]"
+#: a launch as it is handed over (`vdev.executor.stretch.Entry`): plan, holdings by slot, arguments, index space, places, what it waits for
+WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange, Places, Any]"
+
+
+class Form:
+    """Launches of a kernel whose pointers point to beginnings of buffers, and share these, in the same way: each is one call of the
+    back end (`Backend.again`) that is told which values and which memory are others than in the last one.
+
+    Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before.
+    """
+
+    __slots__ = (
+        "_args",
+        "_ndrange",
+        "_nulls",
+        "_number",
+        "_places",
+        "_pointers",
+        "_start",
+        "_step",
+        "_values",
+    )
+
+    def __init__(self, step: WholeLaunchStep, worker: StepWorker, job: StepJob, start: Repeated) -> None:
+        """`job`: the last launch, which `start` makes again."""
+        assert job.ndrange is not None, "launches have one"
+        self._step = step
+        self._number = worker.number
+        self._ndrange, self._places = job.ndrange, job.places
+        self._start = start
+        #: (argument, slot) of each pointer
+        self._pointers = [(at, slot) for at, slot, _ in job.places]
+        pointers = {at for at, _ in self._pointers}
+        #: arguments that are values, and null pointers
+        self._values = [at for at, arg in enumerate(job.args) if at not in pointers and arg is not None]
+        self._nulls = [at for at, arg in enumerate(job.args) if arg is None]
+        #: by argument: its memory or value in the last launch
+        self._args: list[KernelArgument] = list(job.args)
+        for at, slot in self._pointers:
+            replica = job.holdings[slot].replicas[self._number]
+            assert replica is not None, "it has just been used"
+            self._args[at] = replica.allocation
+
+    def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
+        """In what a launch differs from the last one; None if it is to be made like any other."""
+        _, holdings, args, ndrange, places, _ = entry
+        last, number, shape = self._args, self._number, None
+        if ndrange is not self._ndrange and (shape := self._step.over(worker, ndrange, places)) is None:
+            return None
+        changed: list[tuple[int, KernelArgument]] = []
+        for at, slot in self._pointers:
+            holds = holdings[slot]
+            replica = holds.replicas[number]
+            if replica is None or replica.start or replica.stop < holds.nbytes:
+                return None
+            if replica.allocation is not last[at]:
+                changed.append((at, replica.allocation))
+        for at in self._values:
+            value = args[at]
+            if value is not last[at] and value != last[at]:
+                if type(value) is not bytes:
+                    return None
+                changed.append((at, value))
+        for at in self._nulls:
+            if args[at] is not None:
+                return None
+        return changed, shape, ndrange
+
+    def start(self, changes: Changes) -> int:
+        """Launch; what is pending then (`Backend.pending`). BackendError if it is refused: then nothing was started."""
+        changed, shape, ndrange = changes
+        last = self._args
+        try:
+            for at, arg in changed:
+                last[at] = arg
+            pending = self._start(changed, shape)
+        except BaseException:
+            self._step.forget(self._places)  # nobody knows what the kernel's arguments are now
+            raise
+        self._ndrange = ndrange
+        return pending
+
+
+class _NoForm:
+    """Stands for a form, where nothing makes such launches again, or none is known yet."""
+
+
+_NO_FORM, _NEW = _NoForm(), _NoForm()
 
 
 class WholeLaunchStep(LaunchStep):
     """A launch with the NDRange and the places of its command."""
 
-    __slots__ = ("_last", "_shapes", "_shifts", "_told", "at_home")
+    __slots__ = ("_forms", "_last", "_shapes", "_shifts", "_told", "at_home")
 
     def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
         """`at_home`: slots that are used where the host has them."""
@@ -37,6 +131,8 @@ class WholeLaunchStep(LaunchStep):
         self._last: tuple[NDRange | None, Places, LaunchShape] | None = None
         #: the shapes of earlier launches, by the numbers of their NDRanges and by their places
         self._shapes: dict[Any, LaunchShape] = {}
+        #: by the places of launches: what makes more of them; None where there has been one
+        self._forms: dict[Places, Form | _NoForm | None] = {}
         #: the last shape's places, and what the back end is told of them
         self._shifts: tuple[Places, tuple[tuple[int, int], ...]] | None = None
 
@@ -48,7 +144,36 @@ class WholeLaunchStep(LaunchStep):
         last = self._last
         if last is None or last[0] is not job.ndrange or last[1] is not job.places:
             last = self._last = (job.ndrange, job.places, self._shape_of(job))
-        backend.launch(kernel, self._arguments(worker, job), last[2])
+        args = self._arguments(worker, job)
+        backend.launch(kernel, args, last[2])
+        known = self._forms.get(job.places, _NEW)
+        if known is None:
+            self._forms[job.places] = self._form_of(worker, job, args) or _NO_FORM
+        elif known is _NEW:
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.clear()
+            self._forms[job.places] = None
+
+    def form(self, places: Places) -> Form | None:
+        """What makes more launches at these places, if there have been two."""
+        found = self._forms.get(places)
+        return found if type(found) is Form else None
+
+    def forget(self, places: Places) -> None:
+        """Launches at these places are made like any other, at first."""
+        self._forms.pop(places, None)
+
+    def _form_of(self, worker: StepWorker, job: StepJob, args: list[KernelArgument]) -> Form | None:
+        """What makes more launches like the last one, which had these arguments; None where nothing does."""
+        pointers = {at for at, _, _ in job.places}
+        if self.at_home or any(offset for _, _, offset in job.places):
+            return None
+        if not all(
+            type(arg) is bytes or arg is None for at, arg in enumerate(job.args) if at not in pointers
+        ):
+            return None
+        start = worker.backend.again(self.kernel, args, self._shape_of(job))
+        return None if start is None else Form(self, worker, job, start)
 
     def again(self, worker: StepWorker, job: StepJob) -> Repeated | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))

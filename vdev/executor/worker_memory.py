@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ATTEMPTS, _LETTING_GO = 5, 0.01
 #: bytes kept for reuse that do no harm
 _SPARE_NBYTES = 64 << 20
+#: discarded memory of other sizes that is kept for a while longer when memory of one size is looked for
+_MOST_OTHERS = 16
 #: where memory is poisoned: what new memory holds, and freed memory
 NEW, FREED = b"\xcd", b"\xa5"
 
@@ -128,16 +130,21 @@ class WorkerMemory:
 
     def _given_back(self, nbytes: int) -> Allocation | None:
         """Memory of that size that nothing uses any more, for work behind everything that has been handed over: a
-        program's arrays of one size come and go.
+        program's arrays of a few sizes come and go.
 
-        The rest of what was discarded is freed; None if nothing fits.
+        None if nothing fits: then all that was discarded is freed.
         """
-        discarded = self.discarded
+        discarded, others = self.discarded, deque[Allocation]()
         while discarded:
             found = discarded.popleft()
             if found.counted_nbytes == nbytes and found.whole is None:
+                discarded.extendleft(others)
                 return found
-            self._free(found)
+            others.appendleft(found)
+            if len(others) > _MOST_OTHERS:
+                self._free(others.pop())
+        while others:
+            self._free(others.pop())
         return None
 
     def _allocate(self, nbytes: int, sparse: bool) -> Allocation:

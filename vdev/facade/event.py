@@ -10,7 +10,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.executor.completion import DONE
@@ -248,6 +249,8 @@ def warn_cleanup(routine: str, code: int) -> None:
 
 
 _new_event = _new_ward = object.__new__
+#: the classes of nearly all events
+_EVENTS = frozenset((Event, NannyEvent, UserEvent))
 
 
 def _let_go(ward: object, ended: int) -> None:
@@ -276,8 +279,12 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
     """The completions of a wait list; INVALID_CONTEXT for an event of another context."""
     if wait_for is None:
         return ()
+    events = [*wait_for]
+    # For arrays, ten and more, often the same ones twice.
+    if _EVENTS.issuperset(map(type, events)) and all(map(is_, map(context_of, events), repeat(context))):
+        return [*dict.fromkeys(map(state_of, events))]
     result = []
-    for event in wait_for:
+    for event in events:
         if type(event) is not Event and not isinstance(event, Event):
             fail_cast()
         if context_of(event) is not context:

@@ -268,12 +268,14 @@ class Kernel(Handle):
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
                 converter = converting[index] = converters[index]
-                memory = value._vdev_state if type(value) is Buffer and index in pointers else None
                 before = args[index]
-                if memory is not None and memory.references > 0 and memory.context is context:
-                    args[index] = memory  # what the converter would return
-                else:
-                    args[index] = converter(value)
+                if type(value) is Buffer and index in pointers:
+                    memory = value._vdev_state  # what the converter would return
+                    if memory is not None and memory.references > 0 and memory.context is context:
+                        if memory is not before:
+                            args[index], change = memory, _OTHER
+                        continue
+                args[index] = converter(value)
                 change = max(change, _changed(before, args[index]))
         except Exception as error:
             change = _OTHER
@@ -313,11 +315,13 @@ class Kernel(Handle):
                 packer = packers.get(kind) or packer_of(kind)
                 packed = packer(value)
                 before = args[index]
-                if len(packed) != sizes[index]:
-                    self._set_arg_buf(index, packed)
-                args[index] = packed
+                if packed != before:
+                    if len(packed) != sizes[index]:
+                        self._set_arg_buf(index, packed)
+                    args[index] = packed
+                    if change != _OTHER:
+                        change = max(change, _changed(before, packed))
                 converting[index] = packer
-                change = max(change, _changed(before, packed))
         except Exception as error:
             change = _OTHER
             raise self._explained(error, index, value) from None

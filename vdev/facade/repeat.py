@@ -65,32 +65,29 @@ class Repeat:
         """
         if len(args) != self._count:
             return None
-        captured, at = self._captured.copy(), -1
-        for value, known, kind in zip(args[_AHEAD:], self._values, self._kinds, strict=True):
+        captured, kinds, context, at = self._captured.copy(), self._kinds, kernel.context, -1
+        for value, known in zip(args[_AHEAD:], self._values, strict=True):
             at += 1
             if value is known:
                 continue
-            if type(value) is not kind:
+            if type(value) is not kinds[at]:
                 return None
             if type(known) is not Memory:
                 arg = self._converted(kernel, at, value)
-            elif (memory := value._vdev_state) is known:
-                arg = known.argument if known.references > 0 else None
             else:
-                arg = self._replaced(kernel, at, memory)
+                memory = value._vdev_state
+                if type(memory) is not Memory or memory.references <= 0:
+                    return None
+                if memory is not known:  # another buffer takes its place
+                    if memory.context is not context:
+                        return None
+                    self._values[at] = kernel.args[at] = memory
+                    kernel.repetition = None
+                arg = getattr(memory, "argument", None)
             if arg is None:
                 return None
             captured[at] = arg
         return tuple(captured)
-
-    def _replaced(self, kernel: CalledKernel, at: int, memory: Any) -> Argument:
-        """What a launch captures of another buffer; None if it must not take the first one's place."""
-        if not _is_usable(memory, kernel):
-            return None
-        self._values[at] = kernel.args[at] = memory
-        kernel.repetition = None
-        found: Argument = getattr(memory, "argument", None)
-        return found
 
     def _converted(self, kernel: CalledKernel, at: int, value: Any) -> Argument:
         """What a launch captures of another value; None if the argument cannot have that value."""
@@ -107,11 +104,6 @@ class Repeat:
         if repetition is not None and not (type(arg) is bytes and repetition.takes_values):
             kernel.repetition = None
         return arg  # type: ignore[no-any-return]
-
-
-def _is_usable(memory: Any, kernel: CalledKernel) -> bool:
-    """Whether it can take the place of a buffer of the kernel's context."""
-    return type(memory) is Memory and memory.references > 0 and memory.context is kernel.context
 
 
 def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:

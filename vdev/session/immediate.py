@@ -206,6 +206,8 @@ class AtOnce(MovesAtOnce):
             else:
                 return None
             worker = account.keeper
+            if worker is None:
+                return None
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
         offsets = 0
@@ -218,9 +220,7 @@ class AtOnce(MovesAtOnce):
             if buffer in buffers:
                 continue
             resident = buffer.resident
-            if resident is None:
-                resident = self._placed(buffer, worker, account)
-            if resident != worker or resident is None:
+            if resident != worker and (resident is not None or self._placed(buffer, worker, account) is None):
                 return None
             buffers.append(buffer)
             holdings.append(buffer.holdings)

@@ -6,7 +6,8 @@ Decides which: those whose plan is known and is one step on one worker, and that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.executor.job import Job
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _LONG = 64
 #: small reads under way at one worker, each of which has memory of the back end's
 _MOST_ARRIVALS = 64
+_PARTS = {Part}
+_stretch_of: Callable[[Completion], Stretch] = attrgetter("stretch")
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
@@ -354,14 +357,13 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
     """
     if queue.barrier is not None and not queue.barrier.settled:
         return False
-    for item in after:  # for arrays, ten and more
-        if type(item) is Part:
-            stretch = item.stretch
-            if stretch.parts is not None or stretch.worker != worker:
+    if {*map(type, after)} != _PARTS:
+        for item in after:
+            if type(item) is not Part and not _is_behind(item, worker, alone=alone):
                 return False
-        elif not _is_behind(item, worker, alone=alone):
-            return False
-    return True
+        after = [item for item in after if type(item) is Part]
+    # For arrays, ten and more, in a few stretches.
+    return all(each.parts is None and each.worker == worker for each in {*map(_stretch_of, after)})
 
 
 def _is_behind(earlier: Completion, worker: int, *, alone: bool) -> bool:

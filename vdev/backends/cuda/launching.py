@@ -130,7 +130,9 @@ class CudaLaunches(Backend):
         # The driver copies the parameters when it is called.
         used, set_value = kernel, kernel.set_argument
 
-        def launch(changed: Sequence[tuple[int, bytes]] = (), other: LaunchShape | None = None, /) -> int:
+        def launch(
+            changed: Sequence[tuple[int, KernelArgument]] = (), other: LaunchShape | None = None, /
+        ) -> int:
             nonlocal used, set_value, start
             if other is None and used.owner is made:
                 for index, value in changed:
@@ -170,7 +172,7 @@ class _Made:
         self._stream, self._driver = stream, driver
         self._lost = 0  #: how often the parameters were found set to others
 
-    def ready(self, changed: Sequence[tuple[int, bytes]], shape: LaunchShape | None) -> PreparedCall:
+    def ready(self, changed: Sequence[tuple[int, KernelArgument]], shape: LaunchShape | None) -> PreparedCall:
         """The driver's call, with the parameters set, these values `changed`, and over another `shape` if there is one."""
         kernel, args, is_set = self.kernel, self._args, self.kernel.owner is self
         for index, value in changed:

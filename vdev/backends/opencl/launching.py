@@ -98,7 +98,9 @@ class OpenCLLaunches(Backend):
         counters, error, mine = self.counters, self._cl.Error, object()
         start = self._start(native, shape)
 
-        def launch(changed: Sequence[tuple[int, bytes]] = (), other: LaunchShape | None = None, /) -> int:
+        def launch(
+            changed: Sequence[tuple[int, KernelArgument]] = (), other: LaunchShape | None = None, /
+        ) -> int:
             nonlocal shape, start
             try:
                 if other is not None:
@@ -106,9 +108,16 @@ class OpenCLLaunches(Backend):
                     if kernel.owner is mine:
                         self._set_shape(kernel, args, other)
                 for index, value in changed:
-                    set_to[index] = _UNSET
-                    set_value(index, value)
-                    set_to[index] = args[index] = value
+                    if type(value) is bytes:
+                        set_to[index] = _UNSET
+                        set_value(index, value)
+                        set_to[index] = args[index] = value
+                        continue
+                    args[index] = value
+                    if kernel.images is None:
+                        self._set_argument(kernel, index, value)
+                    else:  # their images may be others, too
+                        kernel.owner = None
                 if kernel.owner is not mine:
                     self._prepare(kernel, args, shape)
                     kernel.owner = mine

@@ -1,0 +1,68 @@
+"""Programs that make their buffers anew for each step: launches are told of other memory and values than the last ones of their form had.
+The programs are `new_buffers`'; here, on machines without a GPU.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import vdev.executor.whole  # noqa: F401 (what defects are planted in is imported here, too)
+
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+
+#: by name: the workers, and what else is set
+MACHINES: dict[str, tuple[str, dict[str, str]]] = {
+    "one": ("cuda:0", {}),
+    "one, by chance": ("cuda:0", {"FAKE_CUDA_SEED": "3"}),
+    "one, late": ("cuda:0", {"FAKE_CUDA_LATE": "0"}),
+    "one, refusing": ("cuda:0", {"FAKE_CUDA_REFUSED": "cuLaunchKernel", "FAKE_CUDA_SEED": "5"}),
+    "four": ("cuda:0-3", {}),
+    "four, by chance": ("cuda:0-3", {"FAKE_CUDA_SEED": "4"}),
+    "little memory": ("cuda:0,1", {"VDEV_MEMORY": "200K"}),
+    "between red zones": ("cuda:0", {"VDEV_CHECK_MEMORY": "1"}),
+    "checked": ("cuda:0", {"VDEV_CHECK": "1"}),
+}
+SCRIPT = "import sys; sys.argv = ['', '{first}', '4', '16']; from tests.pure.new_buffers import main; main()"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cuda")
+
+
+def run(folder: Path, machine: str, first: int, **more: str) -> tuple[int, int]:
+    """The launches that were made by their form, and all."""
+    workers, settings = MACHINES[machine]
+    env = fake_cuda.environment(folder, workers) | {"FAKE_CUDA_DEVICES": "4", "PYOPENCL_NO_CACHE": "1"}
+    env.pop("VDEV_PLANNING", None)
+    said = fake_cuda.run(SCRIPT.format(first=first), env | settings | more)
+    formed, launches = map(int, said.split()[-2:])
+    return formed, launches
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_launches_on_new_buffers(machine: str, folder: Path) -> None:
+    formed, launches = run(folder, machine, first=[*MACHINES].index(machine))
+    if machine == "checked":
+        assert not formed  # its launches are watched
+    elif machine in ("one", "four"):
+        assert formed > launches // 4
+
+
+#: what would go wrong with launches of a known form
+DEFECTS = (
+    "new buffers are taken for the last ones",
+    "new values are taken for the last ones",
+    "a form keeps its first index space",
+)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_is_found(defect: str, folder: Path) -> None:
+    with pytest.raises(AssertionError, match=r"AssertionError|free|illegal"):
+        run(folder, "one", 0, **{fake_cuda.PLANTED: defect})
