@@ -27,7 +27,7 @@ _MOST_FORMS = 16
 #: in what a launch differs from the last one of its form: memory and values by argument; the shape, None for the same; the index space
 Changes: TypeAlias = "tuple[list[tuple[int, KernelArgument]], LaunchShape | None, NDRange]"
 #: a launch as it is handed over (`vdev.executor.stretch.Entry`): plan, holdings by slot, arguments, index space, places, what it waits for
-WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange, Places, Any]"
+WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange | None, Places, Any]"
 
 
 class Form:
@@ -73,6 +73,7 @@ class Form:
         """In what a launch differs from the last one; None if it is to be made like any other."""
         _, holdings, args, ndrange, places, _ = entry
         last, number, shape = self._args, self._number, None
+        assert ndrange is not None, "launches have one"
         if ndrange is not self._ndrange and (shape := self._step.over(worker, ndrange, places)) is None:
             return None
         changed: list[tuple[int, KernelArgument]] = []
