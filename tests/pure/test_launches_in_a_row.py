@@ -49,7 +49,9 @@ def unmade(*args: object) -> Any:
 def launched(*sizes: NDRange, others: int = 0, elsewhere: bool = False) -> Prepared:
     """Launches over these, which differ in nothing else; with so many other commands before each, which went `elsewhere` or not."""
     at_once = Prepared()
-    line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
+    line = cast(
+        Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=SimpleNamespace(profiled=False))
+    )
     kernel = unmade(None)
     for ndrange in sizes:
         if kernel.repetition not in (None, ONCE):
@@ -79,7 +81,9 @@ def test_launches_with_others_in_between_prepare_for_none_but_where_these_went_t
 @pytest.mark.parametrize("is_used", [False, True])
 def test_what_is_never_of_use_is_prepared_ever_more_seldom(is_used: bool) -> None:
     at_once, kernel = Prepared(), unmade(None)
-    line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
+    line = cast(
+        Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=SimpleNamespace(profiled=False))
+    )
     made_at = []
     for number in range(300):
         before = len(at_once)
@@ -97,7 +101,9 @@ def test_nothing_is_prepared_where_another_thread_has_set_an_argument() -> None:
         return object()
 
     at_once = Prepared()
-    line = cast(Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=None))
+    line = cast(
+        Any, SimpleNamespace(session=SimpleNamespace(at_once=at_once), order=SimpleNamespace(profiled=False))
+    )
     kernel = unmade(b"\1")
     launch._handed_over(line, kernel, (b"\1",), SMALL, (), (kernel.repetition, kernel.launched))
     at_once.in_a_row = in_a_row  # type: ignore[method-assign]

@@ -126,8 +126,8 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "first", "latest",
-        "looked_at", "visit", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "_timed", "first",
+        "latest", "looked_at", "visit", "worker",
     )  # fmt: skip
 
     def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -146,6 +146,7 @@ class Line:
         self.latest: Completion | None = None  #: its completion: that of a queue whose last command it holds
         #: the command that is being handed over, as its step sees it; with the worker's turn
         self._job = Job(executor, 0, NOTHING, (), Completion())
+        self._timed: Completion | None = None  #: if its times are wanted
         backend = worker.backend
         self._pending = backend.pending
         #: makes a thread ready that has the worker's turn (`Backend.visitor`); None where that takes nothing
@@ -160,20 +161,50 @@ class Line:
         *,
         reads: bool = False,
         make: Callable[[Bytes], object] | None = None,
+        timed: Completion | None = None,
     ) -> Part | None:
         """Hand a command over; None if it has to be submitted instead: then nothing has happened.
 
         Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
         that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
         what it writes to the worker, which nothing else uses, read when this returns; or what it `reads` into, which nobody but
-        the worker may use until the command is complete. `make`: writes all of that array again (`Backend.write_again`). Under the
-        session's lock.
+        the worker may use until the command is complete. `make`: writes all of that array again (`Backend.write_again`). `timed`: the
+        completion, profiled, of a command that becomes a stretch of its own, with a marker before and behind it. Under the session's lock.
         """
+        if timed is not None:
+            return self._hand_over_timed(entry, standing, host, reads, timed)
         if host is None:
             form = entry[0].step.form(entry[4])  # type: ignore[union-attr]
             if form is not None:
                 return self._hand_over_formed(form, entry, standing)
         return self._hand_over(entry, standing, host, reads, make)
+
+    def _hand_over_timed(
+        self,
+        entry: Entry,
+        standing: object,
+        host: tuple[Bytes, Layout] | None,
+        reads: bool,
+        timed: Completion,
+    ) -> Part | None:
+        """`hand_over` of a command whose times are wanted: they begin with its own work, and end with it."""
+        worker = self.worker
+        if not may_wait() or worker.queue or not worker.turn.acquire(False):
+            return None
+        part: Part | None = None
+        try:
+            worker.holder = get_ident()
+            self._mark(anew=True)
+            self._timed = timed
+            part = self._with_turn(entry, standing, host, reads, None)
+        finally:
+            self._timed = None
+            try:
+                if part is not None:
+                    self._mark(timed=part.stretch)
+            finally:
+                self._give_turn(None)
+        return part
 
     def _hand_over_formed(self, form: Form, entry: Entry, standing: object) -> Part | None:
         """`hand_over` of a launch of a known form, with fewer calls."""
@@ -226,31 +257,44 @@ class Line:
         make: Callable[[Bytes], object] | None,
     ) -> Part | None:
         """`hand_over` of whatever command."""
-        worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
+        worker, part = self.worker, None
         if worker.queue or not worker.turn.acquire(False):
             return None
-        part: Part | None = None
         try:
             worker.holder = get_ident()
-            with executor.lock:
-                if (
-                    executor.standing is standing
-                    and not (worker.queue or executor.closed)
-                    and home.completed >= home.submitted
-                    and (
-                        host is None
-                        or not (executor.uses_host_elsewhere(self._at) if reads else executor.uses_host())
-                    )
-                ):
-                    outside = None if visit is None else visit()
-                    try:
-                        part = self._perform(entry, host, reads, make)
-                    finally:
-                        if outside is not None:
-                            self._leave(outside)
+            part = self._with_turn(entry, standing, host, reads, make)
         finally:
             self._give_turn(part)
         return part
+
+    def _with_turn(
+        self,
+        entry: Entry,
+        standing: object,
+        host: tuple[Bytes, Layout] | None,
+        reads: bool,
+        make: Callable[[Bytes], object] | None,
+    ) -> Part | None:
+        """`hand_over`, with the worker's turn."""
+        worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
+        with executor.lock:
+            if (
+                executor.standing is not standing
+                or worker.queue
+                or executor.closed
+                or home.completed < home.submitted
+            ):
+                return None
+            if host is not None and (
+                executor.uses_host_elsewhere(self._at) if reads else executor.uses_host()
+            ):
+                return None
+            outside = None if visit is None else visit()
+            try:
+                return self._perform(entry, host, reads, make)
+            finally:
+                if outside is not None:
+                    self._leave(outside)
 
     def again(  # noqa: C901 (on the way of every launch)
         self,
@@ -501,10 +545,10 @@ class Line:
         if may_wait():
             self.worker.throttle_here()
 
-    def _mark(self) -> None:
+    def _mark(self, *, anew: bool = False, timed: Stretch | None = None) -> None:
         backend = self.worker.backend
         outside = backend.visit()
-        self.worker.mark()
+        self.worker.mark(anew=anew, timed=timed)
         if outside is not None:
             backend.leave(outside)
 
@@ -591,10 +635,13 @@ class Line:
 
     def _open(self, mark: Mark, number: int, step: int, entry: Entry) -> Stretch:
         executor = self._executor
-        stretch = self._stretch = Stretch(executor, number, self.worker, step, entry[0])
+        timed = self._timed
+        stretch = self._stretch = Stretch(executor, number, self.worker, step, entry[0], timed)
         mark.jobs.append(stretch)
         mark.ends.append(0)
         executor.unsettled[number] = stretch
         self.latest = stretch.completion
         stretch.completion.bind(stretch)
+        if timed is not None:  # nothing of it happened before the program's call
+            timed.submitted_ns = timed.queued_ns
         return stretch

@@ -103,9 +103,16 @@ class Stretch(Job):
     __slots__ = ("_looked_at", "ends", "entries", "first", "is_open", "last", "mark", "parts", "worker")
 
     def __init__(
-        self, executor: JobExecutor, number: int, worker: Worker, step: int, prepared: PreparedPlan
+        self,
+        executor: JobExecutor,
+        number: int,
+        worker: Worker,
+        step: int,
+        prepared: PreparedPlan,
+        timed: Completion | None = None,
     ) -> None:
-        super().__init__(executor, number, prepared, (), Completion())
+        """`timed`: the completion of the only command that it will have, whose times are wanted."""
+        super().__init__(executor, number, prepared, (), timed or Completion())
         self.launches = 0
         self.worker = worker.number
         self.first = step
@@ -120,7 +127,7 @@ class Stretch(Job):
         self.parts: list[Job] | None = None
         self.is_open = True  #: whether more may be entered: it has not ended, nor met a failure
         #: by index: the completions that somebody has looked at
-        self._looked_at: dict[int, Completion] = {}
+        self._looked_at: dict[int, Completion] = {} if timed is None else {0: timed}
 
     @property
     def successors(self) -> Sequence[Job] | None:
@@ -171,6 +178,7 @@ class Stretch(Job):
         prepared, holdings, args, ndrange, places, after = entry
         job = Job(self.executor, self.number + index, prepared, holdings, completion)
         job.args, job.ndrange, job.places, job.after = args, ndrange, places, after
+        job.markers = self.markers  # of a command whose times are wanted
         job.clock[self.worker] = self.first + index
         job.bases = self.bases.copy()
         job.bases[self.worker] = self.first + index - 1

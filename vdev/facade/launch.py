@@ -182,6 +182,8 @@ def _handed_over(
     part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
     if at_once is None or part is None:
         return None
+    if line.order.profiled:
+        return part.stretch.completion
     kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
     is_like_last = repetition is not None and at_once.is_undisturbed(last)

@@ -11,17 +11,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Read
-from vdev.session.immediate_moves import MovesAtOnce
+from vdev.session.immediate_moves import MovesAtOnce, completion_in
 from vdev.session.in_a_row import InARow, ReadyLaunch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache, TransferPlans
 
 if TYPE_CHECKING:
-    from vdev.executor.completion import Completion
     from vdev.executor.holdings import Holdings
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
@@ -56,10 +56,13 @@ class AtOnce(MovesAtOnce):
         kind = self._kinds.get(type(command))
         return None if kind is None else kind(command, after, queue)
 
-    def _submit_launch(self, launch: Launch, after: Sequence[Completion], queue: QueueOrder) -> Part | None:
+    def _submit_launch(
+        self, launch: Launch, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
         if launch.shared or launch.tried:
             return None
-        return self.launch(launch.kernel, launch.args, launch.ndrange, after, queue)
+        part = self.launch(launch.kernel, launch.args, launch.ndrange, after, queue)
+        return None if part is None else completion_in(queue, part)
 
     def launch(
         self,
@@ -73,7 +76,7 @@ class AtOnce(MovesAtOnce):
         session, executor = self._session, self._executor
         with session.lock:
             in_a_row, self.streak_length = self.streak_length, 0
-            if queue.profiled or session.observers or session.deferrals.held or session.checker is not None:
+            if session.observers or session.deferrals.held or session.checker is not None:
                 return None
             standing, found = executor.standing, self._found(kernel.plans, args)
             if found is None:
@@ -90,7 +93,9 @@ class AtOnce(MovesAtOnce):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None and not self._is_timed:
-                part = line.hand_over(entry, standing)
+                part = line.hand_over(
+                    entry, standing, timed=Completion(profiled=True) if queue.profiled else None
+                )
             else:
                 part = self._noted(line, entry, standing, cached, queue)
             if part is None:
@@ -285,7 +290,7 @@ class AtOnce(MovesAtOnce):
         if self._session.recorder is not None:
             return self._recorded(line, entry, standing, cached, queue)
         began = time.thread_time_ns()
-        part = line.hand_over(entry, standing)
+        part = line.hand_over(entry, standing, timed=Completion(profiled=True) if queue.profiled else None)
         if part is not None and timed and choosing is not None:
             choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
         return part
@@ -296,7 +301,7 @@ class AtOnce(MovesAtOnce):
         """Hand a launch over when somebody wants to know where the time goes."""
         recorder = self._session.recorder
         assert recorder is not None
-        if cached.shape is None:
+        if cached.shape is None or queue.profiled:
             return None
         outer = recorder.enter(queue)
         try:

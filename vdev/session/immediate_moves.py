@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Stretch
@@ -22,7 +23,6 @@ from vdev.session.transfers import transfer_of
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
-    from vdev.executor.completion import Completion
     from vdev.executor.holdings import Holdings
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
@@ -102,7 +102,7 @@ class MovesAtOnce:
             session.ledger.count(_NAMES[type(command)], found.plan)
         if line.worker.marked != line.looked_at:
             line.throttle()
-        return part
+        return completion_in(queue, part)
 
     def _is_together(self) -> bool:
         """Whether the last command was handed to several workers at once: then this one is, too, so that the next ones can be."""
@@ -164,13 +164,15 @@ class MovesAtOnce:
             line.throttle()
         return part
 
-    def _submit_read(self, command: Read, after: Sequence[Completion], queue: QueueOrder) -> Part | None:
+    def _submit_read(
+        self, command: Read, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
         """A read that the program does not wait for yet."""
         return self._move(command, after, queue, reads=True)
 
     def _move(
         self, command: Read | Write, after: Sequence[Completion], queue: QueueOrder, *, reads: bool
-    ) -> Part | None:
+    ) -> Completion | None:
         """A transfer between host memory and one worker, whose plan is known."""
         session, layout, buffer = self._session, command.layout, command.buffer
         if session.recorder is not None or session.checker is not None:
@@ -196,7 +198,7 @@ class MovesAtOnce:
                 )
         if line.worker.marked != line.looked_at:
             line.throttle()
-        return part
+        return completion_in(queue, part)
 
     def _line_of(self, found: ReadyPlan) -> Line | None:
         """The line to the worker that does all of a transfer."""
@@ -217,7 +219,7 @@ class MovesAtOnce:
     ) -> Part | None:
         """Hand over a transfer whose plan leaves everything as it is. Under the session's lock."""
         session, worker = self._session, line.worker.number
-        if queue.profiled or session.observers or session.deferrals.held:
+        if session.observers or session.deferrals.held:
             return None
         holdings = [buffer.holdings for buffer in buffers]
         if self._only is None and not self._is_free(line, holdings, queue):
@@ -227,7 +229,9 @@ class MovesAtOnce:
         ):
             return None
         entry = found.prepared, holdings, (), None, (), after
-        part = line.hand_over(entry, standing, host, reads=reads)
+        part = line.hand_over(
+            entry, standing, host, reads=reads, timed=Completion(profiled=True) if queue.profiled else None
+        )
         if part is None:
             return None
         number = session.next_number()
@@ -290,6 +294,11 @@ class MovesAtOnce:
                 return False
         last = queue.last
         return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
+
+
+def completion_in(queue: QueueOrder, part: Part) -> Completion:
+    """What the program's event gets of a command that was handed over in a queue."""
+    return part.stretch.completion if queue.profiled else part
 
 
 def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder) -> bool:
