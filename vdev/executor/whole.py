@@ -27,7 +27,7 @@ _MOST_FORMS = 16
 #: in what a launch differs from the last one of its form: memory and values by argument; the shape, None for the same; the index space
 Changes: TypeAlias = "tuple[list[tuple[int, KernelArgument]], LaunchShape | None, NDRange]"
 #: a launch as it is handed over (`vdev.executor.stretch.Entry`): plan, holdings by slot, arguments, index space, places, what it waits for
-WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange, Places, Any]"
+WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange | None, Places, Any]"
 
 
 class Form:
@@ -40,7 +40,6 @@ class Form:
     __slots__ = (
         "_args",
         "_ndrange",
-        "_nulls",
         "_number",
         "_places",
         "_pointers",
@@ -60,8 +59,7 @@ class Form:
         self._pointers = [(at, slot) for at, slot, _ in job.places]
         pointers = {at for at, _ in self._pointers}
         #: arguments that are values, and null pointers
-        self._values = [at for at, arg in enumerate(job.args) if at not in pointers and arg is not None]
-        self._nulls = [at for at, arg in enumerate(job.args) if arg is None]
+        self._values = [at for at in range(len(job.args)) if at not in pointers]
         #: by argument: its memory or value in the last launch
         self._args: list[KernelArgument] = list(job.args)
         for at, slot in self._pointers:
@@ -73,8 +71,10 @@ class Form:
         """In what a launch differs from the last one; None if it is to be made like any other."""
         _, holdings, args, ndrange, places, _ = entry
         last, number, shape = self._args, self._number, None
-        if ndrange is not self._ndrange and (shape := self._step.over(worker, ndrange, places)) is None:
-            return None
+        if ndrange is not self._ndrange:
+            shape = None if ndrange is None else self._step.over(worker, ndrange, places)
+            if ndrange is None or shape is None:
+                return None
         changed: list[tuple[int, KernelArgument]] = []
         for at, slot in self._pointers:
             holds = holdings[slot]
@@ -89,9 +89,6 @@ class Form:
                 if type(value) is not bytes:
                     return None
                 changed.append((at, value))
-        for at in self._nulls:
-            if args[at] is not None:
-                return None
         return changed, shape, ndrange
 
     def start(self, changes: Changes) -> int:
