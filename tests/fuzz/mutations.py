@@ -385,9 +385,9 @@ DEFECTS: tuple[Defect, ...] = (
              "both &= before[bisect_left(firsts, high)] &", "both &= before[bisect_right(firsts, low)] &"), "test_nearby"),
     # launches without plans, and repeated ones
     _session("new buffers are taken for the last ones", "test_new_buffers", ("executor.whole",
-             "if replica.allocation is not last[at]:", "if last[at] is None:")),
-    _session("new values are taken for the last ones", "test_new_buffers", ("executor.whole",
-             "if value is not last[at] and value != last[at]:", "if value is None:")),
+             "now[at] = replica.allocation", "now[at] = self._last[at]")),
+    _session("a form takes its first values for the last ones", "test_new_buffers", ("executor.whole",
+             "self._last, self._ndrange = now, ndrange", "self._ndrange = ndrange")),
     _session("a form keeps its first index space", "test_new_buffers", ("executor.whole",
              "if ndrange is not self._ndrange:", "if ndrange is None:")),
     _session("kept buffers change while others read them", "test_kept", ("session.immediate_moves",
