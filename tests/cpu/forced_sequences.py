@@ -45,7 +45,8 @@ from vdev.translators.ranges.rectangles import Layout
 from tests.cpu.random_commands import SOURCE, Commands
 from tests.pure.forced_cuts import CutsInTurn
 from vdev.backends.cuda import backend, compiling, host_copies
-from vdev.executor import Completion, merge_steps
+from vdev.executor import merge_steps
+from vdev.executor.completion import Completion
 from vdev.planner import builder, merges, placement, tidying, views
 from vdev.planner.directory import check, kept_on
 from vdev.planner.habits import Habits

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.executor.worker_memory import WorkerMemory
 from vdev.process.switches import parse_memory, parse_workers
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write

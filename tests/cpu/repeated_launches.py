@@ -21,7 +21,7 @@ import pytest
 from vdev.backends.base import Backend
 from vdev.backends.compiling import CompilingBackend
 from vdev.backends.opencl.backend import OpenCLBackend
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.repeated_launch import Run
 from vdev.executor.stretch import Part

@@ -23,7 +23,9 @@ from vdev.backends.opencl.boxes import halves, pieces_within
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.backends.opencl.native import load_native
 from vdev.errors import BackendError, BuildFailure
-from vdev.executor import Completion, Executor, LaunchRecipe
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
 from vdev.start.engines import register_engines
 
@@ -346,6 +348,26 @@ def test_a_launch_made_again_behind_a_marker_belongs_to_the_next_one(backend: Op
     marker = backend.record()
     marker.wait()
     assert marker.times() is not None
+
+
+def test_first_and_later_launches_are_grouped_alike(backend: OpenCLBackend) -> None:
+    """Results may depend on it: engines' vectorised loops and what is left of them round differently."""
+    source = "__kernel void size(__global uint *out) { out[get_global_id(0)] = get_local_size(0); }"
+    kernel = backend.kernel(BackendProgram(source), "size")
+    sizes = {}
+    for regroups in (False, True):
+        ndrange = NDRange((4096,), (2,), (0,), regroups)
+        grouped = LaunchShape(ndrange, whole_chunk(ndrange), (4096,), (2,), (0,), (), None)
+        out = put(backend, np.zeros(4096, np.uint32))
+        backend.launch(kernel, [out], grouped)
+        sizes[regroups] = get(backend, out)
+        out = put(backend, np.zeros(4096, np.uint32))
+        again = backend.again(kernel, [out], grouped)
+        assert again is not None
+        again()
+        np.testing.assert_array_equal(get(backend, out), sizes[regroups])
+    assert set(sizes[False].view(np.uint32)) == {2}, "the program's own choice"
+    assert set(sizes[True].view(np.uint32)) != {2}, "the engine's choice"
 
 
 def test_waiting_for_all_tells_what_went_well_without_a_marker(backend: OpenCLBackend) -> None:

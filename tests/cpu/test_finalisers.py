@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.executor import call_soon
+from vdev.executor.completion import call_soon
 from vdev.facade.handles import state_of
 from vdev.facade.platform_device import Platform
 from vdev.planner.instructions import Plan

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.session.commands import Fill, Write
 
 from .test_runs import Caller

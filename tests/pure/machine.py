@@ -13,7 +13,10 @@ from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.executor import Completion, Executor, LaunchRecipe, repaired
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
+from vdev.executor.failures import repaired
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.planner.directory import BufferState, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest

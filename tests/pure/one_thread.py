@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from vdev.backends.base import Backend
-from vdev.executor import Executor, executor
+from vdev.executor import executor
+from vdev.executor.executor import Executor
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker import Worker
 from vdev.executor.worker_progress import Entry

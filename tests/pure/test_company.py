@@ -14,7 +14,8 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion, Executor
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
 from vdev.session.commands import Fill, Marker, Read
 from vdev.session.session import VirtualBuffer
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from vdev.translators.frontend.source import ParsedProgram, parse_program
@@ -18,10 +19,11 @@ from vdev.translators.interpreter import access
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.plain import plain_summary, summary_of_plain
 from vdev.translators.interpreter.summaries import KernelSummary
-from vdev.translators.ranges.ndrange import NDRange, whole_chunk
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 from vdev.translators.symbolic import effort
 from vdev.translators.symbolic import expression as ex
+from vdev.translators.symbolic.evaluation import Scope
 
 from vdev.backends.base import BuildResult, KernelResources, WorkerInfo
 from vdev.session.programs import SessionKernel, SessionProgram
@@ -252,3 +254,51 @@ def test_a_loop_that_waits_on_a_long_condition_is_recognised(
 }"""
     (reason,) = analyse_kernel(parse_program(source), "wait").one_worker
     assert reason.text == "a loop that waits for `flags` to change"
+
+
+#: conditions on data, one behind the other: each has several cases where it is not true, or reads a value of its own
+CHAINS = {
+    "between": "if (v > {low} && v < {high}) b[i] = {number};",
+    "read again": "if (a[i] == {low}) b[i] = {number};",
+    "in parts": "if (a[i] * {high} > {low}) {{ b[i] = {number}; c[i] = a[i]; }}",
+}
+
+
+def cases_of_a_chain(monkeypatch: pytest.MonkeyPatch, form: str, count: int) -> int:
+    """How many cases, and variables in them, are copied for the ranges of a chunk behind so many conditions, which are those that
+    are wanted.
+    """
+    conditions = " else ".join(
+        form.format(number=number, low=3 * number, high=3 * number + 2) for number in range(count)
+    )
+    source = (
+        "kernel void chain(global const int *a, global int *b, global int *c) {"
+        f"int i = get_global_id(0), v = a[i]; {conditions} }}"
+    )
+    summary = analyse_kernel(parse_program(source), "chain")
+    ndrange, sizes = NDRange((256,), (16,), (0,)), dict.fromkeys(range(3), 1024)
+    copied, copy = 0, Scope.copy
+
+    def counted(scope: Scope, *position: Any) -> Scope:
+        nonlocal copied
+        copied += 1 + len(scope.domain.lo)
+        return copy(scope, *position)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scope, "copy", counted)
+        ranges = summary.of_launch(ndrange, {}, sizes).of(Chunk((4,), (8,)))
+    for item in ranges:
+        assert item.region == Region.span(256, 512)
+        assert item.exact == (item.arg == 0)
+    written = next(item for item in ranges if (item.arg, item.mode) == (1, "write"))
+    assert "condition" in str(written.reason)
+    return copied
+
+
+@pytest.mark.parametrize("form", CHAINS.values(), ids=CHAINS)
+def test_conditions_one_behind_the_other_take_no_more_than_as_many_times_as_long(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    few, many = (cases_of_a_chain(monkeypatch, form, count) for count in (150, 600))
+    assert many < 5 * few
+    assert many < 200 * 600  # variables of cases: some tens of milliseconds

@@ -12,8 +12,7 @@ from itertools import pairwise
 import pytest
 
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion
-from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED
+from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Completion
 from vdev.session.commands import Marker
 
 from .test_session_failures import Program, ended

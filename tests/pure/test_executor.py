@@ -27,8 +27,8 @@ from vdev.backends.base import Backend
 from vdev.backends.merging import copy_changes
 from vdev.backends.reference import Faults, ReferenceBackend, ReferenceProgram
 from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BackendError
-from vdev.executor import Completion, Executor
-from vdev.executor.executor import QUEUE_LIMIT
+from vdev.executor.completion import Completion
+from vdev.executor.executor import QUEUE_LIMIT, Executor
 from vdev.executor.worker import Worker
 from vdev.planner.instructions import HOST
 

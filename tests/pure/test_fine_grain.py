@@ -20,7 +20,7 @@ from vdev.translators.ranges.region import Region
 from vdev.backends.merging import combine_changes
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.errors import OUT_OF_RESOURCES
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, fine_grain_state, kept_on
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Copy, Fetch, Merge, Plan

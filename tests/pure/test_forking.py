@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from vdev.backends.reference import ReferenceBackend
-from vdev.executor import Executor, forks
+from vdev.executor import forks
+from vdev.executor.executor import Executor
 from vdev.process.forking import in_driver, is_anyone_inside
 
 #: seconds that anything here may take where nothing is in its way

@@ -15,7 +15,8 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import Allocation, Bytes, Deliver, Reread
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion, direct_reads
+from vdev.executor import direct_reads
+from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Part

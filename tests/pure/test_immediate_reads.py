@@ -14,7 +14,7 @@ import pytest
 from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.executor.direct_reads import Arriving
 from vdev.executor.line import Line
 from vdev.session.commands import Map, Read, Unmap, Write

@@ -15,7 +15,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.session.commands import Read, Write
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer

@@ -21,8 +21,8 @@ from tests.pure.test_choosing import Program
 from tests.pure.test_direct import attempts
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, VirtualGpu
-from vdev.executor import Completion, Executor
-from vdev.executor.executor import _single
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor, _single
 from vdev.executor.steps import CallStep
 from vdev.executor.worker import Worker
 from vdev.observe.snapshots import of_session

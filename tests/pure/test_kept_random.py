@@ -15,7 +15,7 @@ from tests.pure.repeating import again
 from tests.pure.test_direct import attempts
 from tests.pure.test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import Session, VirtualBuffer

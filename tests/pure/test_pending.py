@@ -20,8 +20,9 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import EMPTY, Region
 
 from vdev.backends.reference import ReferenceProgram
-from vdev.executor import LaunchRecipe, repaired
+from vdev.executor.failures import repaired
 from vdev.executor.holdings import Damage
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.executor.prepare import PreparedPlan
 from vdev.planner import pending
 from vdev.planner.directory import HOST, BufferState, Draft, Pending, buffer_state

@@ -18,7 +18,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY

@@ -11,7 +11,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.executor.sampling import Sample, sampled
 from vdev.session.commands import BufferArg, Read
 from vdev.session.session import VirtualBuffer

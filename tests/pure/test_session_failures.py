@@ -22,7 +22,7 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.errors import DEPENDENCY_FAILED
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.session.commands import (
     BufferArg,
     CopyBuffer,

@@ -15,9 +15,8 @@ import pytest
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES
-from vdev.executor import Completion
 from vdev.executor import completion as completion_module
-from vdev.executor.completion import COMPLETE
+from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Part, Stretch
 from vdev.session.commands import CopyBuffer, Fill, Marker

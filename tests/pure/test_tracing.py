@@ -33,7 +33,7 @@ def compiled(trace: Trace, results: Sequence[Any]) -> Callable[[Sequence[int]], 
 
     def run(values: Sequence[int]) -> list[Any] | None:
         names: dict[str, Any] = dict(zip(trace.parameters, values, strict=True)) | {"inf": float("inf")}
-        for line in trace.definitions(used):
+        for line in trace.definitions(used, compared=True):
             exec(line, names)
         return (
             [eval(text, names) for text in texts] if all(eval(text, names) for text in conditions) else None
@@ -320,7 +320,7 @@ def test_regions_of_traced_numbers_are_those_of_plain_ones() -> None:
         for _ in range(8):
             others = [max(1, value + rng.choice((0, 0, 1, -1, 3))) for value in values]
             names: dict[str, Any] = dict(zip(trace.parameters, others, strict=True)) | {"region": remade}
-            for line in trace.definitions(used):
+            for line in trace.definitions(used, compared=True):
                 exec(line, names)
             if not all(eval(line, names) for line in conditions):
                 continue

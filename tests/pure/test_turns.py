@@ -13,7 +13,7 @@ from vdev.translators.ranges.region import Region
 from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE
-from vdev.executor import Completion
+from vdev.executor.completion import Completion
 from vdev.executor.worker_memory import WorkerMemory
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, buffer_state

@@ -90,6 +90,16 @@ _MENTIONED = re.compile(r"\bimage[123]d_\w+|\bsampler_t\b")
 
 #: OpenCL C's constants that do not concern images: they stay.
 _OTHER_CONSTANTS = re.compile(r"CLK_(?:LOCAL|GLOBAL|NULL|ENQUEUE|INVALID|DEVICE|EVENT|OUT|SUCCESS|PROFILING)")
+#: Memory of a GPU is aligned as the buffer is, and so are the rows of an image in it; that of the host may lie anywhere.
+_PIXELS_ANYWHERE = (
+    "#define P_FOUR(T, q) vload4(0, (__global const T *)(q))\n"
+    "#define P_PUT_FOUR(T, c, q) vstore4(c, 0, (__global T *)(q))\n"
+)
+_PIXELS_ALIGNED = (
+    "#define P_TWO(T, q) (*(__global const T##2 *)(q))\n"
+    "#define P_FOUR(T, q) (*(__global const T##4 *)(q))\n"
+    "#define P_PUT_FOUR(T, c, q) (*(__global T##4 *)(q) = (c))\n"
+)
 _DESCRIPTOR = "struct P_desc { int width, height, depth; uint row; long slice; uint elem, format; };\n"
 
 
@@ -472,6 +482,7 @@ class _Lowering:
         for kind in sorted(self.types):
             text += f"typedef struct {{ {kind.pointer}p; struct P_desc d; }} P_{kind.tag};\n"
         if any(v.function.startswith(("read", "write")) for v in self.variants):
+            text += _PIXELS_ANYWHERE if self.program.target.is_cpu else _PIXELS_ALIGNED
             text += _include(file)
         if any(variant.function.endswith("imageh") for variant in self.variants):
             text += "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
@@ -528,7 +539,8 @@ def _read(variant: _Variant) -> str:
             for bits in _SAMPLERS
         )
         first = f"if (u) switch (s) {{ {cases}}} "
-    return f"{result} P_{variant.name}({native}P_{variant.image.tag} im, {sampler}{kind} c) {{ {first}return {call}; }}\n"
+    body = f"{first}{_sizes_of(variant)}return {call};"
+    return f"{result} P_{variant.name}({native}P_{variant.image.tag} im, {sampler}{kind} c) {{ {body} }}\n"
 
 
 def _write(variant: _Variant) -> str:
@@ -540,7 +552,15 @@ def _write(variant: _Variant) -> str:
     if variant.image.is_depth:
         value, given = "float", "(float4)(v, 0.0f, 0.0f, 0.0f)"
     call = f"P_write_{suffix}(im.p, im.d, {position}, {given})"
-    return f"void P_{variant.name}(P_{variant.image.tag} im, {kind} c, {value} v) {{ {call}; }}\n"
+    return f"void P_{variant.name}(P_{variant.image.tag} im, {kind} c, {value} v) {{ {_sizes_of(variant)}{call}; }}\n"
+
+
+def _sizes_of(variant: _Variant) -> str:
+    """What the compiler cannot know: that the sizes are 1 of the dimensions which the image lacks."""
+    dims, layered = _KINDS[variant.image.name]
+    height = "im.d.height = 1; " if dims == 1 else ""
+    depth = "im.d.depth = 1; " if dims < 3 and not layered else ""
+    return height + depth
 
 
 @lru_cache(maxsize=2)

@@ -22,8 +22,9 @@ class Target:
     """What the device that programs are compiled for looks like to a program.
 
     `opencl_version`: 300 for OpenCL 3.0. `c_version`: the OpenCL C version without -cl-std. `macros`: further
-    predefined ones. `features`: the `__opencl_c_…` macros of OpenCL C 3.0. `answers`: the answers of the device's own
-    compiler to `Preprocessed.asked` (None: not defined, or no).
+    predefined ones. `is_cpu`: whether its memory may be the host's. `features`: the `__opencl_c_…` macros of
+    OpenCL C 3.0. `answers`: the answers of the device's own compiler to `Preprocessed.asked` (None: not defined, or
+    no).
     """
 
     extensions: tuple[str, ...] = (

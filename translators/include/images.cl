@@ -4,15 +4,19 @@
    A descriptor's `format` holds the channel order less 0x10B0 in its first byte, the channel type less 0x10D0 in its
    second and the number of stored channels in its third. Sizes are in pixels, `row` and `slice` in bytes; dimensions
    that an image lacks have the size 1, the layers of an array are its depth. Samplers have the bits that OpenCL C's
-   constants have: 1 normalised, 14 addressing mode, 0x20 linear. */
+   constants have: 1 normalised, 14 addressing mode, 0x20 linear.
+
+   P_FOUR and P_PUT_FOUR read and write a pixel of four channels: at once, where pixels are aligned to their size. P_TWO is
+   there only on such devices. */
 
 /* Numbers of an image's pixels outside of it: clamped to the edge. */
 int4 P_inside(struct P_desc d, int4 c) {
   return (int4)(clamp(c.x, 0, d.width - 1), clamp(c.y, 0, d.height - 1), clamp(c.z, 0, d.depth - 1), 0);
 }
 
+/* `c`: inside. A row has less than 4 GiB, so products of 32 bits will do where they can. */
 __global const uchar *P_at(__global const uchar *p, struct P_desc d, int4 c) {
-  return p + (long)c.z * d.slice + (long)c.y * (long)d.row + (long)c.x * (long)d.elem;
+  return p + (long)c.z * d.slice + (ulong)(uint)c.y * d.row + (uint)c.x * d.elem;
 }
 
 int P_is_border(uint s, int4 c, int4 e) {
@@ -105,14 +109,25 @@ float4 P_spread_f(float v, uint order) {
 
 /* The usual formats without a call: where the compiler makes vectors of work-items, a call takes thirty times as long.
    RGBA and one channel, of floats and of bytes; BGRA of bytes. With one channel of 16 bits here as well, Intel's
-   compiler makes code that takes four times as long of kernels that sample the engine's own images. */
+   compiler makes code that takes four times as long of kernels that sample the engine's own images. GPUs take to those of 16 bits and
+   to two channels as well. */
 float4 P_load_f(__global const uchar *q, uint format) {
   uint order = format & 255u;
-  if (format == 0x40E05u) return vload4(0, (__global const float *)q);
-  if (format == 0x40205u) return convert_float4(vload4(0, q)) * (1.0f / 255.0f);
+  if (format == 0x40E05u) return P_FOUR(float, q);
+  if (format == 0x40205u) return convert_float4(P_FOUR(uchar, q)) * (1.0f / 255.0f);
   if (format >> 8 == 0x10Eu) return P_spread_f(*(__global const float *)q, order);
   if (format >> 8 == 0x102u) return P_spread_f((float)*q * (1.0f / 255.0f), order);
-  if (format == 0x40206u) return convert_float4(vload4(0, q).zyxw) * (1.0f / 255.0f);
+  if (format == 0x40206u) return convert_float4(P_FOUR(uchar, q).zyxw) * (1.0f / 255.0f);
+#ifdef P_TWO
+  if (format == 0x40D05u) return vloada_half4(0, (__global const half *)q);
+  if (format == 0x40305u) return convert_float4(P_FOUR(ushort, q)) * (1.0f / 65535.0f);
+  if (format == 0x20E02u) return (float4)(P_TWO(float, q), 0.0f, 1.0f);
+  if (format == 0x20D02u) return (float4)(vloada_half2(0, (__global const half *)q), 0.0f, 1.0f);
+  if (format == 0x20302u) return (float4)(convert_float2(P_TWO(ushort, q)) * (1.0f / 65535.0f), 0.0f, 1.0f);
+  if (format == 0x20202u) return (float4)(convert_float2(P_TWO(uchar, q)) * (1.0f / 255.0f), 0.0f, 1.0f);
+  if (format >> 8 == 0x10Du) return P_spread_f(vload_half(0, (__global const half *)q), order);
+  if (format >> 8 == 0x103u) return P_spread_f(P_UNORM16((float)*(__global const ushort *)q), order);
+#endif
   return P_decode_f(q, format);
 }
 
@@ -135,7 +150,7 @@ int4 P_spread_i(int v, uint format) {
 }
 
 int4 P_load_i(__global const uchar *q, uint format) {
-  if (format == 0x40905u) return vload4(0, (__global const int *)q);
+  if (format == 0x40905u) return P_FOUR(int, q);
   if (format >> 8 == 0x107u) return P_spread_i(*(__global const char *)q, format);
   if (format >> 8 == 0x108u) return P_spread_i(*(__global const short *)q, format);
   if (format >> 8 == 0x109u) return P_spread_i(*(__global const int *)q, format);
@@ -143,7 +158,7 @@ int4 P_load_i(__global const uchar *q, uint format) {
 }
 
 uint4 P_load_ui(__global const uchar *q, uint format) {
-  if (format == 0x40A05u) return convert_uint4(vload4(0, q));
+  if (format == 0x40A05u) return convert_uint4(P_FOUR(uchar, q));
   int4 c;
   if (format >> 8 == 0x10Au) c = P_spread_i(*q, format);
   else if (format >> 8 == 0x10Bu) c = P_spread_i(*(__global const ushort *)q, format);
@@ -332,12 +347,12 @@ __attribute__((noinline)) void P_encode_ui(__global uchar *q, uint format, uint4
 #define P_PLACE                                                                                                    \
   int4 e = P_inside(d, at);                                                                                        \
   if (at.x != e.x || at.y != e.y || at.z != e.z) return;                                                           \
-  __global uchar *q = p + (long)e.z * d.slice + (long)e.y * (long)d.row + (long)e.x * (long)d.elem;
+  __global uchar *q = (__global uchar *)P_at(p, d, e);
 
 void P_write_f(__global uchar *p, struct P_desc d, int4 at, float4 c) {
   P_PLACE
-  if (d.format == 0x40E05u) vstore4(c, 0, (__global float *)q);
-  else if (d.format == 0x40205u) vstore4(convert_uchar4_sat_rte(c * 255.0f), 0, q);
+  if (d.format == 0x40E05u) P_PUT_FOUR(float, c, q);
+  else if (d.format == 0x40205u) P_PUT_FOUR(uchar, convert_uchar4_sat_rte(c * 255.0f), q);
   else P_encode_f(q, d.format, c);
 }
 
@@ -348,6 +363,6 @@ void P_write_i(__global uchar *p, struct P_desc d, int4 at, int4 c) {
 
 void P_write_ui(__global uchar *p, struct P_desc d, int4 at, uint4 c) {
   P_PLACE
-  if (d.format == 0x40A05u) vstore4(convert_uchar4_sat(c), 0, q);
+  if (d.format == 0x40A05u) P_PUT_FOUR(uchar, convert_uchar4_sat(c), q);
   else P_encode_ui(q, d.format, c);
 }

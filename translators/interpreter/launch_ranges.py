@@ -180,6 +180,7 @@ class _Piece:
         root = scope_of(launch)
         self._ways = Ways(root, certain=True)
         self._places: dict[int, list[_Place] | None] = {}
+        self._doubts: dict[Step, str | None] = {}  #: by the end of a way
         #: dimension, its variable, and how many values of it a work-group has
         self._variables: list[tuple[int, int, int]] = []
         for dimension in range(launch.ndrange.work_dim):
@@ -196,7 +197,7 @@ class _Piece:
 
     def _cases(self, access: Access, ahead: Expr, traced: bool) -> list[_Place] | None:
         found: list[_Place] = []
-        doubtful = _doubt_on(access.way)
+        doubtful = self._doubt_on(access.way)
         for start in self._ways.scopes(access.way):
             if not start.domain.exact:
                 return None
@@ -215,6 +216,20 @@ class _Piece:
                 found.append(
                     _Place(domain, form, None if traced else frozenset(form.terms.items()), doubtful)
                 )
+        return found
+
+    def _doubt_on(self, way: Step) -> str | None:
+        """Why nobody knows whether the end of a way is reached, what comes first; None if that is known."""
+        unknown: list[Step] = []
+        step: Step | None = way
+        while step is not None and step not in self._doubts:
+            unknown.append(step)
+            step = step.parent
+        found = None if step is None else self._doubts[step]
+        for step in reversed(unknown):
+            if found is None and step.kind is StepKind.MAYBE:
+                found = doubt(step)
+            self._doubts[step] = found
         return found
 
     def narrowed(self, domain: Domain, box: Chunk, images: _Images) -> _Narrowed | None:
@@ -236,16 +251,6 @@ class _Piece:
         except Infeasible:
             return None
         return _Narrowed(found, images.name_of(found))
-
-
-def _doubt_on(way: Step) -> str | None:
-    """Why nobody knows whether the end of a way is reached, what comes first; None if that is known."""
-    found, step = None, way
-    while step.parent is not None:
-        if step.kind is StepKind.MAYBE:
-            found = doubt(step)
-        step = step.parent
-    return found
 
 
 class _Narrowed(NamedTuple):

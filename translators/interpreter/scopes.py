@@ -24,6 +24,9 @@ __all__ = ["MAX_PARTS", "Image", "Ways", "byte_offset", "doubt"]
 MAX_PARTS = 4000
 #: Cases at the end of one way.
 MOST_SCOPES = 64
+#: What the cases at the ends of all steps of one way may take to make, in variables that are copied, and what each case takes beside
+#: these; conditions behind that are not looked at. Ten times what the longest way of a usual kernel takes.
+MOST_ON_WAY, EACH_CASE = 4000, 4
 
 Image = tuple[Region, bool, str | None]  #: region, whether it is exact, and why not
 
@@ -37,6 +40,10 @@ class Ways:
         self._known: dict[Step, list[Scope]] = {}
         #: by the way before it and its condition: what an `if` comes to
         self._assumed: dict[tuple[Step | None, Expr], list[Scope]] = {}
+        #: what it took to come to the end of a way, in units of `MOST_ON_WAY`; and by case, its twin behind which no condition is
+        #: looked at
+        self._spent: dict[Step, int] = {}
+        self._given_up: dict[int, Scope] = {}
         self._images: dict[tuple[Step, Expr, int, int], list[Image]] = {}
         #: by domain at the end of a way, terms of an offset, bytes and size: the constant of one offset, and its image
         self._alike: dict[tuple[int, frozenset[tuple[int, int]], int, int], tuple[int, Image]] = {}
@@ -99,8 +106,11 @@ class Ways:
         if way.parent is None:
             return [self._root]
         before = self._known[way.parent]
+        spent = self._spent[way] = self._spent.get(way.parent, 0)
         if way.kind is StepKind.LOOP or (self._certain and way.kind is StepKind.MAYBE):
             return before
+        if way.kind is StepKind.IF and spent > MOST_ON_WAY:
+            return self._behind_too_many(way)
         starts, says = self._begin(way)
         found = _all_cases(starts, says)
         if len(found) > MOST_SCOPES:
@@ -111,6 +121,28 @@ class Ways:
                 found = [scope for start in starts for scope, _ in explore(start, says, 0)]
         if way.kind is StepKind.IF:
             self._assumed[way.parent, way.expr] = found
+        self._spent[way] = spent + sum([EACH_CASE + len(scope.domain.lo) for scope in found])
+        return found
+
+    def _behind_too_many(self, way: Step) -> list[Scope]:
+        """What is known without the last condition of a way, and without those before it that have led to several cases."""
+        step = way.parent
+        assert step is not None
+        while (
+            len(self._known[step]) > 1
+            and step.kind in (StepKind.IF, StepKind.MAYBE)
+            and step.parent is not None
+        ):
+            step = step.parent
+        known = self._known[step]
+        return [self._unasked(scope) for scope in known]
+
+    def _unasked(self, scope: Scope) -> Scope:
+        """The twin of a case behind which no condition is looked at; the case itself if it is one."""
+        found = self._given_up.get(id(scope))
+        if found is None:
+            found = _blurred(scope, "behind too many conditions")
+            self._given_up[id(scope)] = self._given_up[id(found)] = found
         return found
 
     def _begin(self, way: Step) -> tuple[list[Scope], Callable[[Scope], None]]:
@@ -144,9 +176,9 @@ def _all_cases(starts: Sequence[Scope], says: Callable[[Scope], None]) -> list[S
     return found
 
 
-def _blurred(scope: Scope) -> Scope:
+def _blurred(scope: Scope, reason: str = "a condition with too many cases") -> Scope:
     twin = scope.copy()
-    twin.domain.blur("a condition with too many cases")
+    twin.domain.blur(reason)
     return twin
 
 

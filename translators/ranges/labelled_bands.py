@@ -518,4 +518,10 @@ def numbers_of_labelled(bands: LabelledBands, numbers: list[int]) -> LabelledPat
     return tuple(found)
 
 
-compiled.replace(globals(), ("laid_over", "cut_out", "put_in", "numbers_of_labelled", "count_labelled"))
+compiled.replace(
+    globals(),
+    (
+        *("laid_over", "cut_out", "put_in", "numbers_of_labelled", "count_labelled"),
+        *("apart", "is_span"),
+    ),
+)

@@ -15,6 +15,7 @@ Knows neither kernels nor plans.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from math import gcd
 from operator import index
@@ -35,8 +36,14 @@ class Trace:
         #: values that it must not have
         self._ranges: dict[Linear, tuple[int | None, int | None]] = {}
         self._others: dict[Linear, set[int]] = {}
-        #: by sign, constant and terms: results of comparisons
-        self._compared: dict[tuple[Any, ...], bool] = {}
+        #: by sign, constant and the identity of terms: results of comparisons
+        self._compared: dict[tuple[str, int, int], bool] = {}
+        #: the terms of all numbers, one object for equal ones, which live as long as this does; and by the identities of two
+        #: and a factor, and of one and a factor, those that are made of them: most are made again and again
+        self._terms: dict[Linear, Terms] = {}
+        self._sums: dict[tuple[int, int, int], Terms] = {}
+        self._multiples: dict[tuple[int, int], Terms] = {}
+        self._normal: dict[int, tuple[Linear, int]] = {}  #: by the identity of terms
         #: comparisons of floating-point numbers
         self._comparisons: dict[str, None] = {}
         self._reals: dict[str, str] = {}  #: by expression of floating-point numbers, its name
@@ -48,7 +55,7 @@ class Trace:
         self._solution = None
         variable = self.variable(("parameter", len(self.parameters)), "")
         self.parameters.append(f"v{variable}")
-        return Number(self, value, {variable: 1}, 0)
+        return Number(self, value, self.terms({variable: 1}), 0)
 
     def real_parameter(self, value: float) -> Real:
         """The same for a floating-point number."""
@@ -60,6 +67,34 @@ class Trace:
         if found is None:
             found = self._known[key] = len(self._variables)
             self._variables.append(expression)
+        return found
+
+    def terms(self, terms: Terms) -> Terms:
+        """The one object for terms that are equal, in the same order."""
+        return self._terms.setdefault(tuple(terms.items()), terms)
+
+    def plus(self, terms: Terms, others: Terms, factor: int) -> Terms:
+        """The terms of one form and `factor` times another: objects that `terms` gave."""
+        key = id(terms), id(others), factor
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = self.terms(plus(terms, others, factor))
+        return found
+
+    def times(self, terms: Terms, factor: int) -> Terms:
+        """`factor` times the terms of a form, an object that `terms` gave."""
+        key = id(terms), factor
+        found = self._multiples.get(key)
+        if found is None:
+            product = {variable: coefficient * factor for variable, coefficient in terms.items()}
+            found = self._multiples[key] = self.terms(product)
+        return found
+
+    def normal(self, terms: Terms) -> tuple[Linear, int]:
+        """As of `linear_forms`, for an object that `terms` gave."""
+        found = self._normal.get(id(terms))
+        if found is None:
+            found = self._normal[id(terms)] = normal(terms)
         return found
 
     def check_open(self) -> None:
@@ -75,17 +110,20 @@ class Trace:
 
     # conditions -------------------------------------------------------------------------------------
 
-    def compare(self, terms: dict[int, int], constant: int, value: int, sign: str) -> bool:
-        """Whether form `sign` 0 holds, for a sign of `<`, `<=` or `==`; `value`: the form's current value."""
-        self.check_open()
-        key = (sign, constant, *terms.items())
+    def compare(self, terms: Terms, constant: int, value: int, sign: str) -> bool:
+        """Whether form `sign` 0 holds, for a sign of `<`, `<=` or `==`; `value`: the form's current value. `terms`: an object
+        that the method of this name gave.
+        """
+        if self.closed:
+            self.check_open()
+        key = sign, constant, id(terms)
         found = self._compared.get(key)
         if found is None:  # half of all comparisons have been made before
             found = self._compared[key] = self._noted(terms, constant, value, sign)
         return found
 
-    def _noted(self, terms: dict[int, int], constant: int, value: int, sign: str) -> bool:
-        linear, factor = normal(terms)
+    def _noted(self, terms: Terms, constant: int, value: int, sign: str) -> bool:
+        linear, factor = self.normal(terms)
         now = (value - constant) // factor
         if sign == "==":
             if value == 0:
@@ -110,9 +148,11 @@ class Trace:
         old_low, old_high = self._ranges.get(linear, (None, None))
         self._ranges[linear] = (larger(old_low, low), smaller(old_high, high))
 
-    def quotient(self, terms: dict[int, int], constant: int, divisor: int) -> int | None:
-        """What a form divided by `divisor` > 0 is, rounded down, if that follows from conditions that were noted already."""
-        linear, factor = normal(terms)
+    def quotient(self, terms: Terms, constant: int, divisor: int) -> int | None:
+        """What a form divided by `divisor` > 0 is, rounded down, if that follows from conditions that were noted already. `terms`:
+        as of `compare`.
+        """
+        linear, factor = self.normal(terms)
         low, high = self._ranges.get(linear, (None, None))
         if low is None or high is None:
             return None
@@ -126,12 +166,12 @@ class Trace:
 
     # as Python --------------------------------------------------------------------------------------
 
-    def definitions(self, used: set[int]) -> list[str]:
+    def definitions(self, used: set[int], *, compared: bool) -> list[str]:
         """Statements that define the variables in `used`, and all those that they need, as `v0`, `v1` …; and after
-        them those of all floating-point numbers that were compared.
+        them, if conditions are `compared`, those of all floating-point numbers in them.
         """
         needed: set[int] = set()
-        reals = [f"{name} = {text}" for text, name in self._reals.items()]
+        reals = self._compared_reals() if compared else []
         pending = [*used, *(variable for line in reals for variable in variables_in(line))]
         while pending:
             variable = pending.pop()
@@ -140,6 +180,16 @@ class Trace:
                 pending += variables_in(self._variables[variable])
         own = [f"v{variable} = {text}" for variable in sorted(needed) if (text := self._variables[variable])]
         return own + reals
+
+    def _compared_reals(self) -> list[str]:
+        """Statements that define the floating-point numbers in conditions, and all those that they need, in order."""
+        needed = set(_REAL.findall(" ".join(self._comparisons)))
+        found = []
+        for text, name in reversed(self._reals.items()):  # each comes behind those that it needs
+            if name in needed:
+                found.append(f"{name} = {text}")
+                needed.update(_REAL.findall(text))
+        return found[::-1]
 
     def solution(self) -> Solution:
         """What is known of variables as long as all conditions hold: those that are a form of others."""
@@ -217,7 +267,10 @@ def form_of(number: Any) -> Hashable:
     return (number.constant, *number.terms.items()) if type(number) is Number else number
 
 
+_REAL = re.compile(r"\br\d+\b")
+
 Operand = Any  # an int, a float, a Number or a Real
+Terms = dict[int, int]  #: by variable, its coefficient, which is not 0
 
 
 class Number:
@@ -226,7 +279,8 @@ class Number:
     __slots__ = ("constant", "terms", "trace", "value")
     __array_ufunc__ = None  # NumPy's numbers leave operations to this class
 
-    def __init__(self, trace: Trace, value: int, terms: dict[int, int], constant: int) -> None:
+    def __init__(self, trace: Trace, value: int, terms: Terms, constant: int) -> None:
+        """`terms`: an object that the trace's method of this name gave."""
         self.trace = trace
         self.value = value
         self.terms = terms
@@ -234,15 +288,16 @@ class Number:
 
     # arithmetic -------------------------------------------------------------------------------------
 
-    def _made(self, value: int, terms: dict[int, int], constant: int) -> Any:
-        self.trace.check_open()
+    def _made(self, value: int, terms: Terms, constant: int) -> Any:
+        if self.trace.closed:
+            self.trace.check_open()
         return Number(self.trace, value, terms, constant) if terms else constant
 
     def __add__(self, other: Operand) -> Any:
         if type(other) is int:
             return self._made(self.value + other, self.terms, self.constant + other)
         if type(other) is Number:
-            terms = plus(self.terms, other.terms, 1)
+            terms = self.trace.plus(self.terms, other.terms, 1)
             return self._made(self.value + other.value, terms, self.constant + other.constant)
         if _is_real(other):
             return self._real() + other
@@ -263,7 +318,7 @@ class Number:
         if type(other) is int:
             return self._made(self.value - other, self.terms, self.constant - other)
         if type(other) is Number:
-            terms = plus(self.terms, other.terms, -1)
+            terms = self.trace.plus(self.terms, other.terms, -1)
             return self._made(self.value - other.value, terms, self.constant - other.constant)
         return self + -other
 
@@ -273,8 +328,7 @@ class Number:
     def _times(self, factor: int) -> Any:
         if factor == 0:
             return 0
-        terms = {variable: coefficient * factor for variable, coefficient in self.terms.items()}
-        return self._made(self.value * factor, terms, self.constant * factor)
+        return self._made(self.value * factor, self.trace.times(self.terms, factor), self.constant * factor)
 
     def __mul__(self, other: Operand) -> Any:
         if type(other) is Number:
@@ -291,7 +345,7 @@ class Number:
     def _of(self, expression: str, value: int) -> Number:
         """A number that is not an affine form of others."""
         variable = self.trace.variable(expression, expression)
-        return Number(self.trace, value, {variable: 1}, 0)
+        return Number(self.trace, value, self.trace.terms({variable: 1}), 0)
 
     def __floordiv__(self, other: Operand) -> Any:
         if _is_real(other):
@@ -306,12 +360,12 @@ class Number:
             return known
         whole = {v: c // divisor for v, c in self.terms.items() if c // divisor}
         rest = {v: c % divisor for v, c in self.terms.items() if c % divisor}
-        base = self._made(0, whole, self.constant // divisor)
+        base = self._made(0, self.trace.terms(whole), self.constant // divisor)
         if rest:
             low = self.constant % divisor
             common = gcd(divisor, *rest.values())  # floor((a*x + b) / (a*d)) is floor((x + b//a) / d)
             rest, low, divided = {v: c // common for v, c in rest.items()}, low // common, divisor // common
-            known = self.trace.quotient(rest, low, divided)
+            known = self.trace.quotient(self.trace.terms(rest), low, divided)
             base = base + (self._of(f"({show(rest, low)}) // {divided}", 0) if known is None else known)
         if type(base) is Number:  # not a shared object: it was made here
             base.value = self.value // divisor
@@ -379,7 +433,7 @@ class Number:
         if type(other) is int:
             return self.trace.compare(self.terms, self.constant - other, self.value - other, sign)
         if type(other) is Number:
-            terms, constant = plus(self.terms, other.terms, -1), self.constant - other.constant
+            terms, constant = self.trace.plus(self.terms, other.terms, -1), self.constant - other.constant
             if terms:
                 return self.trace.compare(terms, constant, self.value - other.value, sign)
             return bool(_COMPARE[sign](constant, 0))
@@ -455,6 +509,8 @@ class Real:
 
     def _with(self, other: Operand, sign: str, turned: bool = False) -> Real:
         self.trace.check_open()
+        if sign == "+" and type(other) is float and other == 0.0:
+            return self  # as sums begin; what may change is the sign of 0, which no comparison sees
         value, text = _operand(other)
         first, second = ((value, text), (self.value, self.text))[:: 1 if turned else -1]
         made = self.trace.real(f"{first[1]} {sign} {second[1]}")

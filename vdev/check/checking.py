@@ -44,7 +44,8 @@ from vdev.check.differences import (
     whole_scalars,
 )
 from vdev.errors import BackendError
-from vdev.executor import Completion, Executor
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
 from vdev.planner.footprints import PointerArg, gather
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts

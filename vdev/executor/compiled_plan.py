@@ -29,7 +29,7 @@ from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
 from vdev.executor.orders import Accesses
 from vdev.executor.orders import Leg as OrderedLeg
-from vdev.executor.plan_list import ListedLeg, Need, listed
+from vdev.executor.plan_list import ListedLeg, Need, PlanList, listed
 from vdev.executor.prepare import CompiledPlans
 from vdev.executor.steps import CopyStep
 from vdev.executor.worker_progress import TURN_TIMEOUT
@@ -100,6 +100,18 @@ class _Part:
         return found
 
 
+def _shares(listed_calls: PlanList | None) -> Sequence[Share]:
+    """If no leg concerns another worker: of each, the worker, its steps, what tells the back end that its calls were made, how many
+    operations and launches these are, and what else is counted.
+    """
+    if listed_calls is None or not all(leg.is_plain for leg in listed_calls.legs):
+        return ()
+    return [
+        (leg.worker, leg.last, leg.backend.made, leg.operations, leg.launches, leg.counted)
+        for leg in listed_calls.legs
+    ]
+
+
 class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
@@ -117,14 +129,7 @@ class CompiledPlan:
         #: all calls as one list, where there is such a thing
         self.list = listed(legs, workers[:-1], self.go_to)
         self.end = 0 if self.list is None else self.list.end  #: the place behind its last call
-        #: if no leg concerns another worker: of each, the worker, its steps, what tells the back end that its calls were made, how many
-        #: operations and launches these are, and what else is counted
-        self.shares: Sequence[Share] = ()
-        if self.list is not None and all(leg.is_plain for leg in self.list.legs):
-            self.shares = [
-                (leg.worker, leg.last, leg.backend.made, leg.operations, leg.launches, leg.counted)
-                for leg in self.list.legs
-            ]
+        self.shares: Sequence[Share] = _shares(self.list)
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self.batched = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.hazards}

@@ -285,10 +285,8 @@ def begin_reading(
     layout: Layout,
     quiet: Worker | None = None,
 ) -> Reading | Arriving | Worker | None:
-    """Hand the read of a `step` over to worker `number`.
-
-    None: it has to be submitted instead, and nothing has happened. A worker: it has to be idle first; call
-    `prepare_reading` without holding any lock, then ask again with the worker as `quiet`.
+    """Hand the read of a `step` over to worker `number`. None: it has to be submitted instead, and nothing has happened. A worker: it
+    has to be idle first; call `prepare_reading` without holding any lock, then ask again with the worker as `quiet`.
     """
     worker = executor.all_workers[number]
     backend = worker.backend
@@ -306,13 +304,7 @@ def begin_reading(
     try:
         worker.holder = get_ident()
         with executor.lock:
-            if (
-                worker.queue
-                or executor.closed
-                or executor.failures.any
-                or executor.uses_host_elsewhere(number)
-                or (worker.arrivals and executor.hazards.arriving(host))
-            ):
+            if _is_disturbed(executor, worker, host):
                 return None
             outside = backend.visit() if backend.has_visitors else None
             try:
@@ -325,6 +317,17 @@ def begin_reading(
         worker.turn.release()
         if worker.queue:
             worker.wake()
+
+
+def _is_disturbed(executor: Executor, worker: Worker, host: Bytes) -> bool:
+    """Whether anything else concerns the worker or the program's array. Under the executor's lock."""
+    return bool(
+        worker.queue
+        or executor.closed
+        or executor.failures.any
+        or executor.uses_host_elsewhere(worker.number)
+        or (worker.arrivals and executor.hazards.arriving(host))
+    )
 
 
 def _must_calm(worker: Worker, layout: Layout) -> bool:

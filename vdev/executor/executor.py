@@ -83,10 +83,17 @@ class Executor:
         #: replaced by another object whenever something is submitted after which an earlier launch may not simply be
         #: repeated; with a single worker, launches that move nothing do not count
         self.standing: object = object()
-        self._lone = len(openers) == 1
         #: called at the interpreter's exit, when nothing will be done any more
         self.ended: Callable[[], None] | None = None
         self.exit_timeout = EXIT_TIMEOUT  #: seconds that the interpreter's exit waits for work still running
+        self._vain = 0  #: how many more commands do not wait for workers to become idle
+        self._open(openers)
+        #: the direct way to all workers at once for plans that were compiled, where there are such plans
+        self.together = Together(self) if self._compiles else None
+
+    def _open(self, openers: Sequence[Callable[[], Backend]]) -> None:
+        """Start the workers, and find the ways to them."""
+        self._lone = len(openers) == 1
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
         )
@@ -99,11 +106,8 @@ class Executor:
         #: what a step of a worker's reads or writes of them; under the lock
         self.enter_host = self.hazards.enter_host
         ending.at_end(self._end)
-        self._vain = 0  #: how many more commands do not wait for workers to become idle
         self._await_workers()
         self._find_lines()
-        #: the direct way to all workers at once for plans that were compiled, where there are such plans
-        self.together = Together(self) if self._compiles else None
 
     def _find_lines(self) -> None:
         """Find out which workers any thread may work with, and the direct ways to them."""
@@ -214,7 +218,6 @@ class Executor:
         completions that must be complete first and whose failure fails this one (-14); `order`: one that this command may not
         overtake, whose failure is its own affair. Both were submitted or are settled.
         """
-        here: tuple[Worker, ...] | None = None
         may_be_here = self.any_thread and never_waits(self.all_workers, prepared)
         if may_be_here and may_wait():
             self._drain(prepared)
@@ -223,23 +226,38 @@ class Executor:
                 done = submit_compiled(self, prepared, holdings, completion, given)
                 if done is not None:
                     return done.number
+        job = Job(self, 0, prepared, holdings, completion)
+        job.args, job.ndrange, job.places = args, ndrange, tuple(places)
+        if host is not None:
+            job.host, job.layout, job.shares_host = host, layout, shares_host
+        return self._enqueue(job, after, order, homes, host_writes, may_be_here)
+
+    def _enqueue(
+        self,
+        job: Job,
+        after: Sequence[Completion],
+        order: Completion | None,
+        homes: Sequence[int],
+        host_writes: bool,
+        may_be_here: bool,
+    ) -> int:
+        """Hand `job` to the workers, or perform it on this thread where `may_be_here` and they are idle; its number. The others as in
+        `submit`.
+        """
+        here: tuple[Worker, ...] | None = None
         with self.lock:
             if self.closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 ending.stop_here()
-                completion.settle(OUT_OF_RESOURCES)
+                job.completion.settle(OUT_OF_RESOURCES)
                 return 0
             # Counted first: a collection inside may run a finaliser that submits.
-            number = self.last_number = self.last_number + 1
-            job = Job(self, number, prepared, holdings, completion)
-            job.args, job.ndrange, job.places = args, ndrange, tuple(places)
-            if host is not None:
-                job.host, job.layout, job.shares_host = host, layout, shares_host
+            job.number = self.last_number = self.last_number + 1
             job.follow(after, order)
             waits = self.hazards.find(job, homes, host_writes)
             if self._admit(job, waits, host_writes):
                 return job.number
             if may_be_here:
-                here = idle_workers(self.all_workers, prepared, waits)
+                here = idle_workers(self.all_workers, job.prepared, waits)
             self.queue_job(job, waits, wake=here is None)
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
             perform_here(self.all_workers, job, here, waits)

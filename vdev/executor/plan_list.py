@@ -141,21 +141,9 @@ class PlanList:
         walking = walker()
         self._workers, self._go_to = workers, go_to
         self._enters = False  #: whether the list goes to each worker
-        found: list[DriverCall] = []
-        for worker in workers:
-            assert worker.compiling is not None, "plans are compiled where all workers can take part"
-            found += [worker.compiling.entry(), worker.compiling.fencing()]
-        self._head = len(found)
         self._legs: list[ListedLeg] = []
         self._first_legs: dict[int, ListedLeg] = {}  #: by worker
-        for leg, of_leg in zip(legs, calls, strict=True):
-            number = leg.worker.number
-            made = ListedLeg(leg, of_leg, len(found), first=number not in self._first_legs)
-            found += made.lay_out(
-                [other.number for other in workers if made.first and other is not leg.worker]
-            )
-            self._legs.append(made)
-            self._first_legs.setdefault(number, made)
+        found = self._lay_out(legs, calls)
         self._end = len(found)
         optional = {*range(self._head)}
         for made in self._legs:
@@ -172,6 +160,23 @@ class PlanList:
         self._markers: dict[int, Marker] = {}  #: by such a word: what is waited for, if it is no fence
         #: what these words are put for, where that comes again
         self._made_as: Edge | None = None
+
+    def _lay_out(self, legs: Sequence[Leg], calls: Sequence[Sequence[ListedCall]]) -> list[DriverCall]:
+        """All calls, in order: those that each worker begins with, and those of each leg."""
+        found: list[DriverCall] = []
+        for worker in self._workers:
+            assert worker.compiling is not None, "plans are compiled where all workers can take part"
+            found += [worker.compiling.entry(), worker.compiling.fencing()]
+        self._head = len(found)
+        for leg, of_leg in zip(legs, calls, strict=True):
+            number = leg.worker.number
+            made = ListedLeg(leg, of_leg, len(found), first=number not in self._first_legs)
+            found += made.lay_out(
+                [other.number for other in self._workers if made.first and other is not leg.worker]
+            )
+            self._legs.append(made)
+            self._first_legs.setdefault(number, made)
+        return found
 
     def is_usable(self, needs: Sequence[Need]) -> bool:
         """Whether the calls can be made from the list just now. With the turns of the plan's workers, and of those that they wait for."""

@@ -100,9 +100,8 @@ class Run:
     def again(
         self, args: Sequence[Any], holdings: Callable[[Sequence[Any]], Sequence[Holdings]]
     ) -> Completion | None:
-        """Launch once more: what tells of that launch's end. None where that is not possible: then nothing has happened.
-
-        `args`: the launch's, with the same buffers, which this does not keep alive; `holdings` finds the records of these, by slot.
+        """Launch once more: what tells of that launch's end. None where that is not possible: then nothing has happened. `args`: the
+        launch's, with the same buffers, which this does not keep alive; `holdings` finds the records of these, by slot.
         """
         executor = self._executor
         if executor.last_number != self.number or executor.standing is not self._standing or not self._left:

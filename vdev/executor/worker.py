@@ -27,7 +27,7 @@ from vdev.process.finalisers import enter_own_thread, leave_own_thread
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.job import Job
-    from vdev.executor.prepare import Batch
+    from vdev.executor.prepare import Batch, Ending
     from vdev.executor.records import WorkRecords
     from vdev.executor.step import Step
 
@@ -342,15 +342,18 @@ class Worker(WorkerProgress):
                 self.executor.undone(self.number, step)
                 self.executor.step_failed(job, step, error)
             self.issued = first + index + 1
-            if each or batch.marks[index] or (completion.profiled and index == len(batch.steps) - 1):
-                marker = self.mark()
-                if marker is not None and completion.profiled:
-                    job.markers.append(marker)
-                if batch.sample is not None and index == len(batch.steps) - 1:
-                    batch.sample.end(self.number, marker)
-                if self.number == HOST:
-                    self.retire_oldest()
+            is_last = index == len(batch.steps) - 1
+            if each or batch.marks[index] or (completion.profiled and is_last):
+                self._mark_step(job, batch.sample if is_last else None)
             yield
+
+    def _mark_step(self, job: Job, sample: Ending | None) -> None:
+        """Put a marker behind a step; the last one of a sampled launch ends its sample."""
+        marker = self.mark(timed=job if job.completion.profiled else None)
+        if sample is not None:
+            sample.end(self.number, marker)
+        if self.number == HOST:
+            self.retire_oldest()
 
     def start_recording(self, records: WorkRecords) -> None:
         """Record the work from now on; called before there is any."""

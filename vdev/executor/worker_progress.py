@@ -147,11 +147,12 @@ class WorkerProgress:
 
     # marks ----------------------------------------------------------------------------------------
 
-    def mark(self, *, anew: bool = False) -> Marker | None:
+    def mark(self, *, anew: bool = False, timed: Job | None = None) -> Marker | None:
         """Put a marker behind everything issued since the last one, and release those who wait for it.
 
         `anew`: also behind operations that belong to no step. A read that its caller has waited for leaves such
-        operations, and a measurement would otherwise begin with them.
+        operations, and a measurement would otherwise begin with them. `timed`: whose times the marker tells; another thread may settle
+        it as soon as the mark is there.
         """
         marker = None
         if self.marked < self.issued or (anew and self.backend.pending()):
@@ -165,6 +166,8 @@ class WorkerProgress:
             if self.records is not None:
                 self._handed += self.backend.pending()
             mark.marker = marker = record(self.backend, self.number)
+            if timed is not None:
+                timed.markers.append(marker)
             with self.lock:
                 self.marks.append(mark)
                 self.marked = step

@@ -9,7 +9,7 @@ from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, st
 from vdev.facade.errors import native as native_cl
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.platform_device import Device, Platform, get_platform
-from vdev.session.session import LostSession
+from vdev.session.lost import LostSession
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:

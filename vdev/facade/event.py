@@ -20,7 +20,7 @@ from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, n
 from vdev.facade.handles import Handle, state_of
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
-from vdev.session.session import LostSession
+from vdev.session.lost import LostSession
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue

@@ -25,7 +25,7 @@ from vdev.session.commands import ONCE, Launch, LocalArg, Marker
 from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
-    from vdev.executor import Completion
+    from vdev.executor.completion import Completion
     from vdev.facade.rotation import Key, Known
     from vdev.session.commands import Argument, Repeater
     from vdev.session.in_a_row import ReadyLaunch

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vdev.executor import call_soon
+from vdev.executor.completion import call_soon
 from vdev.facade.calls import MAP_BUFFER, NOTHING, UNMAP, Call, WaitList, map_of
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, warn_cleanup

@@ -18,8 +18,7 @@ from vdev.facade import device_info
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, make_error, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.process import switches
-from vdev.session.session import LostSession
-from vdev.start.current import get_session
+from vdev.session.lost import LostSession
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
@@ -163,6 +162,7 @@ def _say_once(text: str) -> None:
 def _open_session() -> Session:
     # loads the whole machine: not at import
     from vdev.errors import NoWorkers
+    from vdev.start.current import get_session
 
     try:
         return get_session()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdev.executor import call_soon
+from vdev.executor.completion import call_soon
 from vdev.facade.calls import (
     NOTHING,
     SVM_FREE,

@@ -17,7 +17,8 @@ from weakref import WeakKeyDictionary, ref
 from vdev.backends.base import Backend
 from vdev.check.differences import mask_of
 from vdev.errors import BackendError
-from vdev.executor import Completion, Executor
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
 from vdev.harness.checked_launch import Argument, Checked, CheckedSource, Memory, NotCheckable
 from vdev.harness.coverage.places import Places
 from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding, Place

@@ -21,7 +21,7 @@ from vdev.facade.memory import (
 )
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import find
-from vdev.icd import host
+from vdev.icd import host, ready
 from vdev.icd.host import INVALID_PROPERTY
 from vdev.icd.views import unwrap, view
 from vdev.session.commands import Map, Unmap
@@ -88,7 +88,7 @@ def done(event: Event) -> Event:
     """
     if isinstance(event, NannyEvent):
         event._vdev_disown()
-    return host.looked_at(event)
+    return ready.looked_at(event)
 
 
 def content(routine: str, address: int, nbytes: int) -> Any:
@@ -126,7 +126,7 @@ def _check_span(memory: Memory, offset: int, nbytes: int, routine: str) -> None:
 def clEnqueueCopyBuffer(
     queue: CommandQueue, source: Memory, target: Memory, start: int, other: int, nbytes: int, waits: Waits
 ) -> Event:
-    return host.looked_at(
+    return ready.looked_at(
         transfers._enqueue_copy_buffer(queue, view(source), view(target), nbytes, start, other, waits)
     )
 
@@ -191,7 +191,7 @@ def clEnqueueFillBuffer(
 ) -> Event:
     if not pattern or size not in transfers.PATTERN_SIZES:
         fail("clEnqueueFillBuffer", status.INVALID_VALUE)
-    return host.looked_at(
+    return ready.looked_at(
         transfers._enqueue_fill_buffer(queue, view(mem), host.block(pattern, size), offset, nbytes, waits)
     )
 

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vdev.executor.completion import DONE
-from vdev.executor.stretch import Part
 from vdev.facade.errors import fail, native, status
-from vdev.facade.event import Event
 from vdev.facade.hostbuf import Bytes
-
-E = TypeVar("E", bound=Event)
 
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
 _view.restype = ctypes.py_object
@@ -43,16 +38,6 @@ is_without_device = False
 
 #: numbers of kinds, in the order of `functions.KINDS`
 PLATFORM, DEVICE, CONTEXT, QUEUE, MEM, SAMPLER, PROGRAM, KERNEL, EVENT = range(9)
-
-
-def looked_at(event: E) -> E:
-    """The event of a command that a program has enqueued. Where the command was handed over at once, or is a read that is done, it
-    leaves everything as it was for launches that are ready.
-    """
-    completion: Any = event._vdev_state
-    if type(completion) is Part or completion is DONE:
-        keep_ready()
-    return event
 
 
 def memory(address: int, nbytes: int) -> Bytes:

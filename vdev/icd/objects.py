@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from vdev.executor import call_soon
+from vdev.executor.completion import call_soon
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.event import Event, UserEvent, wait_for_events

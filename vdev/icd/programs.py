@@ -15,7 +15,7 @@ from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.launch import enqueue_nd_range_kernel, suggested_local_size
 from vdev.facade.program import _create_program_with_il, _Program
 from vdev.facade.queue import CommandQueue
-from vdev.icd import host
+from vdev.icd import host, ready
 from vdev.icd.buffers import Waits
 from vdev.icd.objects import the_device
 from vdev.icd.views import view
@@ -299,7 +299,7 @@ def launch(
     wants_event: int,
 ) -> Event | None:
     """clEnqueueNDRangeKernel; None if nobody wants its event."""
-    event = host.looked_at(enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits))
+    event = ready.looked_at(enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits))
     return event if wants_event else None
 
 

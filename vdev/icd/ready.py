@@ -7,15 +7,21 @@ Decides nothing about when they are made. What such a launch is, and that it is 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, TypeVar
 
+from vdev.executor.completion import DONE
+from vdev.executor.stretch import Part
 from vdev.facade.errors import native
+from vdev.facade.event import Event
 from vdev.facade.handles import state_of
 from vdev.facade.launch import ready_launch
 from vdev.facade.memory import USE_HOST_PTR, Memory
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_in_use
+from vdev.icd import host
 from vdev.session.in_a_row import ReadyLaunch
+
+E = TypeVar("E", bound=Event)
 
 logger = logging.getLogger("vdev.icd")
 _made = 0  #: launches without Python
@@ -60,3 +66,13 @@ def report(reads: int) -> None:
     """At the end of the process."""
     if _made or reads:
         logger.info("%d launches were made without Python, and %d reads", _made, reads)
+
+
+def looked_at(event: E) -> E:
+    """The event of a command that a program has enqueued. Where the command was handed over at once, or is a read that is done, it
+    leaves everything as it was for launches that are ready.
+    """
+    completion: Any = event._vdev_state
+    if type(completion) is Part or completion is DONE:
+        host.keep_ready()
+    return event

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from vdev.backends.base import WorkerInfo
-from vdev.executor import Executor
+from vdev.executor.executor import Executor
 from vdev.observe.recorder import Recorder
 from vdev.observe.tallies import Ledger
 

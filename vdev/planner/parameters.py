@@ -281,6 +281,8 @@ class _Writer:
             id(state): (f"states[{slot}]", state) for slot, state in enumerate(states)
         }
         self._named: dict[str, str] = {}  #: by what is written down, its name
+        #: and by the identity of a number's terms, and its constant
+        self._numbers: dict[tuple[int, int], str] = {}
         self._used: set[int] = set()
         self._traced: dict[int, tuple[bool, Any]] = {}
         self._solution = trace.solution()
@@ -294,7 +296,13 @@ class _Writer:
         count = len(self._trace.parameters)
         unpacked = [f"{', '.join(self._trace.parameters)}, = numbers"] if count else []
         test = [f"if not ({' and '.join(conditions)}): return None"] if conditions else []
-        lines = [*unpacked, *self._trace.definitions(self._used), *test, *self._lines, f"return {result}"]
+        lines = [
+            *unpacked,
+            *self._trace.definitions(self._used, compared=not known),
+            *test,
+            *self._lines,
+            f"return {result}",
+        ]
         text = f"def fill({self._arguments}):\n" + "".join(f"    {line}\n" for line in lines)
         return _Written(text, self._names)
 
@@ -359,9 +367,14 @@ class _Writer:
         return name
 
     def _number(self, found: Number) -> str:
-        text = show(*self._solution.reduced(found.terms, found.constant))
-        self._use(text)
-        return text if text.startswith("v") and " " not in text else self._line(text)
+        form = id(found.terms), found.constant
+        known = self._numbers.get(form)
+        if known is None:
+            text = show(*self._solution.reduced(found.terms, found.constant))
+            self._use(text)
+            known = text if text.startswith("v") and " " not in text else self._line(text)
+            self._numbers[form] = known
+        return known
 
     def _constant(self, found: Any) -> str:
         if found is None or type(found) in (int, bool):

@@ -13,6 +13,7 @@ __all__ = [
     "core",
     "immediate_moves",
     "in_a_row",
+    "lost",
     "measuring",
     "ordering",
     "program_cache",

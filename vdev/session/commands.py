@@ -19,7 +19,7 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
-    from vdev.executor import Completion
+    from vdev.executor.completion import Completion
     from vdev.planner.directory import BufferState
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.ordering import QueueOrder

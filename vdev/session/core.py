@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from vdev.backends.base import Backend, WorkerInfo
-from vdev.executor import Completion, Executor
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger

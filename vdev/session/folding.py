@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vdev.executor import Completion
 from vdev.executor.compiled_plan import listed_plan
+from vdev.executor.completion import Completion
 from vdev.planner.pending import plan_fold, stands_against
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 
 if TYPE_CHECKING:
-    from vdev.executor import Executor
+    from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import PreparedPlan
     from vdev.planner.directory import BufferState

@@ -22,7 +22,7 @@ from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache, TransferPlans
 
 if TYPE_CHECKING:
-    from vdev.executor import Completion
+    from vdev.executor.completion import Completion
     from vdev.executor.holdings import Holdings
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore

@@ -22,7 +22,7 @@ from vdev.session.transfers import transfer_of
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
-    from vdev.executor import Completion
+    from vdev.executor.completion import Completion
     from vdev.executor.holdings import Holdings
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore

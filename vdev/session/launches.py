@@ -30,7 +30,7 @@ from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
 
 if TYPE_CHECKING:
-    from vdev.executor import Completion
+    from vdev.executor.completion import Completion
     from vdev.observe.exchanges import Exchanges
     from vdev.observe.tallies import KernelTally
     from vdev.planner.directory import BufferState

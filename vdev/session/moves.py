@@ -35,7 +35,7 @@ from vdev.session.transfers import Transfer, transfer_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vdev.executor import Completion
+    from vdev.executor.completion import Completion
     from vdev.executor.direct_reads import Begun
     from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan

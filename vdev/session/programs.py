@@ -482,6 +482,7 @@ def _common(workers: Sequence[WorkerInfo]) -> dict[str, Any]:
         "features": language_features(workers),
         "image_support": True,
         "address_bits": min(worker.address_bits for worker in workers),
+        "is_cpu": any(worker.is_cpu for worker in workers),
     }
 
 

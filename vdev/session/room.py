@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, NoRoom
-from vdev.executor import Completion, Executor
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
 from vdev.planner.evictions import plan_evictions, propose_evictions
 from vdev.planner.instructions import Launch, Plan
 from vdev.planner.links import LinkCosts

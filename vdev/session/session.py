@@ -12,12 +12,15 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 from weakref import WeakSet
 
 from vdev.backends.base import Backend, BackendProgram, Bytes
 from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BuildError, NoRoom
-from vdev.executor import Completion, Executor, is_done_at_once, repaired
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
+from vdev.executor.failures import repaired
+from vdev.executor.stretch import is_done_at_once
 from vdev.observe.tallies import Ledger
 from vdev.planner.links import LinkCosts
 from vdev.process import forking
@@ -28,6 +31,7 @@ from vdev.session.commands import Command, Launch, Marker, Read, Unmap, Write
 from vdev.session.core import Checker, SessionCore
 from vdev.session.immediate import AtOnce
 from vdev.session.launches import Launches
+from vdev.session.lost import LostSession
 from vdev.session.moves import Moves
 from vdev.session.ordering import Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.session.programs import SessionKernel, SessionProgram
@@ -324,18 +328,6 @@ def _never_submitted(completion: Completion) -> None:
     if completion.progress is None and not completion.settled:
         completion.reason = "it was never handed over to the workers"
         completion.settle(OUT_OF_RESOURCES)
-
-
-class LostSession:
-    """What a session becomes in a forked child of the process that has opened it: every use of it fails."""
-
-    #: makes the error that everything raises
-    failure: ClassVar[Callable[[], Exception]] = lambda: RuntimeError(
-        "the session belongs to the parent process"
-    )
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise type(self).failure()
 
 
 class _Start:

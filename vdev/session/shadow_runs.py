@@ -14,7 +14,9 @@ import numpy as np
 
 from vdev.backends.base import Backend, BackendProgram, Bytes
 from vdev.errors import BackendError, BuildFailure
-from vdev.executor import Completion, Executor, LaunchRecipe
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
+from vdev.executor.launch_step import LaunchRecipe
 from vdev.executor.red_zones import first_mark
 from vdev.planner import instructions, transfers
 from vdev.planner.builder import PlanBuilder

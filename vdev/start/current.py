@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from vdev.backends.own_libraries import load_ranges
 from vdev.process import forking, switches
-from vdev.session.session import Session
-from vdev.start.workers import open_workers
+from vdev.start.workers import begin_opening, open_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vdev.executor import Executor
+    from vdev.executor.executor import Executor
     from vdev.observe.watch import Watch
     from vdev.planner.links import LinkCosts
     from vdev.session.core import Checker
+    from vdev.session.session import Session
 
 _session: Session | None = None
 _opening = threading.Lock()
@@ -51,6 +51,9 @@ def get_session() -> Session:
     global _session
     with _opening:
         if _session is None:
+            begin_opening(switches.workers())
+            from vdev.session.session import Session  # loads most of vdev, while GPUs open
+
             watch = _watch()
             workers = open_workers(switches.workers(), switches.memory())
             if len(workers) > 1:  # one plans nothing

@@ -6,6 +6,7 @@ called on its worker's thread.
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable, Sequence
 
@@ -23,6 +24,19 @@ logger = logging.getLogger("vdev.start.workers")
 _DEFAULT_CPU_WORKERS = 2
 
 
+def begin_opening(specs: Sequence[WorkerSpec]) -> bool:
+    """Begin to open the GPUs among the workers that `specs` ask for, all of them together, as each takes long. Whether any are being
+    opened: then there is time to load what a worker on a GPU needs.
+    """
+    if any(spec.kind == "auto" for spec in specs):
+        return cuda_driver.begin_opening(())
+    gpus = [spec.device for spec in specs if spec.kind == "cuda"]
+    if not gpus:
+        return False
+    # `cuda` alone means all there are
+    return cuda_driver.begin_opening([number for numbers in gpus for number in numbers] if all(gpus) else ())
+
+
 def open_workers(
     specs: Sequence[WorkerSpec], memory: MemoryLimit | None = None
 ) -> list[Callable[[], Backend]]:
@@ -30,9 +44,8 @@ def open_workers(
     may use of its device's.
     """
     engines.register_engines()
-    gpus = [spec.device for spec in specs if spec.kind == "cuda"]
-    if gpus:  # all of them together, as each takes long; `cuda` alone means all there are
-        cuda_driver.begin_opening([number for numbers in gpus for number in numbers] if all(gpus) else ())
+    if begin_opening(specs):
+        importlib.import_module("vdev.backends.cuda.backend")
     openers: list[Callable[[], Backend]] = []
     for spec in specs:
         openers += _OPENERS[spec.kind](spec)
@@ -87,7 +100,6 @@ def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
-    cuda_driver.begin_opening(())
     try:
         return [opener for number in range(len(cuda_driver.device_names())) for opener in _on_gpu(number, 1)]
     except CudaMissing as missing:

@@ -48,6 +48,8 @@ enum { TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(int, PyList_Append, (PyObject *, PyObject *))                                                                        \
     X(length, PyList_Size, (PyObject *))                                                                                   \
     X(int, PyList_SetSlice, (PyObject *, length, length, PyObject *))                                                      \
+    X(PyObject *, PyDict_New, (void))                                                                                      \
+    X(int, PyDict_SetItem, (PyObject *, PyObject *, PyObject *))                                                           \
     X(PyObject *, PyCFunction_NewEx, (PyMethodDef *, PyObject *, PyObject *))                                              \
     X(void, PyErr_Clear, (void))                                                                                           \
     X(void, Py_IncRef, (PyObject *))                                                                                       \
@@ -693,6 +695,138 @@ static PyObject *pattern(PyObject *bands, PyObject *numbers, PyObject *gap) {
     return found;
 }
 
+/* ---- a map, by name ------------------------------------------------------------------------------------------------- */
+
+enum { MOST_NAMES = 32 };
+
+/* Things by what they are told apart by; all references are owned. */
+struct groups {
+    length count;
+    PyObject *names[MOST_NAMES];
+    struct pieces of[MOST_NAMES];
+};
+struct naming {
+    PyObject *ask; /* gives the names of a label, as a tuple */
+    length count;  /* the labels that it was asked for, and what it gave; references are owned */
+    PyObject *labels[MOST_NAMES], *names[MOST_NAMES];
+};
+
+/* Where an object equal to `wanted` is among others, `count` where none is. */
+static length place_of(PyObject *const *objects, length count, PyObject *wanted) {
+    for (length at = 0; at < count; at++)
+        if (objects[at] == wanted) return at;
+    for (length at = 0; at < count; at++) {
+        int equal = PyObject_RichCompareBool(objects[at], wanted, EQUAL);
+        if (equal) return equal < 0 ? ODD : at;
+    }
+    return count;
+}
+
+static struct groups *no_groups(void) {
+    struct groups *groups = malloc(sizeof *groups);
+    if (groups != NULL) groups->count = 0;
+    return groups;
+}
+
+static void discard_groups(struct groups *groups) {
+    for (length at = 0; at < groups->count; at++) {
+        Py_DecRef(groups->names[at]);
+        discard(&groups->of[at]);
+    }
+    free(groups);
+}
+
+/* The pieces with a name. */
+static struct pieces *named(struct groups *groups, PyObject *name) {
+    length at = place_of(groups->names, groups->count, name);
+    if (at < 0 || at == MOST_NAMES) return NULL;
+    if (at == groups->count) {
+        Py_IncRef(groups->names[groups->count++] = name);
+        start(&groups->of[at]);
+    }
+    return &groups->of[at];
+}
+
+/* The names of a label, borrowed. */
+static PyObject *names_of(struct naming *naming, PyObject *label) {
+    length at = place_of(naming->labels, naming->count, label);
+    if (at < 0 || at == MOST_NAMES) return NULL;
+    if (at < naming->count) return naming->names[at];
+    PyObject *arguments = PyTuple_New(1);
+    if (arguments == NULL) return NULL;
+    Py_IncRef(label);
+    PyTuple_SetItem(arguments, 0, label);
+    PyObject *names = PyObject_CallObject(naming->ask, arguments);
+    Py_DecRef(arguments);
+    if (names == NULL) return NULL;
+    if (type_of(names) != tuple_type) {
+        Py_DecRef(names);
+        return NULL;
+    }
+    Py_IncRef(naming->labels[at] = label);
+    naming->names[at] = names;
+    naming->count++;
+    return names;
+}
+
+static int tell_apart(PyObject *bands, const struct units *units, length level, struct naming *naming, struct groups *found);
+
+/* The same for the inside of digits from `lo` to `hi`, which has so many digits of its own. */
+static int tell_row_apart(
+    const struct band *band, const struct units *units, length level, struct naming *naming, struct groups *found
+) {
+    struct groups *inside = no_groups();
+    int wrong = inside == NULL || level + 1 >= units->count || tell_apart(band->inner, units, level + 1, naming, inside);
+    for (length at = 0; !wrong && at < inside->count; at++) {
+        struct pieces *pieces = named(found, inside->names[at]);
+        PyObject *below = finished(&inside->of[at], 0, NULL);
+        start(&inside->of[at]); /* nothing is left of it */
+        if (below != NULL) below = unless_whole(below, size_of(units, level));
+        wrong = pieces == NULL || below == NULL || append(pieces, band->lo, band->hi, below, NULL);
+        if (below != NULL) Py_DecRef(below);
+    }
+    if (inside != NULL) discard_groups(inside);
+    return wrong ? ODD : 0;
+}
+
+/* By name, the set of those whose labels have it. */
+static int tell_apart(PyObject *bands, const struct units *units, length level, struct naming *naming, struct groups *found) {
+    struct walk walk;
+    int wrong = begin(&walk, bands);
+    for (; !wrong && goes_on(&walk); wrong = wrong || step(&walk)) {
+        int kind = walk.band.inner == none ? ODD : kind_of(walk.band.inner);
+        if (kind == ROW) {
+            wrong = tell_row_apart(&walk.band, units, level, naming, found);
+            continue;
+        }
+        PyObject *names = kind == LEAF ? names_of(naming, walk.band.inner) : NULL;
+        wrong = names == NULL;
+        for (length at = 0; !wrong && at < size(names); at++) {
+            struct pieces *pieces = named(found, item(names, at));
+            wrong = pieces == NULL || append(pieces, walk.band.lo, walk.band.hi, none, NULL);
+        }
+    }
+    return wrong ? ODD : 0;
+}
+
+/* Whether bands in which no digit is missing go from one number to another, in units of the last level. */
+static int is_span(PyObject *bands, number from, number to, const struct units *units, length level) {
+    number unit = units->of[level];
+    if (from % unit || to % unit) return 0;
+    number end = from / unit;
+    struct walk walk;
+    int wrong = begin(&walk, bands);
+    for (; !wrong && goes_on(&walk); wrong = step(&walk)) {
+        if (walk.band.lo != end) return 0;
+        int kind = walk.band.inner == none ? ODD : kind_of(walk.band.inner);
+        if (kind == ODD || (kind == ROW && level + 1 >= units->count)) return ODD;
+        int whole = kind == LEAF ? 1 : is_span(walk.band.inner, 0, unit, units, level + 1);
+        if (whole != 1) return whole;
+        end = walk.band.hi;
+    }
+    return wrong ? ODD : end == to / unit;
+}
+
 /* ---- one set -------------------------------------------------------------------------------------------------------- */
 
 /* A quotient that is rounded down, of a divisor above 0. */
@@ -1071,6 +1205,45 @@ FUNCTION(numbers_of_labelled) {
     OR_BY_PYTHON(found);
 }
 
+/* Of a map, units, a level and what gives the names of a label. */
+FUNCTION(apart) {
+    struct units units;
+    length level;
+    PyObject *found = NULL;
+    if (has_bands(given, n, 4, 1) && !read_units(given[1], &units) && !read_level(given[2], &units, &level)) {
+        struct naming naming = {.ask = given[3], .count = 0};
+        struct groups *groups = no_groups();
+        if (groups != NULL && !tell_apart(given[0], &units, level, &naming, groups)) found = PyDict_New();
+        for (length at = 0; found != NULL && at < groups->count; at++) {
+            PyObject *bands = finished(&groups->of[at], 0, NULL);
+            start(&groups->of[at]);
+            if (bands == NULL || PyDict_SetItem(found, groups->names[at], bands)) {
+                Py_DecRef(found);
+                found = NULL;
+            }
+            if (bands != NULL) Py_DecRef(bands);
+        }
+        if (groups != NULL) discard_groups(groups);
+        for (length at = 0; at < naming.count; at++) {
+            Py_DecRef(naming.labels[at]);
+            Py_DecRef(naming.names[at]);
+        }
+    }
+    OR_BY_PYTHON(found);
+}
+
+/* Of a map, two numbers, units and a level. */
+FUNCTION(is_span) {
+    struct units units;
+    length level;
+    number from, to;
+    int found = ODD;
+    if (has_bands(given, n, 5, 1) && !read_number(given[1], &from) && !read_number(given[2], &to) &&
+        !read_units(given[3], &units) && !read_level(given[4], &units, &level))
+        found = is_span(given[0], from, to, &units, level);
+    OR_BY_PYTHON(found == ODD ? NULL : PyBool_FromLong(found));
+}
+
 static PyObject *of_ratio(PyObject *(*function)(PyObject *, number), PyObject *const *given, length n) {
     number ratio;
     return has_bands(given, n, 2, 1) && !read_number(given[1], &ratio) ? function(given[0], ratio) : NULL;
@@ -1171,7 +1344,7 @@ static PyMethodDef functions[] = {
     NAMED(refine, refine) NAMED(coarsen, coarsen) NAMED(shift, shift) NAMED(settled, settled)
     NAMED(numbers_of_labelled, numbers_of_labelled) NAMED(_split, split) NAMED(_flatten, flatten)
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
-    NAMED(count_labelled, count_boxes)
+    NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
 #undef NAMED
 };
 

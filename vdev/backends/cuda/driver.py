@@ -221,17 +221,18 @@ _loading = threading.Lock()
 _opening: list[threading.Thread] = []
 
 
-def begin_opening(numbers: Sequence[int]) -> None:
-    """Begin to open GPUs, all where none are named, which takes as long as loading CuPy does: `load` then does both at once.
+def begin_opening(numbers: Sequence[int]) -> bool:
+    """Begin to open GPUs, all where none are named: `load` waits for them. Whether any are being opened, now or since an earlier call.
     The worker of each opens it again, which costs nothing then, and tells what fails. Without CuPy no GPU is of use, and
     none is opened.
     """
     with _loading:
         if _opening or not _has_cupy():
-            return
+            return bool(_opening)
         thread = threading.Thread(target=_open, args=(numbers,), name="vdev-cuda", daemon=True)
         _opening.append(thread)
         thread.start()
+        return True
 
 
 def _has_cupy() -> bool:

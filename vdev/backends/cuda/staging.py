@@ -40,6 +40,8 @@ DIRECT_NBYTES = 16 << 20
 THREAD_NBYTES = 16 << 20
 #: The least pieces of a thread, so that the link and the thread work at the same time.
 _LEAST_PIECES = 4
+#: Seconds before anything is pinned ahead: a short program is over by then, and each of its calls would wait for a block.
+_BEFORE_PINNING = 0.1
 #: Seconds that the end of the process waits for what is being pinned: the driver must not be at work then.
 _LAST_BLOCK = 1.0
 #: The most threads; about 12 saturate one link of 55 GB/s.
@@ -121,7 +123,7 @@ class Staging:
         #: what is pinned ahead; a thread that has none takes two
         self._ahead: deque[_Block] = deque()
         self._watched: list[Counters] = []  #: what each GPU has been given
-        self._is_closed = False
+        self._closing = threading.Event()
         self._pinning = threading.Thread(
             target=self._pin_ahead, args=(context,), name="vdev-pin", daemon=True
         )
@@ -146,9 +148,10 @@ class Staging:
         meanwhile waits for one of them at most; and only until it gives a GPU something to do, since each launch would wait so long.
         Transfers pin for themselves what is missing then.
         """
+        self._closing.wait(_BEFORE_PINNING)
         self._driver.set_context(context)
         for _ in range(2 * (self.threads + 1)):  # the calling thread takes part in a transfer, too
-            if self._is_closed or self._given():
+            if self._closing.is_set() or self._given():
                 return
             try:
                 self._ahead.append(in_driver(self._pin))
@@ -169,7 +172,7 @@ class Staging:
         )
 
     def _stop_pinning(self) -> None:
-        self._is_closed = True
+        self._closing.set()
         self._pinning.join(_LAST_BLOCK)
 
     def _blocks(self) -> list[_Block]:

@@ -81,9 +81,8 @@ class OpenCLLaunches(Backend):
         try:
             self._prepare(kernel, args, shape)
             if self._in_any_order:
-                event = self._cl.enqueue_nd_range_kernel(
-                    self._queue, native, shape.global_size, shape.local_size, shape.first, None, False, False
-                )
+                extent = shape.global_size, self.device.local_size(shape), shape.first, None, False, False
+                event = self._cl.enqueue_nd_range_kernel(self._queue, native, *extent)
             else:
                 event = self.device.enqueue(self._queue, native, shape)
         except self._cl.Error as error:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from vdev.backends.base import Backend
 from vdev.check.checking import LaunchChecker
 from vdev.errors import BackendError
-from vdev.executor import Completion, Executor
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
 from vdev.harness.checked_launch import Argument, Memory, whole
 from vdev.harness.coverage.counting import Counters, Counting
 from vdev.harness.launch_arguments import arguments_of
