@@ -57,7 +57,7 @@ def test_launches_on_new_buffers(machine: str, folder: Path) -> None:
 #: what would go wrong with launches of a known form
 DEFECTS = (
     "new buffers are taken for the last ones",
-    "new values are taken for the last ones",
+    "a form takes its first values for the last ones",
     "a form keeps its first index space",
 )
 

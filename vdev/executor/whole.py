@@ -7,6 +7,8 @@ from launch to launch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress, count
+from operator import ne
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated
@@ -24,8 +26,11 @@ Places = tuple[tuple[int, int, int], ...]
 _MOST_SHAPES = 512
 #: of the ways in which a kernel's pointers share buffers, those that are known
 _MOST_FORMS = 16
-#: in what a launch differs from the last one of its form: memory and values by argument; the shape, None for the same; the index space
-Changes: TypeAlias = "tuple[list[tuple[int, KernelArgument]], LaunchShape | None, NDRange]"
+#: in what a launch differs from the last one of its form, memory and values by argument; all its arguments; its shape, None for the
+#: same; and its index space
+Changes: TypeAlias = (
+    "tuple[list[tuple[int, KernelArgument]], list[KernelArgument], LaunchShape | None, NDRange]"
+)
 #: a launch as it is handed over (`vdev.executor.stretch.Entry`): plan, holdings by slot, arguments, index space, places, what it waits for
 WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange | None, Places, Any]"
 
@@ -37,17 +42,7 @@ class Form:
     Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before.
     """
 
-    __slots__ = (
-        "_args",
-        "_ndrange",
-        "_nulls",
-        "_number",
-        "_places",
-        "_pointers",
-        "_start",
-        "_step",
-        "_values",
-    )
+    __slots__ = ("_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_step", "_types")
 
     def __init__(self, step: WholeLaunchStep, worker: StepWorker, job: StepJob, start: Repeated) -> None:
         """`job`: the last launch, which `start` makes again."""
@@ -58,55 +53,43 @@ class Form:
         self._start = start
         #: (argument, slot) of each pointer
         self._pointers = [(at, slot) for at, slot, _ in job.places]
-        pointers = {at for at, _ in self._pointers}
-        #: arguments that are values, and null pointers
-        self._values = [at for at, arg in enumerate(job.args) if at not in pointers and arg is not None]
-        self._nulls = [at for at, arg in enumerate(job.args) if arg is None]
-        #: by argument: its memory or value in the last launch
-        self._args: list[KernelArgument] = list(job.args)
+        #: the last launch's arguments, as the back end takes them
+        self._last: list[KernelArgument] = list(job.args)
         for at, slot in self._pointers:
             replica = job.holdings[slot].replicas[self._number]
             assert replica is not None, "it has just been used"
-            self._args[at] = replica.allocation
+            self._last[at] = replica.allocation
+        self._types = {*map(type, self._last)}
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
         _, holdings, args, ndrange, places, _ = entry
-        last, number, shape = self._args, self._number, None
-        assert ndrange is not None, "launches have one"
-        if ndrange is not self._ndrange and (shape := self._step.over(worker, ndrange, places)) is None:
-            return None
-        changed: list[tuple[int, KernelArgument]] = []
+        number, shape = self._number, None
+        if ndrange is not self._ndrange:
+            shape = None if ndrange is None else self._step.over(worker, ndrange, places)
+            if ndrange is None or shape is None:
+                return None
+        now: list[KernelArgument] = [*args]
         for at, slot in self._pointers:
             holds = holdings[slot]
             replica = holds.replicas[number]
             if replica is None or replica.start or replica.stop < holds.nbytes:
                 return None
-            if replica.allocation is not last[at]:
-                changed.append((at, replica.allocation))
-        for at in self._values:
-            value = args[at]
-            if value is not last[at] and value != last[at]:
-                if type(value) is not bytes:
-                    return None
-                changed.append((at, value))
-        for at in self._nulls:
-            if args[at] is not None:
-                return None
-        return changed, shape, ndrange
+            now[at] = replica.allocation
+        if {*map(type, now)} != self._types:
+            return None
+        changed = [(at, now[at]) for at in compress(count(), map(ne, now, self._last))]
+        return changed, now, shape, ndrange
 
     def start(self, changes: Changes) -> int:
         """Launch; what is pending then (`Backend.pending`). BackendError if it is refused: then nothing was started."""
-        changed, shape, ndrange = changes
-        last = self._args
+        changed, now, shape, ndrange = changes
         try:
-            for at, arg in changed:
-                last[at] = arg
             pending = self._start(changed, shape)
         except BaseException:
             self._step.forget(self._places)  # nobody knows what the kernel's arguments are now
             raise
-        self._ndrange = ndrange
+        self._last, self._ndrange = now, ndrange
         return pending
 
 

@@ -8,6 +8,8 @@ whose content can change (a structure, an array) are never taken as unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress, count
+from operator import is_not
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -65,29 +67,34 @@ class Repeat:
         """
         if len(args) != self._count:
             return None
-        captured, kinds, context, at = self._captured.copy(), self._kinds, kernel.context, -1
-        for value, known in zip(args[_AHEAD:], self._values, strict=True):
-            at += 1
-            if value is known:
-                continue
-            if type(value) is not kinds[at]:
+        given, values, kinds = args[_AHEAD:], self._values, self._kinds
+        captured = self._captured.copy()
+        for at in compress(count(), map(is_not, given, values)):
+            value, known, kind = given[at], values[at], kinds[at]
+            if type(value) is not kind:
                 return None
-            if type(known) is not Memory:
-                arg = self._converted(kernel, at, value)
+            if kind is int and value == known:  # as sizes are, which are new objects each time
+                continue
+            if type(known) is Memory:
+                arg = self._replaced(kernel, at, value._vdev_state, known)
             else:
-                memory = value._vdev_state
-                if type(memory) is not Memory or memory.references <= 0:
-                    return None
-                if memory is not known:  # another buffer takes its place
-                    if memory.context is not context:
-                        return None
-                    self._values[at] = kernel.args[at] = memory
-                    kernel.repetition = None
-                arg = getattr(memory, "argument", None)
+                arg = self._converted(kernel, at, value)
             if arg is None:
                 return None
             captured[at] = arg
         return tuple(captured)
+
+    def _replaced(self, kernel: CalledKernel, at: int, memory: Any, known: Memory) -> Argument:
+        """What a launch captures of a buffer, which may be another one than `known`; None if it must not take that one's place."""
+        if type(memory) is not Memory or memory.references <= 0:
+            return None
+        if memory is not known:
+            if memory.context is not kernel.context:
+                return None
+            self._values[at] = kernel.args[at] = memory
+            kernel.repetition = None
+        found: Argument = getattr(memory, "argument", None)
+        return found
 
     def _converted(self, kernel: CalledKernel, at: int, value: Any) -> Argument:
         """What a launch captures of another value; None if the argument cannot have that value."""

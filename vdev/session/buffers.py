@@ -113,6 +113,7 @@ class VirtualBuffer:
         "account",
         "holdings",
         "home",
+        "last_read",
         "nbytes",
         "occupancy",
         "reading",
@@ -146,6 +147,8 @@ class VirtualBuffer:
         self.account: Any = None
         #: makes the last small read again, in the same state (`moves`)
         self.reading: RepeatedRead | None = None
+        #: which bytes the last small read took, and the states before and after it: the second like it can be made again
+        self.last_read: Hashable = None
         #: makes the last small write again, in the same state (`immediate_moves.RepeatedWrite`)
         self.writing: Any = None
         #: the cache of plans of the launch that changed it last, and what identifies similar launches; None:

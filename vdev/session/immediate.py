@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.completion import Completion
@@ -23,6 +24,7 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache, TransferPlans
 
 if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
+    from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
     from vdev.session.programs import SessionKernel
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
 _Found: TypeAlias = tuple[
     CachedPlan, int, list[VirtualBuffer], list["Holdings"], tuple[tuple[int, int, int], ...]
 ]
+
+_BUFFERS = {BufferArg}
+_buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
+_offset_of: Callable[[BufferArg], int] = attrgetter("offset")
+_resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
+_holdings_of: Callable[[VirtualBuffer], Any] = attrgetter("holdings")
+_account_of: Callable[[VirtualBuffer], Any] = attrgetter("account")
 
 
 class AtOnce(MovesAtOnce):
@@ -194,47 +203,46 @@ class AtOnce(MovesAtOnce):
             looked_at = None if self._only is not None else cache
             return InARow(session, self, line, streak, standing, cached, queue, looked_at)
 
-    def _found(  # noqa: C901 (on the way of every launch)
-        self, cache: LaunchCache | None, args: Sequence[Argument]
-    ) -> _Found | None:
+    def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
         slot with their holdings, and where its pointers point.
         """
         if cache is None or not self._launches:
             return None
-        worker, pointers, account = self._only, cache.pointers, None
+        pointers = cache.pointers
+        given: list[Any] = [*map(args.__getitem__, pointers)]
+        if {*map(type, given)} != _BUFFERS:
+            given = [arg for arg in given if type(arg) is BufferArg]
+        buffers: list[VirtualBuffer] = [*dict.fromkeys(map(_buffer_of, given))]
+        worker, account = self._only, None
         if worker is None:
-            for index in pointers:  # the first buffer that is kept on a worker without plans
-                arg = args[index]
-                if type(arg) is BufferArg and (account := arg.buffer.account) is not None and account.thrifty:
+            for buffer in buffers:  # the first that is kept on a worker without plans
+                account = buffer.account
+                if account is not None and account.thrifty:
                     break
             else:
                 return None
             worker = account.keeper
-            if worker is None:
-                return None
-        buffers: list[VirtualBuffer] = []
-        holdings: list[Holdings] = []
-        offsets = 0
-        for index in pointers:
-            arg = args[index]
-            if type(arg) is not BufferArg:
-                continue
-            buffer = arg.buffer
-            offsets += arg.offset
-            if buffer in buffers:
-                continue
-            resident = buffer.resident
-            if resident != worker and (resident is not None or self._placed(buffer, worker, account) is None):
-                return None
-            buffers.append(buffer)
-            holdings.append(buffer.holdings)
+        if {*map(_resident_of, buffers)} != {worker} and not self._all_placed(buffers, worker, account):
+            return None
+        holdings: list[Holdings] = [*map(_holdings_of, buffers)]
         cached = cache.resident.get((worker, len(buffers)))
         if cached is None:
             return None
-        is_plain = not offsets and len(buffers) == len(pointers)
+        is_plain = len(buffers) == len(pointers) and not any(map(_offset_of, given))
         places = cache.plain_places if is_plain else _places(pointers, args, buffers)
         return cached, worker, buffers, holdings, places
+
+    def _all_placed(
+        self, buffers: Sequence[VirtualBuffer], worker: int | None, account: Account | None
+    ) -> bool:
+        """Whether buffers are all on that worker, now that those that are new have got their memory there."""
+        for buffer in buffers:
+            if buffer.resident is None:
+                self._placed(buffer, worker, account)
+            if buffer.resident != worker or worker is None:
+                return False
+        return True
 
     def _is_kept(
         self, line: Line, cache: LaunchCache | None, ndrange: NDRange, found: _Found, queue: QueueOrder
@@ -246,17 +254,16 @@ class AtOnce(MovesAtOnce):
         self._is_timed = False
         if choosing is None or cache is None:
             return False
-        is_free = queue.last is None or queue.last is line.latest
-        for buffer in buffers:
-            account = buffer.account
+        for account in {*map(_account_of, buffers)}:
             if account is None or not account.thrifty or account.keeper != worker:
                 if choosing.keeper_without_plans(buffers, cache.tally) != worker:
                     return False
-                is_free = False
                 break
-            if buffer.holdings.readers[worker] is not None:
+        is_free = queue.last is None or queue.last is line.latest
+        for each in holdings:
+            if each.readers[worker] is not None:
                 is_free = False
-        if not (is_free or self._is_free(line, holdings, queue)):  # the loop has found out most of it
+        if not (is_free or self._is_free(line, holdings, queue)):  # which mostly need not be asked
             return False
         self.until_looked_at -= cache.weight
         if self.until_looked_at >= 0 or self.goes_on(cache, buffers, worker):
@@ -272,8 +279,7 @@ class AtOnce(MovesAtOnce):
         choosing = self._session.choosing
         if choosing is None:
             return False
-        for buffer in buffers:
-            account = buffer.account
+        for account in {*map(_account_of, buffers)}:
             if account is None or not account.thrifty or account.keeper != worker:
                 return False  # another kernel's launch has changed that
         if not choosing.passes_by(cache):

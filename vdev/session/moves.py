@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from vdev.executor.completion import Completion
     from vdev.executor.direct_reads import Begun
+    from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.core import SessionCore
@@ -328,15 +329,18 @@ class Moves:
             session.ledger.count("read", found.plan)
             buffer.reading = None
             if isinstance(reading, Arriving):
-                buffer.reading = RepeatedRead(
-                    session.executor,
-                    self._workers[found.prepared.alone],
-                    buffer.holdings,
-                    command.layout.buffer_start,
-                    command.layout.nbytes,
-                    (before, buffer.state),
-                )
+                self._keep_reading(command, found.prepared.alone, before)
         return reading
+
+    def _keep_reading(self, command: Read, worker: int, before: BufferState) -> None:
+        """Keep what makes a small read again that was handed over, if it is not the first like it: many buffers are read once."""
+        buffer, layout = command.buffer, command.layout
+        now = layout.buffer_start, layout.nbytes, before, buffer.state
+        if buffer.last_read == now:
+            buffer.reading = RepeatedRead(
+                self._session.executor, self._workers[worker], buffer.holdings, *now[:2], now[2:]
+            )
+        buffer.last_read = now
 
     def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
         """Whether everything in `after` was given to a worker before whatever it is given now, and none of it is
