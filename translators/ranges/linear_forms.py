@@ -16,6 +16,8 @@ class Solution:
         self._parameters = parameters
         #: terms and a constant, in the variables that are left
         self.forms: dict[int, tuple[dict[int, int], int]] = {}
+        #: by variable that is left: those in whose forms it is
+        self._in_forms_of: dict[int, set[int]] = {}
 
     def add(self, terms: dict[int, int], constant: int) -> None:
         """Add a form that is 0. Ignored if no variable follows from it by whole numbers; it remains an equation."""
@@ -26,16 +28,24 @@ class Solution:
         gone = max(simple, key=lambda variable: (variable in self._parameters, variable))
         sign = -terms.pop(gone)
         form = {variable: sign * coefficient for variable, coefficient in terms.items()}, sign * constant
-        for variable, (old, more) in self.forms.items():
-            factor = old.get(gone, 0)
-            if factor:
-                rest = {other: coefficient for other, coefficient in old.items() if other != gone}
-                self.forms[variable] = plus(rest, form[0], factor), more + factor * form[1]
-        self.forms[gone] = form
+        for variable in self._in_forms_of.pop(gone, ()):
+            old, more = self.forms[variable]
+            factor = old[gone]
+            rest = {other: coefficient for other, coefficient in old.items() if other != gone}
+            self._keep(variable, plus(rest, form[0], factor), more + factor * form[1])
+        self._keep(gone, *form)
+
+    def _keep(self, variable: int, terms: dict[int, int], constant: int) -> None:
+        before, _ = self.forms.get(variable, ({}, 0))
+        for other in before.keys() - terms.keys():
+            self._in_forms_of.get(other, set()).discard(variable)
+        for other in terms.keys() - before.keys():
+            self._in_forms_of.setdefault(other, set()).add(variable)
+        self.forms[variable] = terms, constant
 
     def reduced(self, terms: dict[int, int], constant: int) -> tuple[dict[int, int], int]:
         """The same form in the variables that are left."""
-        known = [variable for variable in terms if variable in self.forms]
+        known = terms.keys() & self.forms.keys()
         if known:
             terms = dict(terms)
         for variable in known:

@@ -36,8 +36,8 @@ class Trace:
         #: values that it must not have
         self._ranges: dict[Linear, tuple[int | None, int | None]] = {}
         self._others: dict[Linear, set[int]] = {}
-        #: by sign, constant and the identity of terms: results of comparisons
-        self._compared: dict[tuple[str, int, int], bool] = {}
+        #: by sign, constant and the identity of terms, of two numbers of those of both: results of comparisons
+        self.compared: dict[tuple[str, int, int] | tuple[str, int, int, int], bool] = {}
         #: the terms of all numbers, one object for equal ones, which live as long as this does; and by the identities of two
         #: and a factor, and of one and a factor, those that are made of them: most are made again and again
         self._terms: dict[Linear, Terms] = {}
@@ -117,9 +117,9 @@ class Trace:
         if self.closed:
             self.check_open()
         key = sign, constant, id(terms)
-        found = self._compared.get(key)
+        found = self.compared.get(key)
         if found is None:  # half of all comparisons have been made before
-            found = self._compared[key] = self._noted(terms, constant, value, sign)
+            found = self.compared[key] = self._noted(terms, constant, value, sign)
         return found
 
     def _noted(self, terms: Terms, constant: int, value: int, sign: str) -> bool:
@@ -430,13 +430,16 @@ class Number:
     # comparisons ------------------------------------------------------------------------------------
 
     def _compare(self, other: Operand, sign: str) -> Any:
-        if type(other) is int:
-            return self.trace.compare(self.terms, self.constant - other, self.value - other, sign)
+        trace = self.trace
         if type(other) is Number:
-            terms, constant = self.trace.plus(self.terms, other.terms, -1), self.constant - other.constant
-            if terms:
-                return self.trace.compare(terms, constant, self.value - other.value, sign)
-            return bool(_COMPARE[sign](constant, 0))
+            key = sign, self.constant - other.constant, id(self.terms), id(other.terms)
+            found = trace.compared.get(key)
+            return self._compare_two(other, sign, key) if found is None or trace.closed else found
+        if type(other) is int:
+            found = trace.compared.get((sign, self.constant - other, id(self.terms)))
+            if found is None or trace.closed:
+                return trace.compare(self.terms, self.constant - other, self.value - other, sign)
+            return found
         if _is_real(other):
             return bool(_COMPARE[sign](self._real(), other))
         if _is_array(other):
@@ -445,6 +448,19 @@ class Number:
         if type(difference) is Number:
             return self.trace.compare(difference.terms, difference.constant, difference.value, sign)
         return bool(_COMPARE[sign](difference, 0))
+
+    def _compare_two(self, other: Number, sign: str, key: tuple[str, int, int, int]) -> bool:
+        """The first comparison of two; `key`: what it is entered as."""
+        trace = self.trace
+        trace.check_open()
+        terms, constant = trace.plus(self.terms, other.terms, -1), self.constant - other.constant
+        found = (
+            trace.compare(terms, constant, self.value - other.value, sign)
+            if terms
+            else bool(_COMPARE[sign](constant, 0))
+        )
+        trace.compared[key] = found
+        return found
 
     def __lt__(self, other: Operand) -> Any:
         return self._compare(other, "<")
