@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 
 import pytest
@@ -90,3 +91,16 @@ def test_every_package_is_packaged():
 
 def test_the_drawing_shows_the_house():
     assert f"```mermaid\n{drawing()}\n```" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_no_function_of_the_executor_is_long():
+    """At most 40 lines each, docstrings included: it is read as often as it is run."""
+    lengths = {
+        f"{name}.{node.name}": node.end_lineno - node.lineno + 1
+        for name, path in MODULES.items()
+        if name.startswith("vdev.executor.")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert len(lengths) > 400
+    assert {name: length for name, length in lengths.items() if length > 40} == {}

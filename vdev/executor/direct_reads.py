@@ -288,8 +288,7 @@ def begin_reading(
     """Hand the read of a `step` over to worker `number`. None: it has to be submitted instead, and nothing has happened. A worker: it
     has to be idle first; call `prepare_reading` without holding any lock, then ask again with the worker as `quiet`.
     """
-    worker = executor.all_workers[number]
-    backend = worker.backend
+    worker, backend = executor.all_workers[number], executor.all_workers[number].backend
     if not backend.any_thread or worker.records is not None or not may_wait():
         return None
     arrives = backend.can_wait_for_all and 0 < step.consecutive_nbytes(layout) <= backend.small_read_nbytes

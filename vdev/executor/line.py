@@ -27,7 +27,7 @@ from vdev.process.finalisers import may_wait
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes, DriverLaunch, LaunchShape, Repeated
     from vdev.executor.holdings import Holdings
-    from vdev.executor.whole import Form
+    from vdev.executor.step import LaunchForm
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
@@ -206,7 +206,7 @@ class Line:
                 self._give_turn(None)
         return part
 
-    def _hand_over_formed(self, form: Form, entry: Entry, standing: object) -> Part | None:
+    def _hand_over_formed(self, form: LaunchForm, entry: Entry, standing: object) -> Part | None:
         """`hand_over` of a launch of a known form, with fewer calls."""
         worker, executor, home, part = self.worker, self._executor, self._home, None
         if worker.queue or not worker.turn.acquire(False):
@@ -217,12 +217,9 @@ class Line:
             executor.lock.acquire()  # as in `again`
             try:
                 changes = form.changes(worker, entry)
-                if (
-                    executor.standing is not standing
-                    or worker.queue
-                    or executor.closed
-                    or home.completed < home.submitted
-                ):
+                if executor.standing is not standing or worker.queue or executor.closed:
+                    return None
+                if home.completed < home.submitted:
                     return None
                 if changes is not None:
                     number = executor.last_number = executor.last_number + 1
@@ -296,7 +293,7 @@ class Line:
                 if outside is not None:
                     self._leave(outside)
 
-    def again(  # noqa: C901 (on the way of every launch)
+    def again(
         self,
         streak: Streak,
         standing: object,
@@ -313,68 +310,54 @@ class Line:
         worker, executor, part = self.worker, self._executor, None
         if not worker.turn.acquire(False):
             return None
-        pending = MARK_EVERY  # until it is known that no mark is due
         try:
             worker.holder = get_ident()
             executor.lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
             try:
                 shape = None
-                if executor.standing is not standing or (
-                    ndrange is not streak.ndrange and (shape := streak.shape_over(ndrange)) is None
+                if executor.standing is standing and (
+                    ndrange is streak.ndrange or (shape := streak.shape_over(ndrange)) is not None
                 ):
-                    return None
-                stretch, before = streak.stretch, executor.last_number
-                goes_on = (
-                    before == streak.number
-                    and stretch.is_open
-                    and not (after or (entry := stretch.entries[-1])[5])
-                )
-                if not goes_on:
-                    if not self._may_follow(streak, before):
-                        return None
-                    entry = streak.entry(ndrange, args, after)
-                number = executor.last_number = before + 1
-                step = worker.submitted = worker.submitted + 1
-                try:
-                    # which makes the thread ready
-                    pending = streak.start(streak.changed(args) if streak.values else (), shape)
-                except Exception as error:
-                    self._refused(error, number, step)
-                    return None
-                except BaseException:  # as in `_perform`
-                    self._enter(entry, number, step)
-                    raise
-                # A finaliser may have run meanwhile.
-                if (
-                    goes_on
-                    and stretch.mark is worker.next_mark
-                    and stretch.is_open
-                    and stretch.clock[self._at] == step - 1
-                ):  # the same as in `_enter`
-                    worker.issued = step
-                    self._last = number
-                    part = _new(Part)
-                    part.stretch, part.index = stretch, stretch.launches
-                    stretch.entries.append(entry)
-                    stretch.ends.append(pending)
-                    stretch.launches += 1
-                    stretch.last, stretch.clock[self._at], stretch.mark.ends[-1] = number, step, pending
-                    if not self._alone:
-                        self._write(entry, step)
-                else:
-                    part = self._enter(entry, number, step)
-                    streak.stretch = part.stretch
-                streak.number, streak.ndrange = number, ndrange
+                    part = self._again(streak, ndrange, args, after, shape)
             finally:
                 executor.lock.release()
         finally:
-            if pending >= MARK_EVERY or worker.wanted <= step:
+            if part is None or part.stretch.ends[-1] >= MARK_EVERY or worker.wanted <= worker.issued:
                 self._give_turn(part)
             else:
                 worker.holder = 0
                 worker.turn.release()
                 if not worker.watching or worker.queue:
                     worker.wake()
+        return part
+
+    def _again(
+        self,
+        streak: Streak,
+        ndrange: NDRange,
+        args: Sequence[Any],
+        after: Sequence[Completion],
+        shape: LaunchShape | None,
+    ) -> Part | None:
+        """`again`, with the turn and the lock. `shape`: another than the last launch's."""
+        worker, executor, stretch = self.worker, self._executor, streak.stretch
+        before = executor.last_number
+        goes_on = before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5])
+        if not (goes_on or self._may_follow(streak, before)):
+            return None
+        entry = stretch.entries[-1] if goes_on else streak.entry(ndrange, args, after)
+        number = executor.last_number = before + 1
+        step = worker.submitted = worker.submitted + 1
+        try:  # which makes the thread ready
+            pending = streak.start(streak.changed(args) if streak.values else (), shape)
+        except Exception as error:
+            self._refused(error, number, step)
+            return None
+        except BaseException:  # as in `_perform`
+            self._enter(entry, number, step)
+            raise
+        part = self._enter(entry, number, step, pending)
+        streak.stretch, streak.number, streak.ndrange = part.stretch, number, ndrange
         return part
 
     def _may_follow(self, streak: Streak, before: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from vdev.backends.compiling import Call, CompilingBackend
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
@@ -17,8 +17,15 @@ from vdev.executor.holdings import Holdings, Replica
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.translators.ranges.region import Region
 
-if TYPE_CHECKING:
-    from vdev.executor.whole import Form
+
+class LaunchForm(Protocol):
+    """What makes launches again with other memory and values (`vdev.executor.whole.Form`)."""
+
+    def changes(self, worker: StepWorker, entry: Any, /) -> Any:
+        """In what a command differs from the last one; None if it is to be handed over like any other."""
+
+    def start(self, changes: Any, /) -> int:
+        """Launch; what is pending then. Raises BackendError."""
 
 
 class Step(ABC):
@@ -33,7 +40,7 @@ class Step(ABC):
     def run(self, worker: StepWorker, job: StepJob) -> None:
         """Hand the work to the worker's back end (or do it, on the host). Raises BackendError."""
 
-    def form(self, places: tuple[tuple[int, int, int], ...]) -> Form | None:
+    def form(self, places: tuple[tuple[int, int, int], ...]) -> LaunchForm | None:
         """What makes more launches whose pointers point to such places, with whatever memory and values; None where nothing does."""
         return None
 
