@@ -341,7 +341,7 @@ class Line:
     ) -> Part | None:
         """`again`, with the turn and the lock. `shape`: another than the last launch's."""
         worker, executor, stretch = self.worker, self._executor, streak.stretch
-        before = executor.last_number
+        before, at = executor.last_number, self._at
         goes_on = before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5])
         if not (goes_on or self._may_follow(streak, before)):
             return None
@@ -356,8 +356,19 @@ class Line:
         except BaseException:  # as in `_perform`
             self._enter(entry, number, step)
             raise
-        part = self._enter(entry, number, step, pending)
-        streak.stretch, streak.number, streak.ndrange = part.stretch, number, ndrange
+        streak.number, streak.ndrange, mark = number, ndrange, stretch.mark
+        # A finaliser may have run meanwhile.
+        if not (goes_on and mark is worker.next_mark and stretch.is_open and stretch.clock[at] == step - 1):
+            streak.stretch = (part := self._enter(entry, number, step, pending)).stretch
+            return part
+        worker.issued, self._last, part = step, number, _new(Part)
+        part.stretch, part.index = stretch, stretch.launches  # as in `_enter`
+        stretch.entries.append(entry)
+        stretch.ends.append(pending)
+        stretch.launches += 1
+        stretch.last, stretch.clock[at], mark.ends[-1] = number, step, pending
+        if not self._alone:
+            self._write(entry, step)
         return part
 
     def _may_follow(self, streak: Streak, before: int) -> bool:
