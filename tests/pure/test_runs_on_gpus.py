@@ -103,6 +103,9 @@ for number in range(5):
 before = len(made)
 driver.fake_refuse(b"cuLaunchKernelEx", ctypes.c_long({refused}))
 events = [sums.step(number) for number in range(8)]
+if len(made) == before:  # a worker's thread was at work just then, and the launches were submitted
+    print("submitted")
+    raise SystemExit
 started, error = made[before]
 assert started == {refused - 1} and error is not None and "add" in str(error), made[before:]
 for event in events:
@@ -123,7 +126,10 @@ if started == 0:  # what has failed may concern others until the context is gone
     assert made[-1] == (3, None)
 print("right")
 """
-    assert _run(folder, script, late=1) == "right\n"
+    found = [_run(folder, script, late=1)]
+    while found[-1] == "submitted\n" and len(found) < 5:
+        found.append(_run(folder, script, late=1))
+    assert found[-1] == "right\n", found
 
 
 def test_without_the_library_each_call_is_made_alone(folder: Path) -> None:
