@@ -59,12 +59,14 @@ def test_calls_as_native(name: str) -> None:
     assert results("tests.cpu.image_calls", 2)[name] == natively("tests.cpu.image_calls")[name]
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("module", "workers"), [("image_programs", 1), ("image_programs", 3), ("image_programs_of_gpus", 1)]
+)
 @pytest.mark.parametrize("name", image_programs.CALLS)
-def test_pixels_as_native(name: str, workers: int) -> None:
+def test_pixels_as_native(name: str, module: str, workers: int) -> None:
     outcome, expected = natively("tests.cpu.image_programs")[name]
     assert outcome == "ok", expected
-    outcome, found = results("tests.cpu.image_programs", workers)[name]
+    outcome, found = results(f"tests.cpu.{module}", workers)[name]
     assert outcome == "ok", found
     assert found["exact"] == expected["exact"]
     assert found["exact"]
