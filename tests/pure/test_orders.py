@@ -137,3 +137,15 @@ def test_one_plan_again_and_again_needs_no_order() -> None:
     first = known.after(known.root, "plan", plan)
     assert (first.fences, first.waits) == ((), ())
     assert known.after(first.order, "plan", plan).order is first.order
+
+
+def test_plans_that_leave_the_same_order_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orders, "_MOST_EDGES", 8)
+    plan = Accesses(
+        [("a", 0, 1), ("a", 1, 1)], (), [Leg(0, 1, (), fences=False), Leg(1, 1, (), fences=False)]
+    )
+    known = Orders(2)
+    order = known.root
+    for number in range(100):
+        order = known.after(order, number, plan).order
+        assert sum(len(each.edges) for each in {id(each): each for each in (order, known.root)}.values()) <= 9

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 #: orders that are remembered: hundreds of plans in turn
 _MOST_ORDERS = 1024
+#: ways from one to another, each of which keeps its plan
+_MOST_EDGES = 4096
 
 #: ranks of steps: what has changed a worker's replica last, by (buffer, worker); what other workers read of it since, by (buffer, worker,
 #: reader); what a worker is ordered after, by (worker, other one); and what a worker's fence is behind
@@ -74,12 +76,14 @@ class Orders:
     def __init__(self, count: int) -> None:
         self._count = count
         self._known: dict[Hashable, Order] = {}
+        self._nedges = 0  #: since they were forgotten
         #: where every worker is ordered after all that the others were given
         self.root = Order(({}, {}, {}, {}))
 
     def after(self, order: Order, plan: Hashable, accesses: Accesses) -> Edge:
         """What a plan with these accesses needs in an order. It is looked up in `Order.edges` first."""
-        if len(self._known) >= _MOST_ORDERS:
+        if len(self._known) >= _MOST_ORDERS or self._nedges >= _MOST_EDGES:
+            self._nedges = 0
             self._known.clear()
             order.edges.clear()
             self.root = Order(({}, {}, {}, {}))
@@ -94,6 +98,7 @@ class Orders:
         following = self._known.get(key)
         if following is None:
             following = self._known[key] = Order(ranks)
+        self._nedges += 1
         edge = order.edges[plan] = Edge(fences, waits, following)
         return edge
 

@@ -28,6 +28,7 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.choosing import Choosing, can_choose
 from vdev.session.commands import Command, Launch
 from vdev.session.folding import Folding
+from vdev.session.kept_plans import KeptPlans
 from vdev.session.ordering import Deferrals
 from vdev.session.programs import SessionProgram
 from vdev.session.room import RoomMaker
@@ -98,6 +99,7 @@ class SessionCore:
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
         self.ledger = Ledger()
+        self.kept_plans = KeptPlans()  #: by all kernels
         self.executor.aside = self.aside
         #: told of every command, if anybody wants to know where the time goes
         self.recorder: Recorder | None = None

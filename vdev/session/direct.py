@@ -31,7 +31,6 @@ from vdev.session.requests import hidden_packer, pointer_args
 ONE_WORKER = (
     "one worker needs no plan: it holds its buffers whole, and the kernel's accesses are not analysed"
 )
-_MOST_PLANS = 1024
 
 Found = tuple[CachedPlan, list[VirtualBuffer]]
 
@@ -112,9 +111,8 @@ class DirectLaunches:
                 return None
             if sum(state.nbytes for state in states) > self._room[worker]:
                 return None
-            if len(cache.placed) >= _MOST_PLANS:
-                cache.placed.clear()
-            found = cache.placed[key] = self._made(cache, launch, worker, buffers, states, at_home)
+            found = self._made(cache, launch, worker, buffers, states, at_home)
+            cache.place(key, found)
         if found.steady and not self._observers:
             cache.resident[worker, len(buffers)] = found
         return found, buffers

@@ -30,6 +30,7 @@ from vdev.planner.transfers import elsewhere, is_alike_everywhere
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.filling import Forms
+from vdev.session.kept_plans import KeptPlans
 from vdev.session.programs import SessionKernel
 from vdev.session.requests import (
     RangeCache,
@@ -50,8 +51,8 @@ THRIFTY = (
     " data took longer than splitting them saved (VDEV_PLANNING)"
 )
 
-#: plans kept for each kernel; a program that needs more of them changes something with every launch, and gains
-#: nothing from a cache
+#: plans kept for each kernel (of all of them: `vdev.session.kept_plans`); a program that needs more of them changes something with
+#: every launch, and gains nothing from a cache
 _MOST_PLANS = 1024
 #: launches in a row that were not repeated, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
@@ -210,7 +211,9 @@ class LaunchCache:
     """The plans of one kernel."""
 
     __slots__ = (
+        "__weakref__",
         "_in_vain",
+        "_kept",
         "_kernel",
         "_machine",
         "_once",
@@ -237,9 +240,11 @@ class LaunchCache:
         "weight",
     )
 
-    def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
-        """`tally`: where the kernel's launches are counted."""
+    def __init__(self, kernel: SessionKernel, tally: KernelTally, kept: KeptPlans) -> None:
+        """`tally`: where the kernel's launches are counted. `kept`: the plans of all kernels of its session."""
         self._kernel = kernel
+        self._kept = kept
+        kept.enter(self)
         self.tally = tally
         self.pointers = kernel.pointers
         #: where they point if each points to the beginning of a buffer of its own: (argument, slot, bytes into the buffer)
@@ -379,6 +384,7 @@ class LaunchCache:
             if not found.once and (not found.filled or self._wanted_again(key)):
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()
+                self._kept.added()  # may drop those before
                 self._plans[key] = found
         return found, buffers
 
@@ -425,6 +431,18 @@ class LaunchCache:
         self.generation += 1
         self._plans.clear()
         self._once.clear()
+
+    def place(self, key: Any, found: CachedPlan) -> None:
+        """Keep the plan of a direct launch, by its buffers' states."""
+        if len(self.placed) >= _MOST_PLANS:
+            self.placed.clear()
+        self._kept.added()  # may drop those before
+        self.placed[key] = found
+
+    def drop(self) -> None:
+        """Keep no plans any more but those of direct launches whose buffers are all there, of which there are few."""
+        self._plans.clear()
+        self.placed.clear()
 
     def _wanted_again(self, key: Any) -> bool:
         """Whether a plan that is easily filled in again is worth keeping: the garbage collector would have to go

@@ -257,7 +257,7 @@ class Launches:
         """The first launch of a kernel: analyse it."""
         started = time.perf_counter_ns()
         tally = self._session.ledger.kernel(kernel)
-        cache = kernel.plans = LaunchCache(kernel, tally)
+        cache = kernel.plans = LaunchCache(kernel, tally, self._session.kept_plans)
         if self._session.choosing is not None:
             self._session.choosing.begin(cache)
         self._session.planned(tally, f"analyse {kernel.name}", started)
