@@ -62,6 +62,7 @@ def main() -> int:
         help="numbers of CPU workers, or workers: cuda:0,cuda:0-1 (default: %(default)s)",
     )
     parser.add_argument("--select", action="store_true", help="without the slowest tests, as CI has it")
+    parser.add_argument("--jobs", type=int, default=1, help="files of tests at a time (default: %(default)s)")
     parser.add_argument("--examples", action="store_true", help="PyOpenCL's examples instead of its tests")
     parser.add_argument(
         "--engine", help="a driver's library, its .icd file or a folder of these, for both runs"
@@ -73,7 +74,7 @@ def main() -> int:
     counts = [int(text) if text.isdigit() else text for text in options.workers.split(",")]
     folder = fetch()
     if not options.examples:
-        given = {"select": options.select, "min_items": options.min_items}
+        given = {"select": options.select, "min_items": options.min_items, "jobs": options.jobs}
         done = check("tests", lambda n: run_tests(folder / "test", n, **given), counts)
         return 0 if done else 1
     running = [name for name, outcome in run_examples(folder / "examples", None).items() if outcome.passed]

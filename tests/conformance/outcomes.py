@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -80,8 +81,31 @@ def run_tests(
     select: bool = False,
     min_items: int | None = None,
     only: Iterable[str] = (),
+    jobs: int = 1,
 ) -> dict[str, Outcome]:
-    """PyOpenCL's tests in `folder`, by name. `only`: those of functions and modules called like these, if there are any."""
+    """PyOpenCL's tests in `folder`, by name. `only`: those of functions and modules called like these, if there are any. `jobs`: so
+    many of its files at a time.
+    """
+    if jobs == 1:
+        return _run_tests(folder, ".", workers, select, min_items, only)
+
+    def run(name: str) -> dict[str, Outcome]:
+        return _run_tests(folder, name, workers, select, min_items, only)
+
+    names = sorted(path.name for path in folder.glob("test_*.py"))
+    with ThreadPoolExecutor(jobs) as pool:
+        return {test: outcome for found in pool.map(run, names) for test, outcome in found.items()}
+
+
+def _run_tests(
+    folder: Path,
+    what: str,
+    workers: int | str | None,
+    select: bool,
+    min_items: int | None,
+    only: Iterable[str],
+) -> dict[str, Outcome]:
+    """The tests of one file, or of all."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
@@ -94,7 +118,7 @@ def run_tests(
         environ = environment(workers, min_items) | {"XDG_CACHE_HOME": str(Path(scratch, "cache"))}
         with Path(scratch, "log").open("w+") as log:
             done = subprocess.run(
-                [*command, "."],
+                [*command, what],
                 cwd=folder,
                 env=environ,
                 stdout=log,
