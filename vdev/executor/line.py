@@ -126,7 +126,7 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "_timed", "first",
+        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "first",
         "latest", "looked_at", "visit", "worker",
     )  # fmt: skip
 
@@ -146,7 +146,6 @@ class Line:
         self.latest: Completion | None = None  #: its completion: that of a queue whose last command it holds
         #: the command that is being handed over, as its step sees it; with the worker's turn
         self._job = Job(executor, 0, NOTHING, (), Completion())
-        self._timed: Completion | None = None  #: if its times are wanted
         backend = worker.backend
         self._pending = backend.pending
         #: makes a thread ready that has the worker's turn (`Backend.visitor`); None where that takes nothing
@@ -171,40 +170,11 @@ class Line:
         the worker may use until the command is complete. `make`: writes all of that array again (`Backend.write_again`). `timed`: the
         completion, profiled, of a command that becomes a stretch of its own, with a marker before and behind it. Under the session's lock.
         """
-        if timed is not None:
-            return self._hand_over_timed(entry, standing, host, reads, timed)
-        if host is None:
+        if host is None and timed is None:
             form = entry[0].step.form(entry[4])  # type: ignore[union-attr]
             if form is not None:
                 return self._hand_over_formed(form, entry, standing)
-        return self._hand_over(entry, standing, host, reads, make)
-
-    def _hand_over_timed(
-        self,
-        entry: Entry,
-        standing: object,
-        host: tuple[Bytes, Layout] | None,
-        reads: bool,
-        timed: Completion,
-    ) -> Part | None:
-        """`hand_over` of a command whose times are wanted: they begin with its own work, and end with it."""
-        worker = self.worker
-        if not may_wait() or worker.queue or not worker.turn.acquire(False):
-            return None
-        part: Part | None = None
-        try:
-            worker.holder = get_ident()
-            self._mark(anew=True)
-            self._timed = timed
-            part = self._with_turn(entry, standing, host, reads, None)
-        finally:
-            self._timed = None
-            try:
-                if part is not None:
-                    self._mark(timed=part.stretch)
-            finally:
-                self._give_turn(None)
-        return part
+        return self._hand_over(entry, standing, host, reads, make, timed)
 
     def _hand_over_formed(self, form: LaunchForm, entry: Entry, standing: object) -> Part | None:
         """`hand_over` of a launch of a known form, with fewer calls."""
@@ -252,16 +222,23 @@ class Line:
         host: tuple[Bytes, Layout] | None,
         reads: bool,
         make: Callable[[Bytes], object] | None,
+        timed: Completion | None = None,
     ) -> Part | None:
-        """`hand_over` of whatever command."""
+        """`hand_over` of whatever command. Times that are wanted begin with its own work, and end with it."""
         worker, part = self.worker, None
-        if worker.queue or not worker.turn.acquire(False):
+        if worker.queue or not (timed is None or may_wait()) or not worker.turn.acquire(False):
             return None
         try:
             worker.holder = get_ident()
-            part = self._with_turn(entry, standing, host, reads, make)
+            if timed is not None:
+                self._mark(anew=True)
+            part = self._with_turn(entry, standing, host, reads, make, timed)
         finally:
-            self._give_turn(part)
+            try:
+                if timed is not None and part is not None:
+                    self._mark(timed=part.stretch)
+            finally:
+                self._give_turn(part if timed is None else None)
         return part
 
     def _with_turn(
@@ -271,6 +248,7 @@ class Line:
         host: tuple[Bytes, Layout] | None,
         reads: bool,
         make: Callable[[Bytes], object] | None,
+        timed: Completion | None,
     ) -> Part | None:
         """`hand_over`, with the worker's turn."""
         worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
@@ -288,7 +266,7 @@ class Line:
                 return None
             outside = None if visit is None else visit()
             try:
-                return self._perform(entry, host, reads, make)
+                return self._perform(entry, host, reads, make, timed)
             finally:
                 if outside is not None:
                     self._leave(outside)
@@ -552,6 +530,7 @@ class Line:
         host: tuple[Bytes, Layout] | None,
         reads: bool,
         make: Callable[[Bytes], object] | None,
+        timed: Completion | None,
     ) -> Part | None:
         executor, worker, job = self._executor, self.worker, self._job
         # A finaliser may submit something while the step runs: that comes after it.
@@ -576,13 +555,13 @@ class Line:
         except (
             BaseException
         ):  # an interrupt of the program's: the command may have been handed over, so it counts
-            self._enter(entry, number, step)
+            self._enter(entry, number, step, timed=timed)
             raise
         finally:
             job.holdings = job.args = ()  # the last command's buffers may go
             if host is not None:
                 job.host = job.layout = None
-        return self._enter(entry, number, step)
+        return self._enter(entry, number, step, timed=timed)
 
     def _read(self, entry: Entry, step: int, host: Bytes, layout: Layout) -> None:
         """Into the host's array; or into memory of the back end's own, where the other would make this thread wait."""
@@ -594,8 +573,12 @@ class Line:
         deliver, start = download.begin(worker, entry[1][download.slot], layout)
         worker.arrivals.append((step, partial(deliver, host, start)))
 
-    def _enter(self, entry: Entry, number: int, step: int, pending: int = -1) -> Part:
-        """The command was handed over. `pending`: what the back end has handed over with it since the last mark, if that is known."""
+    def _enter(
+        self, entry: Entry, number: int, step: int, pending: int = -1, timed: Completion | None = None
+    ) -> Part:
+        """The command was handed over. `pending`: what the back end has handed over with it since the last mark, if that is known.
+        `timed`: its completion, if its times are wanted.
+        """
         worker, stretch, at = self.worker, self._stretch, self._at
         mark = worker.next_mark
         if number != self._last + 1:
@@ -606,7 +589,7 @@ class Line:
             and stretch.last == number - 1
             and stretch.clock[at] == step - 1
         ):
-            stretch = self._open(mark, number, step, entry)
+            stretch = self._open(mark, number, step, entry, timed)
         if pending < 0:
             pending = self._pending()
         worker.issued = step
@@ -627,9 +610,8 @@ class Line:
         for holdings in entry[1]:
             holdings.written[at] = step
 
-    def _open(self, mark: Mark, number: int, step: int, entry: Entry) -> Stretch:
+    def _open(self, mark: Mark, number: int, step: int, entry: Entry, timed: Completion | None) -> Stretch:
         executor = self._executor
-        timed = self._timed
         stretch = self._stretch = Stretch(executor, number, self.worker, step, entry[0], timed)
         mark.jobs.append(stretch)
         mark.ends.append(0)
