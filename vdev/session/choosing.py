@@ -83,6 +83,7 @@ class Choosing:
         self.exchanges = exchanges or forced
         self.thrifty = thrifty
         self._shared, self._forced = shared, forced
+        self.is_shared = shared  #: the workers share hardware
         #: under which cuts are kept between runs; empty where launches are not cut by what they take
         self.machine = "" if shared else name
         #: what launches take
@@ -108,7 +109,9 @@ class Choosing:
         self._counts = WorkerCounts(
             options, self._spans, self.times, self._samples, self._accounts, occupancy
         )
-        self._split = SplitLaunches(self.times, self._samples, self._counts, shared=shared)
+        self._split = SplitLaunches(
+            self.times, self._samples, self._counts, shared=shared, min_items=options.min_items
+        )
         self._changes = WayChanges(options, self.times, self._accounts, self._counts, occupancy)
         self._one = OneWorker(
             options,
@@ -184,8 +187,11 @@ class Choosing:
         sampled, read or weighed. Counts it if so. A look takes the host as long as several launches, and where those are short, nothing
         hides it.
         """
+        if self._shared:
+            cache.weight = self.counts_for(cache.tally)
+            return True
         timing = self.times.known(cache.tally)
-        if timing is None or not timing.times.known or self._shared or self._samples.any_taken:
+        if timing is None or not timing.times.known or self._samples.any_taken:
             return False
         if timing.samples_direct(timing.direct + 1) or timing.will_be_due_at(cache.tally.launches + 1):
             return False
