@@ -13,7 +13,9 @@ saves, launches run without plans on one worker from then on (`vdev.session.dire
 splitting them would take is then known from before. Splitting is tried again rarely, each time later; and if only what launches
 have exchanged speaks against it, they have plans again from time to time, which tell what it is by now. Both ways are
 weighed by the time model (`vdev.planner.timing`). Launches that are known to gain much are hardly looked at. On workers that
-share hardware splitting gains nothing, and only what planning and handing over take counts.
+share hardware splitting gains nothing, and only what planning and handing over take counts: launches that are not cut anyway, being
+small, soon take no plans, and those that are cut when they have cost enough. Size alone tells there that a launch is another one: one
+that is larger than those for which its buffers are kept is planned again at once.
 
 Of several workers, half, a quarter and so on are candidates by the same measure (`vdev.planner.spans`): before one worker is
 taken, and whenever another number of them would take less. What was chosen stays with the buffers and with the kernels, for
