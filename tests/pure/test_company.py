@@ -16,7 +16,7 @@ from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
-from vdev.session.commands import Fill, Marker, Read
+from vdev.session.commands import Fill, Map, Marker, Read
 from vdev.session.session import VirtualBuffer
 
 from .repeating import again
@@ -152,6 +152,68 @@ def test_the_submitting_thread_does_all_of_it(monkeypatch: pytest.MonkeyPatch) -
             if calls == [("launch", True), ("read", True)]:
                 return
     raise AssertionError(f"a thread was always woken: {calls}")
+
+
+@pytest.mark.usefixtures("one_company")
+def test_it_brings_buffers_from_home_and_back_for_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch that fetches its parts from the home, and a mapping that brings the results there."""
+    here: list[tuple[str, bool]] = []
+    main = threading.get_ident()
+    for name in ("write", "launch", "read"):
+        original = getattr(ReferenceBackend, name)
+
+        def call(
+            self: ReferenceBackend,
+            *rest: object,
+            name: str = name,
+            original: Callable[..., object] = original,
+        ) -> object:
+            here.append((name, threading.get_ident() == main))
+            return original(self, *rest)
+
+        monkeypatch.setattr(ReferenceBackend, name, call)
+    with Program(3) as program:
+        buffer, launch = program.buffer(), Caller(program)
+        for turn in range(100):  # as above
+            assert ended(program.write(buffer, turn)) == 0
+            program.session.executor.quiesce()
+            here.clear()
+            launch(buffer, buffer)
+            assert ended(program.submit(Map(buffer, 0, NBYTES, read=True, write=False))) == 0
+            assert buffer.home().view(np.uint32).tolist() == triple(numbers(turn)).tolist()
+            names = [name for name, _ in here]
+            assert sorted(names) == ["launch"] * 3 + ["read"] * 3 + ["write"] * 3
+            if all(is_here for _, is_here in here):
+                return
+    raise AssertionError(f"a thread was always woken: {here}")
+
+
+@pytest.mark.usefixtures("one_company")
+def test_it_does_not_wait_for_what_is_then_done_in_the_hosts_memory() -> None:
+    """A rectangle is read at home, once a worker that is held up has brought its bytes there."""
+    go_on = threading.Event()
+    held, let_go = [False], []
+
+    def delay(_: int) -> float:
+        if held[0]:
+            let_go.append(go_on.wait(5))
+        return 0
+
+    with Program(2, {0: Faults(delay=delay)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        launch(buffer, buffer)
+        program.session.executor.quiesce()
+        host = np.zeros(4, np.uint32)
+        rows = Layout((1, 2, 8), 0, (16, 16), 0, (8, 8))
+        held[0] = True
+        try:
+            event = program.submit(Read(buffer, rows, host.view(np.uint8)))
+        finally:
+            go_on.set()
+        assert ended(event) == 0
+        assert let_go
+        assert all(let_go), "the call came back only then"
+        assert host.tolist() == triple(numbers(3))[[0, 1, 4, 5]].tolist()
 
 
 @pytest.mark.usefixtures("one_company")

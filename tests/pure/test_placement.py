@@ -29,6 +29,7 @@ from vdev.session.session import Session
 
 FAR = LinkCosts.uniform(4, peer=0.1, direct=True)
 TWO = LinkCosts.uniform(2, peer=0.1, direct=True)
+NEAR = LinkCosts.uniform(4)
 SIZE = 16 << 20
 span = Region.span
 quarters = [span(k * SIZE // 4, (k + 1) * SIZE // 4) for k in range(4)]
@@ -39,7 +40,22 @@ def whole(worker: int) -> tuple[int, int, int]:
 
 
 def test_workers_that_share_the_hosts_memory_are_given_nothing_directly() -> None:
-    assert place(buffer_state(SIZE), span(0, SIZE), LinkCosts.uniform(4)) == [(HOST, span(0, SIZE))]
+    assert place(buffer_state(SIZE), span(0, SIZE), NEAR) == [(HOST, span(0, SIZE))]
+    state = buffer_state(SIZE, [(3, span(0, SIZE))], [whole(3)])
+    assert place(state, span(100, 200), NEAR) == [(HOST, span(100, 200))]
+
+
+def test_what_one_of_them_alone_uses_goes_there() -> None:
+    memory = [(1, 0, 80), (2, 0, 100)]  # of which worker 2 has no use any more
+    used = buffer_state(100, [(1, span(10, 80)), (HOST, span(0, 100))], memory)
+    assert place(used, span(0, 80), NEAR) == [(1, span(0, 80))]
+    assert place(used, span(40, 100), NEAR) == [(HOST, span(40, 100))], "it has no memory for all of it"
+    both = buffer_state(100, [(1, span(0, 80)), (2, span(80, 100))], memory)
+    assert place(both, span(0, 40), NEAR) == [(HOST, span(0, 40))]
+    kept = buffer_state(SIZE, [(3, span(0, SIZE))], [whole(3)], kept=3)
+    assert place(kept, span(100, 200), NEAR) == [(3, span(100, 200))], "launches on it run there"
+    left = buffer_state(SIZE, [(3, span(0, SIZE))], [whole(3)], kept=1)
+    assert place(left, span(100, 200), NEAR) == [(HOST, span(100, 200))], "they run elsewhere"
 
 
 def test_a_new_large_buffer_goes_out_in_equal_blocks() -> None:
@@ -205,7 +221,13 @@ def test_every_byte_goes_to_one_holder_and_comes_from_one_that_has_it(
     region = span(low, high) - span((low + high) // 2, (low + 2 * high) // 3)
     placed = place(state, region, links)
     assert len({holder for holder, _ in placed}) == len(placed)
-    assert {holder for holder, _ in placed} <= {HOST, *direct}
+    using = {holder for holder, _ in state.valid if holder != HOST}
+    alone = using if len(using) == 1 and not direct else set()
+    assert {holder for holder, _ in placed} <= {HOST, *direct, *alone}
+    for holder in {worker for worker, _ in placed} & alone:
+        start, stop = state.replica(holder) or (0, 0)
+        assert start <= region.start
+        assert region.stop <= stop
     assert Region.union(part for _, part in placed) == region
     large = state.nbytes >= links.large_nbytes
     if large or not direct:

@@ -27,6 +27,11 @@ def never_waits(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
     """Whether the thread that submits a plan may hand it over to the devices itself, because no step would make it wait."""
     if prepared.order is not None:
         return True
+    if (
+        prepared.moving_order is not None
+        and all(all_workers[number].takes_transfers for number, _ in prepared.batches)
+    ):  # not the one for the host's memory: what is done there waits for a worker's transfer by keeping its thread
+        return True
     if prepared.alone is None:
         return False
     worker = all_workers[prepared.alone]
@@ -156,7 +161,7 @@ def _perform_steps(workers: Sequence[Worker], job: Job, waits: dict[int, Waits] 
             worker = workers[number]
             worker.perform_entry(worker.queue.popleft())
         return
-    order = prepared.order
+    order = prepared.order or prepared.moving_order
     if order is None:  # transfers of one worker's
         ((number, batch),) = batches
         order = (number,) * len(batch.steps)

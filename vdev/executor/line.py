@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,7 +48,7 @@ class Streak:
     """
 
     __slots__ = (
-        "_over", "_places", "_prepared", "_slots", "is_renewed", "ndrange", "number", "start", "stretch", "values",
+        "_over", "_places", "_prepared", "_slots", "is_renewed", "limit", "ndrange", "number", "start", "stretch", "values",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +64,8 @@ class Streak:
         self.number = stretch.last  #: of the last launch
         self.start = start
         self.is_renewed = False  #: whether something else came before the last launch
+        #: work-items from which on a launch over another index space than the last one's is handed over like any other
+        self.limit = inf
         self.ndrange = ndrange  #: of the last launch
         self._over = over
         self._prepared, self._places = prepared, places
@@ -84,7 +87,7 @@ class Streak:
 
     def shape_over(self, ndrange: NDRange) -> LaunchShape | None:
         """What `start` takes for a launch over another index space than the last one; None where it takes none."""
-        return self._over(ndrange, self._places)
+        return self._over(ndrange, self._places) if ndrange.nitems < self.limit else None
 
     def buffers(self, args: Sequence[Any]) -> list[Any]:
         """By slot: those of a launch with these `args`, which alone keep them alive."""

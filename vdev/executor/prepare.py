@@ -159,6 +159,7 @@ class PreparedPlan:
         "home_nbytes",
         "inline",
         "is_compilable",
+        "moving_order",
         "narrow",
         "order",
         "overwrites",
@@ -203,9 +204,14 @@ class PreparedPlan:
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
         #: step may keep the host waiting
         self.order: tuple[int, ...] | None = None
-        is_brief = all(batch.brief for _, batch in self.batches) and _home_nbytes(plan) <= INLINE_NBYTES
-        if self.batches and is_brief:
-            self.order = tuple(item.worker for item in plan.instructions)
+        #: the same where nothing but workers' transfers to and from the host's memory may
+        self.moving_order: tuple[int, ...] | None = None
+        in_order = tuple(item.worker for item in plan.instructions)
+        long = [step for _, batch in self.batches for step in batch.steps if not step.brief]
+        if self.batches and not long and _home_nbytes(plan) <= INLINE_NBYTES:
+            self.order = in_order
+        if in_order and all(isinstance(step, (CopyStep, UploadStep, DownloadStep)) for step in long):
+            self.moving_order = in_order
         #: the only worker that does anything, HOST aside; None where it is not alone
         self.alone: int | None = None
         if len(self.batches) == 1 and self.batches[0][0] != HOST:
@@ -240,7 +246,8 @@ class PreparedPlan:
         found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
         found.careful = self.careful
-        found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
+        found.uses_host_array, found.inline = self.uses_host_array, self.inline
+        found.order, found.moving_order = self.order, self.moving_order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
         found.download, found.upload, found.step = self.download, self.upload, None
         found.home_nbytes = self.home_nbytes

@@ -3,8 +3,9 @@ bytes that it wants.
 
 Decides for writes, fills and reads on workers with memory of their own (`LinkCosts.direct`): their bytes go
 straight between the program's array and the workers, over all links at once, and a buffer that the host never
-maps has no home at all. On workers that share the host's memory everything handed over goes home, unless there is but one,
-which has memory for it already.
+maps has no home at all. On workers that share the host's memory everything handed over goes home, unless one of them
+alone uses the buffer and has memory for it already: the only worker, or the only one that has anything of a small buffer, or of
+one that is kept there.
 
 Where a byte goes: to the worker that holds it, since the next launch probably reads it where the last one
 did; else to one with memory for it; else to the worker whose block of the buffer it lies in, the buffer being
@@ -33,12 +34,14 @@ def place(state: BufferState, region: Region, links: LinkCosts) -> Placed:
 
     A byte of a buffer of at least `links.large_nbytes` goes to one holder. One of a smaller buffer goes to
     every worker that holds it, none of which then has to wait for another, and home where there is none. One of
-    a fine-grain buffer goes home. A single worker gets what it has memory for: whatever comes next uses it there.
+    a fine-grain buffer goes home. A worker that alone uses a buffer gets what it has memory for: whatever comes next uses it
+    there.
     """
     if state.fine:
         return [(HOST, region)]
-    if links.only is not None and _has_memory(state, links.only, region):
-        return [(links.only, region)]
+    alone = links.only if links.direct else _alone(state, links)
+    if alone is not None and _has_memory(state, alone, region):
+        return [(alone, region)]
     if not links.direct:
         return [(HOST, region)]
     if state.nbytes < links.large_nbytes:
@@ -155,6 +158,16 @@ def with_margin(part: Region, state: BufferState, links: LinkCosts) -> tuple[int
         return part.start, part.stop
     margin = min((part.stop - part.start) // 16, MARGIN)
     return max(part.start - margin, 0), min(part.stop + margin, state.nbytes)
+
+
+def _alone(state: BufferState, links: LinkCosts) -> int | None:
+    """The worker that alone uses a buffer, as far as can be seen, where workers share the host's memory; None for none. Of a large
+    buffer a worker may have everything only until the next launch is cut, for which home is as near.
+    """
+    if links.only is not None or not (state.nbytes < links.large_nbytes or state.kept is not None):
+        return links.only
+    using = [worker for worker, _ in state.valid if worker != HOST]
+    return using[0] if len(using) == 1 and state.kept in (None, using[0]) else None
 
 
 def _has_memory(state: BufferState, worker: int, region: Region) -> bool:

@@ -7,6 +7,7 @@ them. `choosing` decides when the ways change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from weakref import WeakKeyDictionary
 
 from vdev.observe.tallies import KernelTally
@@ -40,6 +41,8 @@ class Account:
         "host",
         "keeper",
         "kernels",
+        "limit",
+        "most_items",
         "outlook",
         "periods",
         "planned",
@@ -75,6 +78,9 @@ class Account:
         self.host = HostTime()  #: what the program does between launches
         self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
+        #: while they take none: launches of so many work-items, and more, are planned again, unless their kernels' limits are higher
+        self.limit = inf
+        self.most_items = 0  #: of a launch that was cut and weighed, where workers share hardware
         self.alone: set[int] = set()  #: by the identity of its tally, each kernel that was kept with them
         self.returns = 0  #: how often they were split again after that
         #: seconds of plans made once that were counted when they were split again, and have not been made yet
@@ -207,6 +213,9 @@ class Accounts:
         account.returns = max(account.returns, other.returns)
         account.alone |= other.alone
         account.prepaid += other.prepaid
+        account.most_items = max(account.most_items, other.most_items)
+        if other.thrifty:
+            account.limit = max(account.limit, other.limit) if account.thrifty else other.limit
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True
             self.without_plans[account] = None

@@ -13,7 +13,9 @@ saves, launches run without plans on one worker from then on (`vdev.session.dire
 splitting them would take is then known from before. Splitting is tried again rarely, each time later; and if only what launches
 have exchanged speaks against it, they have plans again from time to time, which tell what it is by now. Both ways are
 weighed by the time model (`vdev.planner.timing`). Launches that are known to gain much are hardly looked at. On workers that
-share hardware splitting gains nothing, and only what planning and handing over take counts.
+share hardware splitting gains nothing, and only what planning and handing over take counts: launches that are not cut anyway, being
+small, soon take no plans, and those that are cut when they have cost enough. Size alone tells there that a launch is another one: one
+that is larger than those for which its buffers are kept is planned again at once.
 
 Of several workers, half, a quarter and so on are candidates by the same measure (`vdev.planner.spans`): before one worker is
 taken, and whenever another number of them would take less. What was chosen stays with the buffers and with the kernels, for
@@ -83,6 +85,7 @@ class Choosing:
         self.exchanges = exchanges or forced
         self.thrifty = thrifty
         self._shared, self._forced = shared, forced
+        self.is_shared = shared  #: the workers share hardware
         #: under which cuts are kept between runs; empty where launches are not cut by what they take
         self.machine = "" if shared else name
         #: what launches take
@@ -108,7 +111,9 @@ class Choosing:
         self._counts = WorkerCounts(
             options, self._spans, self.times, self._samples, self._accounts, occupancy
         )
-        self._split = SplitLaunches(self.times, self._samples, self._counts, shared=shared)
+        self._split = SplitLaunches(
+            self.times, self._samples, self._counts, shared=shared, min_items=options.min_items
+        )
         self._changes = WayChanges(options, self.times, self._accounts, self._counts, occupancy)
         self._one = OneWorker(
             options,
@@ -184,8 +189,11 @@ class Choosing:
         sampled, read or weighed. Counts it if so. A look takes the host as long as several launches, and where those are short, nothing
         hides it.
         """
+        if self._shared:
+            cache.weight = self.counts_for(cache.tally)
+            return True
         timing = self.times.known(cache.tally)
-        if timing is None or not timing.times.known or self._shared or self._samples.any_taken:
+        if timing is None or not timing.times.known or self._samples.any_taken:
             return False
         if timing.samples_direct(timing.direct + 1) or timing.will_be_due_at(cache.tally.launches + 1):
             return False

@@ -45,14 +45,14 @@ class DirectLaunches:
         links: LinkCosts,
         observers: Sequence[object],
         planned: Callable[[KernelTally, str, int], None],
-        keeper: Callable[[Sequence[VirtualBuffer], KernelTally], int | None],
+        keeper: Callable[[Sequence[VirtualBuffer], KernelTally, int], int | None],
         shape: Callable[[KernelTally, Plan], Shape | None],
         fold: Callable[[Sequence[VirtualBuffer]], None],
     ) -> None:
         """`observers`: if there are any, each launch has a plan that says what it does. `planned`: told of planning,
         like `Session._planned`.
 
-        `keeper`: gives the worker on which launches of a kernel on some buffers run without plans, None for none;
+        `keeper`: gives the worker on which launches of a kernel, of so many work-items, on some buffers run without plans, None for none;
         asked if there are several workers. `shape`: of a plan, for the recorder, if there is one. `fold`: folds
         everything pending of some buffers.
         """
@@ -86,7 +86,9 @@ class DirectLaunches:
                 return None
             places.append((index, len(buffers), arg.offset))
             buffers.append(buffer)
-        worker = self._keeper(buffers, cache.tally) if self._only is None else self._only
+        worker = self._only
+        if worker is None:
+            worker = self._keeper(buffers, cache.tally, launch.ndrange.nitems)
         if worker is None:
             return None
         launch.places = places

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,6 +52,7 @@ class AtOnce(MovesAtOnce):
         self._is_timed = False  #: the current launch is one that was looked at
         self._cached: CachedPlan | None = None  #: the plan of the last of the launches in a row
         self._standing: object = None  #: the executor's when the last of them was checked
+        self._limit = inf  #: work-items from which on those in a row take another way (`Account.limit`)
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Completion | None]] = {
@@ -200,6 +202,7 @@ class AtOnce(MovesAtOnce):
             streak = line.streak(part) if standing is self._executor.standing else None
             if streak is None:
                 return None
+            streak.limit = self._limit
             looked_at = None if self._only is not None else cache
             return InARow(session, self, line, streak, standing, cached, queue, looked_at)
 
@@ -254,11 +257,18 @@ class AtOnce(MovesAtOnce):
         self._is_timed = False
         if choosing is None or cache is None:
             return False
+        nitems = ndrange.nitems if choosing.is_shared else 0
         for account in {*map(_account_of, buffers)}:
-            if account is None or not account.thrifty or account.keeper != worker:
-                if choosing.keeper_without_plans(buffers, cache.tally) != worker:
+            if account is None or not (
+                account.thrifty and account.keeper == worker and nitems < account.limit
+            ):
+                if choosing.keeper_without_plans(buffers, cache.tally, nitems) != worker:
                     return False
                 break
+        if choosing.is_shared:
+            self._limit = min(
+                [0.0 if account is None else account.limit for account in map(_account_of, buffers)]
+            )
         is_free = queue.last is None or queue.last is line.latest
         for each in holdings:
             if each.readers[worker] is not None:

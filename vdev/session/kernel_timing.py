@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
+from math import inf
 
 from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
@@ -54,6 +55,7 @@ class KernelTiming:
         "_bits",
         "_planned",
         "_settled",
+        "alone_limit",
         "cache",
         "comes_again",
         "counts_for",
@@ -64,6 +66,7 @@ class KernelTiming:
         "handed",
         "is_met_again",
         "launches",
+        "limit",
         "link",
         "met",
         "passed",
@@ -86,6 +89,10 @@ class KernelTiming:
 
     def __init__(self, least: Least) -> None:
         self.launches = 0  #: launches that were weighed
+        #: where workers share hardware: launches of fewer work-items would not be cut either, though they are not small
+        self.limit = 0
+        #: the limit of the account (`Account.limit`) with which its launches were brought to one worker last
+        self.alone_limit = inf
         self.met = 0  #: of those, how many had a plan that had hardly been handed over before
         self.direct = 0  #: launches without plans that were looked at
         #: seconds that a unit of what a worker receives takes in its transfers: columns are slower than blocks, and so is what comes from

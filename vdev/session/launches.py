@@ -61,10 +61,10 @@ class Launches:
             session.folding.fold,
         )
 
-    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
-        """The worker on which launches of a kernel on these buffers run without plans, None for none."""
+    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
+        """The worker on which launches of a kernel, of so many work-items, on these buffers run without plans, None for none."""
         choosing = self._session.choosing
-        return None if choosing is None else choosing.keeper_without_plans(buffers, tally)
+        return None if choosing is None else choosing.keeper_without_plans(buffers, tally, nitems)
 
     def submit(
         self,

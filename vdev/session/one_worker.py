@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 from vdev.observe.tallies import KernelTally
 from vdev.planner.launch_request import LaunchOptions
@@ -68,16 +68,35 @@ class OneWorker:
         self._changes = changes
         self._shared = shared
 
-    def keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
-        """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
+    def keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
+        """The worker on which a launch of so many work-items on these buffers runs without a plan; None where it takes one."""
         keeper = self._accounts.kept_together(buffers)
-        if keeper is not None:
-            return keeper  # nearly always, if there are such accounts
+        if keeper is None:  # nearly never, if there are such accounts
+            keeper = self._keeper(buffers, tally, nitems)
+        if keeper is not None and self._shared and self._is_outgrown(buffers, tally, nitems):
+            return None
+        return keeper
+
+    def _is_outgrown(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> bool:
+        """Whether a launch of so many work-items is larger than those for which its buffers are kept: then launches on them are planned
+        again, until those are found to lose by that once more.
+        """
+        found = dict.fromkeys(account for buffer in buffers if (account := buffer.account) is not None)
+        kept = [account for account in found if account.thrifty]
+        limit = max([account.limit for account in kept], default=inf)
+        if nitems < max(limit, self._times.timing(tally).limit):
+            return False
+        for account in kept:
+            self._changes.change(account)
+        return True
+
+    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
+        """The same for buffers that are not all kept for launches without plans."""
         found_on = keepers([buffer.state for buffer in buffers], self._options.links)
         if not found_on:
             if id(tally) not in self._changes.alone or any(buffer in self._accounts for buffer in buffers):
                 return None
-            return self._begin_alone(buffers, tally)
+            return self._begin_alone(buffers, tally, nitems)
         found = list(filter(None, map(self._accounts.found, buffers)))
         first = next((account for account in found if account.thrifty and account.keeper in found_on), None)
         if first is None:
@@ -91,16 +110,21 @@ class OneWorker:
                 self._accounts.enter_kept(buffer, first)
         return first.keeper
 
-    def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
+    def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
         """Keep buffers on one worker of which nothing is known; None where there is none for them."""
         states = [buffer.state for buffer in buffers]
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         if not large or any(state.fine or state.kept is not None for state in states):
             return None
-        left = self._accounts.left(tally)
-        if left is not None and left.thrifty:
+        left, timing = self._accounts.left(tally), self._times.timing(tally)
+        resumed = left is not None and left.thrifty
+        limit = left.limit if left is not None and resumed else timing.alone_limit
+        if nitems >= max(limit, timing.limit):
+            return None
+        if left is not None and resumed:
             return left.keeper if self._changes.resume(left, large) else None
         account = self._accounts.joined(large, None, tally)
+        account.limit = limit
         account.span = account.span or len(self._options.workers)
         before = max(
             self._changes.returns.get(id(tally), 0), _KEPT_RETURNS * (id(tally) in self._changes.kept_alone)
@@ -113,7 +137,7 @@ class OneWorker:
         one is looked at (`reconsider`): of a long one every launch is.
         """
         if self._shared:
-            return 1
+            return 0  # none is: their size alone decides
         timing = self._times.known(tally)
         if timing is None or not timing.times.known:
             return 1 if tally.launches >= LONG_UNKNOWN else UNTIL_LOOKED_AT

@@ -169,7 +169,7 @@ class RecalledLaunch:
             return False
         cache, cached = self._cache, self._cached
         if (choosing.without_plans or choosing.alone) and choosing.keeper_without_plans(
-            buffers, cache.tally
+            buffers, cache.tally, self._ndrange.nitems
         ) is not None:
             return True
         if cached.stake is not None and choosing.counts(cached.stake, 0.0, cache.tally):

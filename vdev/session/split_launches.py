@@ -30,17 +30,23 @@ _FLOOR_SHARED = 0.006
 _SOON = 16
 #: launches between two that are looked at where splitting gains nothing
 _PAUSE_SHARED = 15
+#: so many times what a launch without a plan takes of the host, to find the plan of one that is not cut and to submit it, at least
+_SUBMITTED = 2
+#: so many times as large a launch as those that are better off without plans is not like them
+_LARGER = 4
 
 
 class SplitLaunches:
     """Those of one session. Under its lock."""
 
-    def __init__(self, times: WayTimes, samples: Samples, counts: WorkerCounts, *, shared: bool) -> None:
-        """`shared`: the workers share hardware."""
+    def __init__(
+        self, times: WayTimes, samples: Samples, counts: WorkerCounts, *, shared: bool, min_items: int
+    ) -> None:
+        """`shared`: the workers share hardware. `min_items`: launches of fewer work-items are not cut."""
         self._times = times
         self._samples = samples
         self._counts = counts
-        self._shared = shared
+        self._shared, self._min_items = shared, min_items
         self._investment = Investment()  #: in plans that are made once
 
     def exchanges_lose(
@@ -158,14 +164,30 @@ class SplitLaunches:
         )
 
     def _weigh_shared(self, account: Account, tally: KernelTally, stake: Stake, change: float) -> bool:
-        """The same if workers share hardware: kernels take the same time in either way."""
+        """The same if workers share hardware: kernels take the same time in either way, and none tells that a launch is large.
+
+        Launches that are not cut lose what finding their plans and submitting them takes, as long as none comes between that is cut:
+        who has launches cut on such workers wants that, and pays for it up to a point.
+        """
         launches, machine = tally.launches, self._times.machine
         _, timing, seen = account.kernels[id(tally)]
         account.kernels[id(tally)] = (tally, timing, launches + 1)
         timing.pause, timing.skipped = _PAUSE_SHARED, 0
-        hands = machine.handing_over(stake.workers, stake.messages) - machine.launch
-        split = Way(sum(account.take_thought()) + hands * (launches + 1 - seen), 0.0)
-        return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
+        thought, once = account.take_thought()
+        count = launches + 1 - seen
+        if stake.workers > 1:
+            account.most_items = max(account.most_items, stake.nitems)
+            account.limit = _LARGER * account.most_items
+            account.hands.changed()
+            hands = machine.handing_over(stake.workers, stake.messages) - machine.launch
+            lost = Way(thought + once + hands * count, 0.0)
+            return account.thrift.weigh(lost, NOTHING, max(change, _FLOOR_SHARED / 2))
+        account.limit = self._min_items
+        if stake.nitems >= self._min_items:  # something else keeps this kernel's launches whole
+            timing.limit = max(timing.limit, _LARGER * stake.nitems)
+        lost = Way(thought + _SUBMITTED * machine.launch * count, 0.0)
+        change = self._times.changing([each for each in account.buffers if each.state.resident is None])
+        return account.hands.weigh(lost, NOTHING, max(change, FLOOR_HANDS / 2))
 
     def _since(
         self, account: Account, current: KernelTally, thought: float, clocks: Clocks | None | None

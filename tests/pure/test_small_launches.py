@@ -1,0 +1,180 @@
+"""Small launches on workers that share hardware: without plans on one of them, until a larger launch comes on their buffers.
+
+Splitting gains nothing there, whatever the launches' size, and no measured time tells that some of them are large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from vdev.translators.ranges.ndrange import NDRange
+
+from tests.pure.repeating import again
+from tests.pure.test_choosing import Program
+from tests.pure.virtual_gpus import VirtualGpu
+from vdev.planner.launch_request import USUAL_MIN_ITEMS
+from vdev.session.commands import BufferArg
+from vdev.session.launch_plans import THRIFTY
+from vdev.session.session import Session, VirtualBuffer
+
+SOURCE = """
+kernel void add(global uint *to, global const uint *from, const uint step)
+{
+    to[get_global_id(0)] = from[get_global_id(0)] + step;
+}
+kernel void other(global uint *to) { to[get_global_id(0)] += 1; }
+kernel void take(global uint *to) { to[atomic_inc(to)] = get_global_id(0); }
+"""
+SMALL, LARGE = USUAL_MIN_ITEMS // 2, 64 * USUAL_MIN_ITEMS
+#: launches after which small ones are on one worker; and after which they are once more, if there was a large one
+ENOUGH, ENOUGH_AGAIN = 64, 400
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
+    """A program on three CPU workers that are one device's, and whose launches take plans or not."""
+    made, opened = VirtualGpu.__init__, Session.__init__
+
+    def open_worker(self: VirtualGpu, *given: Any) -> None:
+        made(self, *given)
+        self.info = replace(self.info, device_key=("all the same",), is_cpu=True)
+
+    def thrifty(self: Session, *args: Any, **settings: Any) -> None:
+        opened(self, *args, **settings, plan_always=False)
+
+    monkeypatch.setattr(VirtualGpu, "__init__", open_worker)
+    monkeypatch.setattr(Session, "__init__", thrifty)
+    with Program(SOURCE, dict.fromkeys(("add", "other", "take"), 1e-15), workers=3) as found:
+        yield found
+
+
+def run(program: Program, nitems: int, count: int, *buffers: VirtualBuffer) -> list[str]:
+    """So many launches of so many work-items: how each of them ran."""
+    program.plans.clear()
+    for number in range(count):
+        program.launch("add", (nitems,), (64,), *buffers, np.uint32(number))
+    return ways(program)
+
+
+def ways(program: Program) -> list[str]:
+    """How the launches since the last call ran: cut, or whole with a plan or without."""
+    found = [
+        "cut" if len(plan.partition) > 1 else "free" if THRIFTY in plan.reasons else "whole"
+        for plan in program.plans
+    ]
+    program.plans.clear()
+    return found
+
+
+def pair(program: Program, nitems: int = LARGE) -> tuple[VirtualBuffer, VirtualBuffer]:
+    return program.buffer(4 * nitems), program.buffer(4 * nitems)
+
+
+def test_small_launches_take_no_plans_soon(program: Program) -> None:
+    found = run(program, SMALL, ENOUGH, *pair(program, SMALL))
+    assert found[0] == "whole"
+    assert found[-1] == "free"
+
+
+def test_a_large_launch_on_their_buffers_is_cut_at_once(program: Program) -> None:
+    buffers = pair(program)
+    run(program, SMALL, ENOUGH, *buffers)
+    assert run(program, USUAL_MIN_ITEMS - 64, 1, *buffers) == ["free"], "no other would cut that either"
+    assert run(program, USUAL_MIN_ITEMS, 1, *buffers) == ["cut"]
+    assert run(program, LARGE, 3, *buffers) == ["cut"] * 3
+
+
+def test_small_ones_are_free_again_after_it_and_a_large_one_is_cut_again(program: Program) -> None:
+    buffers = pair(program)
+    for _ in range(3):
+        assert run(program, SMALL, ENOUGH_AGAIN, *buffers)[-1] == "free"
+        assert run(program, LARGE, 1, *buffers) == ["cut"]
+
+
+def test_a_large_launch_between_holds_small_ones_back(program: Program) -> None:
+    buffers = pair(program)
+    for _ in range(2 * ENOUGH // 7):
+        assert run(program, LARGE, 1, *buffers) == ["cut"]
+        assert run(program, SMALL, 6, *buffers) == ["whole"] * 6
+
+
+def test_another_kernel_is_cut_on_their_buffers(program: Program) -> None:
+    first, second = pair(program)
+    run(program, SMALL, ENOUGH, first, second)
+    program.launch("other", (LARGE,), (64,), first)
+    assert ways(program) == ["cut"]
+
+
+def test_new_buffers_begin_free_but_for_a_large_launch(program: Program) -> None:
+    run(program, SMALL, ENOUGH, *pair(program))
+    buffers = pair(program)
+    assert run(program, SMALL, 1, *buffers) == ["free"]
+    assert run(program, LARGE, 1, *pair(program)) == ["cut"]
+    assert run(program, SMALL, 1, *pair(program)) == ["free"], "which was the only one"
+    assert run(program, LARGE, 1, *buffers) == ["cut"]
+
+
+def test_buffers_that_are_gone_leave_what_is_known_to_new_ones(program: Program) -> None:
+    buffers = pair(program)
+    run(program, SMALL, ENOUGH, *buffers)
+    program.wait()
+    del buffers
+    large = pair(program)
+    assert run(program, LARGE, 1, *large) == ["cut"]
+    assert run(program, SMALL, 1, *pair(program)) == ["free"], "a large one on others changes nothing"
+
+
+def test_what_is_never_cut_needs_no_plans_however_large_it_is(program: Program) -> None:
+    (buffer, _) = pair(program)
+    for _ in range(2 * ENOUGH):
+        program.launch("take", (LARGE,), (64,), buffer)
+    found = ways(program)
+    assert (found[0], found[-1]) == ("whole", "free")
+    program.launch("take", (2 * LARGE,), (64,), buffer)
+    assert ways(program) == ["free"]
+    program.launch("other", (LARGE,), (64,), buffer)
+    assert ways(program) == ["cut"], "it is another kernel's launch"
+
+
+def test_large_launches_that_lose_long_enough_stay_on_one_worker(program: Program) -> None:
+    """As before, there are limits to what cutting them may cost; larger ones are cut again."""
+    buffers = pair(program, 64 * LARGE)
+    assert run(program, LARGE, 1000, *buffers)[-1] == "free"
+    assert run(program, 2 * LARGE, 1, *buffers) == ["free"]
+    assert run(program, 8 * LARGE, 1, *buffers) == ["cut"]
+
+
+def test_a_large_launch_in_a_row_of_small_ones_takes_a_plan(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looks on, so small ones are handed over at once, and those in a row by one call of the back end, whatever their sizes."""
+    monkeypatch.setattr(VirtualGpu, "again", again)
+    monkeypatch.setattr(VirtualGpu, "repeats_over", lambda *_: True)
+    program.session.observers.clear()
+    buffers, kernel, queue, at_once = (
+        pair(program),
+        program.kernels["add"],
+        program.queue,
+        program.session.at_once,
+    )
+    assert at_once is not None
+    run(program, SMALL, ENOUGH, *buffers)
+    args = (*[BufferArg(each, 0, each.nbytes) for each in buffers], bytes(4))
+    part = at_once.launch(kernel, args, space(SMALL), (), queue)
+    assert part is not None
+    row = at_once.in_a_row(kernel, queue, part)
+    assert row is not None
+    for nitems in (SMALL, SMALL // 2, USUAL_MIN_ITEMS - 64):
+        assert row.again(queue, space(nitems), args) is not None
+    assert row.again(queue, space(LARGE), args) is None
+    assert at_once.launch(kernel, args, space(LARGE), (), queue) is None
+    program.session.observers.append(program._observe)
+    assert run(program, LARGE, 1, *buffers) == ["cut"]
+
+
+def space(nitems: int) -> NDRange:
+    return NDRange((nitems,), (64,), (0,))
