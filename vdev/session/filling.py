@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vdev.planner.views import View
     from vdev.translators.interpreter.summaries import AccessRange
     from vdev.translators.ranges.ndrange import Chunk
+    from vdev.translators.ranges.region import Region
 
 logger = logging.getLogger("vdev.session.filling")
 
@@ -203,39 +204,11 @@ class Forms:
 
     def _fill(self, kind: _Kind, case: _Case) -> Found | None:
         values, self._unusual = self._varying_of(case.scalars), case.habit is None
-        states = case.states
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
-            if reached is None:
-                continue
-            kind.most_planned = MOST_PLANNED
-            self._reached = windows, values, case.habit
-            if not windows.fit(states):
-                return None
-            views = views_of(states, reached)
-            apart = None if views is None else taken_apart(states, views)
-            if views is None or apart is None:
-                return None
-            pattern: _Pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
-            cost = 0.0 if case.habit is None else case.habit.cost
-            found = pattern.fill([*values, *apart[1], cost], states, views)
-            if found is not None:
-                return found
-            self._asked = pattern
-            pattern.planned += 1
-            kind.since_trace += 1
-            if self._is_due(kind, pattern):
-                pattern.planned = kind.since_trace = 0
-                self._asked = None
-                self.traced += 1
-                form = _traced(
-                    partial(trace_plan, values, *apart, case.habit, case.request, case.options, windows)
-                )
-                if form is None:
-                    pattern.most_planned *= 2
-                else:
-                    pattern.shapes.append(Shape(form))
-            return None
+            if reached is not None:
+                kind.most_planned = MOST_PLANNED
+                return self._fill_in(kind, case, values, number, reached)
         # What comes with the same numbers again finds its plan again, once its buffers' states recur.
         if values in kind.numbers:
             return None
@@ -245,6 +218,39 @@ class Forms:
         if kind.planned > kind.most_planned:
             self._trace_windows(kind, case, values)
         return None
+
+    def _fill_in(
+        self, kind: _Kind, case: _Case, values: tuple[Any, ...], number: int, reached: Sequence[Region]
+    ) -> Found | None:
+        """The plan of a launch that has reached the windows of this number."""
+        states, windows = case.states, kind.windows[number]
+        self._reached = windows, values, case.habit
+        if not windows.fit(states):
+            return None
+        views = views_of(states, reached)
+        apart = None if views is None else taken_apart(states, views)
+        if views is None or apart is None:
+            return None
+        pattern: _Pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
+        cost = 0.0 if case.habit is None else case.habit.cost
+        numbers = [*values, *apart[1], cost]
+        found = pattern.fill(numbers, states, views)
+        if found is not None:
+            return found
+        self._asked = pattern
+        pattern.planned += 1
+        kind.since_trace += 1
+        if not self._is_due(kind, pattern):
+            return None
+        pattern.planned = kind.since_trace = 0
+        self._asked = None
+        self.traced += 1
+        form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options, windows))
+        if form is None:
+            pattern.most_planned *= 2
+            return None
+        pattern.shapes.insert(0, Shape(form))
+        return pattern.fill(numbers, states, views)  # the plan of this launch, too
 
     def _trace_windows(self, kind: _Kind, case: _Case, values: tuple[Any, ...]) -> None:
         """Trace the windows of a launch that has reached none, unless that is of no use."""
