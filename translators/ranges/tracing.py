@@ -234,18 +234,23 @@ class Trace:
     def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
         """The same, in terms of the variables that are left; two that become the same form are one range."""
         found: dict[Linear, tuple[int | None, int | None]] = {}
+        forms = solution.forms.keys()
         for linear, (low, high) in self._ranges.items():
-            terms, constant = solution.reduced(dict(linear), 0)
-            if not terms:
-                continue  # it follows from the equations: it held when they did
-            rest, factor = normal(terms)
-            bounds = [None if bound is None else bound - constant for bound in (low, high)]
-            if factor < 0:
-                bounds = [None if bound is None else -bound for bound in reversed(bounds)]
-            least = None if bounds[0] is None else -(-bounds[0] // abs(factor))
-            most = None if bounds[1] is None else bounds[1] // abs(factor)
-            known = found.get(rest, (None, None))
-            found[rest] = larger(known[0], least), smaller(known[1], most)
+            terms = dict(linear)
+            if forms.isdisjoint(terms):
+                rest = linear
+            else:
+                terms, constant = solution.reduced(terms, 0)
+                if not terms:
+                    continue  # it follows from the equations: it held when they did
+                rest, factor = normal(terms)
+                if factor < 0:
+                    low, high, constant, factor = high, low, -constant, -factor
+                    low, high = (None if bound is None else -bound for bound in (low, high))
+                low = None if low is None else -((constant - low) // factor)
+                high = None if high is None else (high - constant) // factor
+            known = found.get(rest)
+            found[rest] = (low, high) if known is None else (larger(known[0], low), smaller(known[1], high))
         return found
 
     def _others_with(self, solution: Solution) -> dict[Linear, set[int]]:
