@@ -95,6 +95,7 @@ class _Kind:
     numbers: set[tuple[Any, ...]] = field(default_factory=set)  #: of those
     most_planned: int = MOST_PLANNED
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
+    earned: int = 0  #: and those whose plans were
     windows: list[Windows] = field(default_factory=list)
     patterns: dict[Any, _Pattern] = field(default_factory=dict)
 
@@ -236,13 +237,14 @@ class Forms:
         numbers = [*values, *apart[1], cost]
         found = pattern.fill(numbers, states, views)
         if found is not None:
+            kind.earned += 1
             return found
         self._asked = pattern
         pattern.planned += 1
         kind.since_trace += 1
         if not self._is_due(kind, pattern):
             return None
-        pattern.planned = kind.since_trace = 0
+        pattern.planned = kind.since_trace = kind.earned = 0
         self._asked = None
         self.traced += 1
         form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options, windows))
@@ -256,6 +258,7 @@ class Forms:
         """Trace the windows of a launch that has reached none, unless that is of no use."""
         if len(kind.windows) >= MOST_FORMS or not self._is_affordable(self._windowed):
             return
+        kind.since_trace += kind.planned
         kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
         kind.numbers.clear()
         self._asked = None
@@ -300,12 +303,12 @@ class Forms:
 
     def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
-        while many launches of the kind have found none that they could use.
+        while many launches of the kind have found none that they could use, or have used what was traced last.
         """
         if len(pattern.shapes) >= MOST_FORMS or not self._is_affordable(self.traced):
             return False
-        again = pattern.planned > 1 and kind.since_trace > pattern.most_planned
-        return again or pattern.planned > pattern.most_planned
+        worth = kind.since_trace > pattern.most_planned or kind.earned >= TRACE_COST
+        return (pattern.planned > 1 and worth) or pattern.planned > pattern.most_planned
 
     def _is_affordable(self, traced: int) -> bool:
         """Whether so many traces, of plans or of windows, have saved as much as they cost. If not, the next one may still be of use
