@@ -184,6 +184,11 @@ class Region:
         return self._nbytes
 
     @property
+    def counted(self) -> int:
+        """The number of bytes, if anybody has asked for it; otherwise -1."""
+        return self._nbytes
+
+    @property
     def nboxes(self) -> int:
         """The number of boxes, which is the cost of working with the region."""
         if self._nboxes < 0:
