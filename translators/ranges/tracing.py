@@ -145,8 +145,10 @@ class Trace:
 
     def _narrow(self, linear: Linear, low: int | None, high: int | None) -> None:
         self._solution = None
-        old_low, old_high = self._ranges.get(linear, (None, None))
-        self._ranges[linear] = (larger(old_low, low), smaller(old_high, high))
+        known = self._ranges.get(linear)
+        if known is not None:
+            low, high = larger(known[0], low), smaller(known[1], high)
+        self._ranges[linear] = low, high
 
     def quotient(self, terms: Terms, constant: int, divisor: int) -> int | None:
         """What a form divided by `divisor` > 0 is, rounded down, if that follows from conditions that were noted already. `terms`:
@@ -300,7 +302,10 @@ class Number:
 
     def __add__(self, other: Operand) -> Any:
         if type(other) is int:
-            return self._made(self.value + other, self.terms, self.constant + other)
+            trace = self.trace
+            if trace.closed:
+                trace.check_open()
+            return Number(trace, self.value + other, self.terms, self.constant + other)
         if type(other) is Number:
             terms = self.trace.plus(self.terms, other.terms, 1)
             return self._made(self.value + other.value, terms, self.constant + other.constant)
@@ -321,7 +326,10 @@ class Number:
 
     def __sub__(self, other: Operand) -> Any:
         if type(other) is int:
-            return self._made(self.value - other, self.terms, self.constant - other)
+            trace = self.trace
+            if trace.closed:
+                trace.check_open()
+            return Number(trace, self.value - other, self.terms, self.constant - other)
         if type(other) is Number:
             terms = self.trace.plus(self.terms, other.terms, -1)
             return self._made(self.value - other.value, terms, self.constant - other.constant)
@@ -333,9 +341,16 @@ class Number:
     def _times(self, factor: int) -> Any:
         if factor == 0:
             return 0
-        return self._made(self.value * factor, self.trace.times(self.terms, factor), self.constant * factor)
+        if factor == 1:
+            return self  # nothing changes a number
+        trace = self.trace
+        if trace.closed:
+            trace.check_open()
+        return Number(trace, self.value * factor, trace.times(self.terms, factor), self.constant * factor)
 
     def __mul__(self, other: Operand) -> Any:
+        if type(other) is int:
+            return self._times(other)
         if type(other) is Number:
             first, second = sorted((show(self.terms, self.constant), show(other.terms, other.constant)))
             return self._of(f"({first}) * ({second})", self.value * other.value)
