@@ -30,7 +30,8 @@ class Form:
             return self
         if not other.terms:
             constant = other.constant
-            if type(constant) is int and constant == 0:  # whether a traced number is 0 is not asked: that would bind it
+            # Whether a traced number is 0 is not asked: that would bind it.
+            if type(constant) is int and constant == 0:
                 return self
             return Form(self.constant + factor * constant, self.terms)
         terms = dict(self.terms)
