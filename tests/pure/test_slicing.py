@@ -67,3 +67,15 @@ def test_more_boxes_than_are_wanted_are_none() -> None:
     diagonal: list[Constraint] = [({0: 1, 1: -1}, 0)]
     assert boxes_of({0: (0, 19), 1: (0, 19)}, diagonal, 9) is None
     assert len(boxes_of({0: (0, 19), 1: (0, 19)}, diagonal, 40) or ()) == 20
+
+
+def test_a_refusal_says_for_how_many_boxes_it_holds() -> None:
+    """So that nobody asks again with more of them who would be refused again."""
+    rng, told = random.Random(7), 0
+    for _ in range(3000):
+        box, constraints = random_case(rng)
+        refused: list[int] = []
+        if boxes_of(box, constraints, 2, refused) is None and refused:
+            told += refused[0] > 2
+            assert boxes_of(box, constraints, refused[0]) is None
+    assert told > 15

@@ -620,6 +620,22 @@ def leaves(
             yield from leaves(inner, units, level + 1, start, below)
 
 
+def box_sizes(bands: Bands, units: Units) -> list[int]:
+    """How many members each of the boxes has, in the order in which `leaves` gives them."""
+    found: list[int] = []
+    _add_sizes(found, bands, units, 0, 1)
+    return found
+
+
+def _add_sizes(found: list[int], bands: Bands, units: Units, level: int, times: int) -> None:
+    unit = units[level] * times
+    for lo, hi, inner in bands:
+        if inner is None:
+            found.append((hi - lo) * unit)
+        else:
+            _add_sizes(found, inner, units, level + 1, times * (hi - lo))
+
+
 def runs(bands: Bands, units: Units, level: int = 0) -> Integers:
     """Starts and stops of runs, ascending; those of neighbouring units may touch. Costs a step for each run."""
     parts: list[Integers] = []

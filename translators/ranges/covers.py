@@ -48,7 +48,7 @@ def core(region: Region, most: int) -> Region:
     if region.bands is None:
         runs = region.runs
         return Region.from_runs(runs[np.argsort(runs[:, 0] - runs[:, 1], kind="stable")[:most]])
-    sizes = [_size_of_box(box) for box in region.parts()]
+    sizes = nested.box_sizes(region.bands, region.units)
     largest = nlargest(most, range(len(sizes)), key=sizes.__getitem__)
     return region_in(nested.boxes_among(region.bands, frozenset(largest)), region.pitches)
 
@@ -81,13 +81,6 @@ def _wider(edge: tuple[int, int], size: int | None, margin: float) -> tuple[int,
     if size is not None and size > GRANULE:
         more -= more % GRANULE
     return max(low - more, 0), high + more if size is None else min(high + more, size)
-
-
-def _size_of_box(box: tuple[int, int, nested.Dims]) -> int:
-    _, size, dims = box
-    for _, count in dims:
-        size *= count
-    return size
 
 
 def one_of_each_pitch(regions: Iterable[Region]) -> list[Region]:

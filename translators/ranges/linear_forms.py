@@ -45,13 +45,20 @@ class Solution:
 
     def reduced(self, terms: dict[int, int], constant: int) -> tuple[dict[int, int], int]:
         """The same form in the variables that are left."""
-        known = terms.keys() & self.forms.keys()
+        forms = self.forms
+        known = terms.keys() & forms.keys()
         if known:
             terms = dict(terms)
         for variable in known:
             factor = terms.pop(variable)
-            form, more = self.forms[variable]
-            terms, constant = plus(terms, form, factor), constant + factor * more
+            form, more = forms[variable]
+            constant += factor * more
+            for other, coefficient in form.items():  # as of `plus`: none of these is in `known`
+                total = terms.get(other, 0) + factor * coefficient
+                if total:
+                    terms[other] = total
+                else:
+                    del terms[other]
         return dict(sorted(terms.items())), constant  # the same, however it was found
 
 
@@ -69,9 +76,10 @@ def smaller(first: int | None, second: int | None) -> int | None:
 
 def plus(terms: dict[int, int], others: dict[int, int], factor: int) -> dict[int, int]:
     """The terms of one form and `factor` times another."""
-    found = dict(terms)
+    found = terms.copy()
+    get = found.get
     for variable, coefficient in others.items():
-        total = found.get(variable, 0) + factor * coefficient
+        total = get(variable, 0) + factor * coefficient
         if total:
             found[variable] = total
         else:
@@ -90,15 +98,21 @@ def normal(terms: dict[int, int]) -> tuple[Linear, int]:
         factor = -factor
     if factor == 1:
         return tuple(items), 1
-    return tuple((variable, coefficient // factor) for variable, coefficient in items), factor
+    return tuple([(variable, coefficient // factor) for variable, coefficient in items]), factor
 
 
 def show(terms: dict[int, int], constant: int) -> str:
     """A form as a Python expression."""
     parts: list[str] = []
     for variable, coefficient in terms.items():
-        size = f"v{variable}" if abs(coefficient) == 1 else f"{abs(coefficient)} * v{variable}"
-        parts.append(f"- {size}" if coefficient < 0 else f"+ {size}")
+        if coefficient == 1:
+            parts.append(f"+ v{variable}")
+        elif coefficient == -1:
+            parts.append(f"- v{variable}")
+        elif coefficient > 0:
+            parts.append(f"+ {coefficient} * v{variable}")
+        else:
+            parts.append(f"- {-coefficient} * v{variable}")
     if constant or not parts:
         parts.append(f"- {-constant}" if constant < 0 else f"+ {constant}")
     text = " ".join(parts)

@@ -29,9 +29,9 @@ def parts_of(region: Region) -> tuple[Any, ...]:
 
 def source_of(region: Region, show: Callable[[Any], str]) -> str:
     """A call of `region`, with the arguments of `remade`, for a region of traced numbers; `show` writes down
-    everything that is not a region.
+    everything that is not a region. Its bytes are counted where they were for this one: few are asked for them.
     """
-    start, stop, nbytes = show(region.start), show(region.stop), show(region.nbytes)
+    start, stop, nbytes = show(region.start), show(region.stop), show(region.counted)
     return f"region({start}, {stop}, {show(region.pitches)}, {show(region.bands)}, {nbytes})"
 
 

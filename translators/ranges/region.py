@@ -40,7 +40,7 @@ RUNS_FOR_BAND = 32
 
 
 class Region:
-    """An immutable set of byte offsets.
+    """An immutable set of byte offsets. The empty one is always the same object.
 
     >>> a = Region.span(0, 8) | Region.span(8, 12)
     >>> a
@@ -141,7 +141,7 @@ class Region:
 
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
-        parts = [region for region in regions if region.start < region.stop]
+        parts = [region for region in regions if region is not EMPTY]
         if len(parts) > 2 and all(not part.pitches and type(part) is Region for part in parts):
             if all(part.bands is not None for part in parts):
                 return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
@@ -184,6 +184,11 @@ class Region:
         return self._nbytes
 
     @property
+    def counted(self) -> int:
+        """The number of bytes, if anybody has asked for it; otherwise -1."""
+        return self._nbytes
+
+    @property
     def nboxes(self) -> int:
         """The number of boxes, which is the cost of working with the region."""
         if self._nboxes < 0:
@@ -191,7 +196,7 @@ class Region:
         return self._nboxes
 
     def __bool__(self) -> bool:
-        return self.start < self.stop
+        return self is not EMPTY  # there is no other empty one
 
     def __len__(self) -> int:
         return self.nruns

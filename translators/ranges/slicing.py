@@ -21,8 +21,11 @@ class _Empty(Exception):
     """No point satisfies all constraints."""
 
 
-def boxes_of(box: Box, constraints: list[Constraint], most: int) -> list[Box] | None:
-    """The points of `box` that keep all constraints, as disjoint boxes; None where that takes more than `most`.
+def boxes_of(
+    box: Box, constraints: list[Constraint], most: int, refused: list[int] | None = None
+) -> list[Box] | None:
+    """The points of `box` that keep all constraints, as disjoint boxes; None where that takes more than `most`. `refused`: where it
+    can be told at once for how many that is so, this number is added to it: the same question with no more than that has the same answer.
 
     >>> boxes_of({0: (0, 9), 1: (0, 99)}, [({0: 100, 1: 1}, -50), ({0: -100, 1: -1}, 720)], 9)
     [{0: (1, 6), 1: (0, 99)}, {0: (0, 0), 1: (50, 99)}, {0: (7, 7), 1: (0, 20)}]
@@ -40,7 +43,10 @@ def boxes_of(box: Box, constraints: list[Constraint], most: int) -> list[Box] | 
     variable, low, high = min(
         (_untouched(box, left, v) for v in open_ones), key=lambda part: _count_outside(box, part)
     )
-    if _count_outside(box, (variable, low, high)) >= most:
+    outside = _count_outside(box, (variable, low, high))
+    if outside >= most:
+        if refused is not None:
+            refused.append(outside)
         return None
     found: list[Box] = []
     first, last = box[variable]

@@ -145,8 +145,10 @@ class Trace:
 
     def _narrow(self, linear: Linear, low: int | None, high: int | None) -> None:
         self._solution = None
-        old_low, old_high = self._ranges.get(linear, (None, None))
-        self._ranges[linear] = (larger(old_low, low), smaller(old_high, high))
+        known = self._ranges.get(linear)
+        if known is not None:
+            low, high = larger(known[0], low), smaller(known[1], high)
+        self._ranges[linear] = low, high
 
     def quotient(self, terms: Terms, constant: int, divisor: int) -> int | None:
         """What a form divided by `divisor` > 0 is, rounded down, if that follows from conditions that were noted already. `terms`:
@@ -234,18 +236,23 @@ class Trace:
     def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
         """The same, in terms of the variables that are left; two that become the same form are one range."""
         found: dict[Linear, tuple[int | None, int | None]] = {}
+        forms = solution.forms.keys()
         for linear, (low, high) in self._ranges.items():
-            terms, constant = solution.reduced(dict(linear), 0)
-            if not terms:
-                continue  # it follows from the equations: it held when they did
-            rest, factor = normal(terms)
-            bounds = [None if bound is None else bound - constant for bound in (low, high)]
-            if factor < 0:
-                bounds = [None if bound is None else -bound for bound in reversed(bounds)]
-            least = None if bounds[0] is None else -(-bounds[0] // abs(factor))
-            most = None if bounds[1] is None else bounds[1] // abs(factor)
-            known = found.get(rest, (None, None))
-            found[rest] = larger(known[0], least), smaller(known[1], most)
+            terms = dict(linear)
+            if forms.isdisjoint(terms):
+                rest = linear
+            else:
+                terms, constant = solution.reduced(terms, 0)
+                if not terms:
+                    continue  # it follows from the equations: it held when they did
+                rest, factor = normal(terms)
+                if factor < 0:
+                    low, high, constant, factor = high, low, -constant, -factor
+                    low, high = (None if bound is None else -bound for bound in (low, high))
+                low = None if low is None else -((constant - low) // factor)
+                high = None if high is None else (high - constant) // factor
+            known = found.get(rest)
+            found[rest] = (low, high) if known is None else (larger(known[0], low), smaller(known[1], high))
         return found
 
     def _others_with(self, solution: Solution) -> dict[Linear, set[int]]:
@@ -295,7 +302,10 @@ class Number:
 
     def __add__(self, other: Operand) -> Any:
         if type(other) is int:
-            return self._made(self.value + other, self.terms, self.constant + other)
+            trace = self.trace
+            if trace.closed:
+                trace.check_open()
+            return Number(trace, self.value + other, self.terms, self.constant + other)
         if type(other) is Number:
             terms = self.trace.plus(self.terms, other.terms, 1)
             return self._made(self.value + other.value, terms, self.constant + other.constant)
@@ -316,7 +326,10 @@ class Number:
 
     def __sub__(self, other: Operand) -> Any:
         if type(other) is int:
-            return self._made(self.value - other, self.terms, self.constant - other)
+            trace = self.trace
+            if trace.closed:
+                trace.check_open()
+            return Number(trace, self.value - other, self.terms, self.constant - other)
         if type(other) is Number:
             terms = self.trace.plus(self.terms, other.terms, -1)
             return self._made(self.value - other.value, terms, self.constant - other.constant)
@@ -328,9 +341,16 @@ class Number:
     def _times(self, factor: int) -> Any:
         if factor == 0:
             return 0
-        return self._made(self.value * factor, self.trace.times(self.terms, factor), self.constant * factor)
+        if factor == 1:
+            return self  # nothing changes a number
+        trace = self.trace
+        if trace.closed:
+            trace.check_open()
+        return Number(trace, self.value * factor, trace.times(self.terms, factor), self.constant * factor)
 
     def __mul__(self, other: Operand) -> Any:
+        if type(other) is int:
+            return self._times(other)
         if type(other) is Number:
             first, second = sorted((show(self.terms, self.constant), show(other.terms, other.constant)))
             return self._of(f"({first}) * ({second})", self.value * other.value)

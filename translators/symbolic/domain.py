@@ -29,7 +29,11 @@ class Form:
         if factor == 0:
             return self
         if not other.terms:
-            return Form(self.constant + factor * other.constant, self.terms) if other.constant else self
+            constant = other.constant
+            # Whether a traced number is 0 is not asked: that would bind it.
+            if type(constant) is int and constant == 0:
+                return self
+            return Form(self.constant + factor * constant, self.terms)
         terms = dict(self.terms)
         for variable, coefficient in other.terms.items():
             total = terms.get(variable, 0) + factor * coefficient
@@ -47,7 +51,9 @@ class Form:
         return Form(self.constant * factor, {v: c * factor for v, c in self.terms.items()})
 
     def shifted(self, constant: int) -> Form:
-        return Form(self.constant + constant, self.terms) if constant else self
+        if type(constant) is int and constant == 0:  # as in `plus`
+            return self
+        return Form(self.constant + constant, self.terms)
 
     def __repr__(self) -> str:
         return " + ".join([str(self.constant), *(f"{c}*x{v}" for v, c in self.terms.items())])

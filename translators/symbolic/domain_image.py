@@ -117,6 +117,7 @@ class _Projection:
         self.max_rows, self.max_runs = max_rows, max_runs
         self.offset = offset
         self.exact = True
+        self._refused = 0  #: boxes up to which the constraints, as they are, are known to cut into more
         self.constraints: list[dict[int, int]] = []
         self.constants: list[int] = []
         for form in domain.constraints:
@@ -366,6 +367,7 @@ class _Projection:
         modulus = abs(terms[step])
         part = copy.copy(self)
         part.lo, part.hi, part.constraints, part.constants = [*self.lo], [*self.hi], [], []
+        part._refused = 0
         x, y = len(self.lo), len(self.lo) + 1  # unit = modulus * x + remainder, step = y + sign * x
         sign = -terms[unit] * modulus // terms[step]
         part.lo.append(-((remainder - self.lo[unit]) // modulus))
@@ -398,7 +400,9 @@ class _Projection:
         self, start: int, nbytes: int, free: list[tuple[int, int]], most: int
     ) -> tuple[Region, bool] | None:
         """The region of a domain that constraints cut into at most so many boxes; None if they cut it into more."""
-        offsets = [(start, free)]
+        if most <= self._refused:
+            return None
+        offsets, refused = [(start, free)], list[int]()
         for component in _components(self.constraints):
             bounds = {v: (self.lo[v], self.hi[v]) for v in component}
             mine = [
@@ -406,8 +410,10 @@ class _Projection:
                 for terms, constant in zip(self.constraints, self.constants, strict=True)
                 if not bounds.keys().isdisjoint(terms)
             ]
-            boxes = boxes_of(bounds, mine, most // max(len(offsets), 1))
+            boxes = boxes_of(bounds, mine, most // max(len(offsets), 1), refused)
             if boxes is None:
+                if len(offsets) == 1 and refused:  # it has as many for itself whatever other components have
+                    self._refused = refused[0]
                 return None
             offsets = [self._placed(*offset, box) for offset in offsets for box in boxes]
         return _boxes([(first, nbytes, dims) for first, dims in offsets])

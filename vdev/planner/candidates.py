@@ -61,7 +61,8 @@ class Candidates:
         if found is None:
             found = self._by_cut[cut] = self._resolved(partition, workers)
             return found
-        return replace(found, workers=workers)
+        same = found.footprints, found.resolutions, found.reductions, found.unfolded
+        return Candidate(found.partition, workers, *same)
 
     def is_dearer(self, partition: Partition, workers: tuple[int, ...], limit: float) -> bool:
         """Whether it shows at its first chunks, as far as they alone tell, that a cut costs more than `limit`. To look at what

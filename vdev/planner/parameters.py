@@ -386,14 +386,20 @@ class _Writer:
         return name
 
     def _has_numbers(self, found: Any) -> bool:
-        if type(found) in (int, bool, str, float, bytes) or found is None:
+        kind = type(found)
+        if kind in _PLAIN:
             return False
-        if type(found) in (Number, Real, ViewState):
+        if kind in _TRACED:
             return True
         known = self._traced.get(id(found))
         if known is None:
             known = self._traced[id(found)] = any(map(self._has_numbers, _parts(found))), found
         return known[0]
+
+
+#: types of what has no numbers that are traced; and of what is made of them
+_PLAIN = frozenset({int, bool, str, float, bytes, type(None)})
+_TRACED = frozenset({Number, Real, ViewState})
 
 
 def _parts(found: Any) -> Sequence[Any]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vdev.planner.views import View
     from vdev.translators.interpreter.summaries import AccessRange
     from vdev.translators.ranges.ndrange import Chunk
+    from vdev.translators.ranges.region import Region
 
 logger = logging.getLogger("vdev.session.filling")
 
@@ -94,6 +95,7 @@ class _Kind:
     numbers: set[tuple[Any, ...]] = field(default_factory=set)  #: of those
     most_planned: int = MOST_PLANNED
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
+    earned: int = 0  #: and those whose plans were
     windows: list[Windows] = field(default_factory=list)
     patterns: dict[Any, _Pattern] = field(default_factory=dict)
 
@@ -203,39 +205,11 @@ class Forms:
 
     def _fill(self, kind: _Kind, case: _Case) -> Found | None:
         values, self._unusual = self._varying_of(case.scalars), case.habit is None
-        states = case.states
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
-            if reached is None:
-                continue
-            kind.most_planned = MOST_PLANNED
-            self._reached = windows, values, case.habit
-            if not windows.fit(states):
-                return None
-            views = views_of(states, reached)
-            apart = None if views is None else taken_apart(states, views)
-            if views is None or apart is None:
-                return None
-            pattern: _Pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
-            cost = 0.0 if case.habit is None else case.habit.cost
-            found = pattern.fill([*values, *apart[1], cost], states, views)
-            if found is not None:
-                return found
-            self._asked = pattern
-            pattern.planned += 1
-            kind.since_trace += 1
-            if self._is_due(kind, pattern):
-                pattern.planned = kind.since_trace = 0
-                self._asked = None
-                self.traced += 1
-                form = _traced(
-                    partial(trace_plan, values, *apart, case.habit, case.request, case.options, windows)
-                )
-                if form is None:
-                    pattern.most_planned *= 2
-                else:
-                    pattern.shapes.append(Shape(form))
-            return None
+            if reached is not None:
+                kind.most_planned = MOST_PLANNED
+                return self._fill_in(kind, case, values, number, reached)
         # What comes with the same numbers again finds its plan again, once its buffers' states recur.
         if values in kind.numbers:
             return None
@@ -246,10 +220,45 @@ class Forms:
             self._trace_windows(kind, case, values)
         return None
 
+    def _fill_in(
+        self, kind: _Kind, case: _Case, values: tuple[Any, ...], number: int, reached: Sequence[Region]
+    ) -> Found | None:
+        """The plan of a launch that has reached the windows of this number."""
+        states, windows = case.states, kind.windows[number]
+        self._reached = windows, values, case.habit
+        if not windows.fit(states):
+            return None
+        views = views_of(states, reached)
+        apart = None if views is None else taken_apart(states, views)
+        if views is None or apart is None:
+            return None
+        pattern: _Pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
+        cost = 0.0 if case.habit is None else case.habit.cost
+        numbers = [*values, *apart[1], cost]
+        found = pattern.fill(numbers, states, views)
+        if found is not None:
+            kind.earned += 1
+            return found
+        self._asked = pattern
+        pattern.planned += 1
+        kind.since_trace += 1
+        if not self._is_due(kind, pattern):
+            return None
+        pattern.planned = kind.since_trace = kind.earned = 0
+        self._asked = None
+        self.traced += 1
+        form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options, windows))
+        if form is None:
+            pattern.most_planned *= 2
+            return None
+        pattern.shapes.insert(0, Shape(form))
+        return pattern.fill(numbers, states, views)  # the plan of this launch, too
+
     def _trace_windows(self, kind: _Kind, case: _Case, values: tuple[Any, ...]) -> None:
         """Trace the windows of a launch that has reached none, unless that is of no use."""
         if len(kind.windows) >= MOST_FORMS or not self._is_affordable(self._windowed):
             return
+        kind.since_trace += kind.planned
         kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again
         kind.numbers.clear()
         self._asked = None
@@ -294,12 +303,12 @@ class Forms:
 
     def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
         """Whether a launch that finds the pattern has to be traced: the pattern has come up often, or a second time
-        while many launches of the kind have found none that they could use.
+        while many launches of the kind have found none that they could use, or have used what was traced last.
         """
         if len(pattern.shapes) >= MOST_FORMS or not self._is_affordable(self.traced):
             return False
-        again = pattern.planned > 1 and kind.since_trace > pattern.most_planned
-        return again or pattern.planned > pattern.most_planned
+        worth = kind.since_trace > pattern.most_planned or kind.earned >= TRACE_COST
+        return (pattern.planned > 1 and worth) or pattern.planned > pattern.most_planned
 
     def _is_affordable(self, traced: int) -> bool:
         """Whether so many traces, of plans or of windows, have saved as much as they cost. If not, the next one may still be of use
