@@ -30,7 +30,7 @@ def never_waits(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
     if prepared.alone is None:
         return False
     worker = all_workers[prepared.alone]
-    if prepared.uses_host_array and worker.takes_transfers:
+    if worker.takes_transfers and (prepared.uses_host_array or prepared.moves_home):
         return True
     # Copying a few bytes from an idle device takes less time than waking its thread.
     return 0 < prepared.home_nbytes <= SMALL_NBYTES and worker.is_quiet_alone

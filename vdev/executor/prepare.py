@@ -159,6 +159,7 @@ class PreparedPlan:
         "home_nbytes",
         "inline",
         "is_compilable",
+        "moves_home",
         "narrow",
         "order",
         "overwrites",
@@ -230,6 +231,10 @@ class PreparedPlan:
             isinstance(item, Copy) and item.target == HOST for item in plan.instructions
         ):
             self.home_nbytes = plan.moved_nbytes
+        #: whether the only worker that takes part waits for nothing but copies between its memory and the home
+        self.moves_home = self.alone is not None and all(
+            step.brief or type(step) is CopyStep for step in self.batches[0][1].steps
+        )
         #: a single launch on one worker, on memory that exists already
         self.plain = self.alone is not None and self.batches[0][1].plain and not self.hazards
 
@@ -243,7 +248,7 @@ class PreparedPlan:
         found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
         found.download, found.upload, found.step = self.download, self.upload, None
-        found.home_nbytes = self.home_nbytes
+        found.home_nbytes, found.moves_home = self.home_nbytes, self.moves_home
         found.batches = tuple(
             [(worker, batch.with_numbers(items, stages, recipe)) for worker, batch in self.batches]
         )
