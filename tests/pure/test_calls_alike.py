@@ -1,5 +1,5 @@
-"""Calls of a kernel like the last one (`vdev.facade.repeat`, `vdev.facade.rotation`): what is captured of their arguments, and what
-that takes.
+"""Calls of a kernel like the last one (`vdev.facade.repeat`, `vdev.facade.rotation`, `vdev.backends.opencl.launching`), and boxes of
+transfers (`vdev.facade.transfers`): what becomes of their arguments, and what that takes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from vdev.backends.base import Allocation
+from vdev.backends.opencl import launching
 from vdev.facade import repeat as repeat_module
 from vdev.facade import rotation as rotation_module
+from vdev.facade import transfers
 from vdev.facade.memory import Buffer, Memory
 from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.rotation import Rotation
+from vdev.facade.transfers import components
 
 CALL = (None, (64,), (64,))
 CONTEXT = object()
@@ -158,3 +162,54 @@ def test_arguments_that_change_places_cost_little_each() -> None:
     assert 0 < many[0] - few[0] <= 8 * 24, "each buffer takes as much as before"
     assert 0 < numbers[0] - few[0] <= 8 * 36, "each number that is the same takes as much as a new one"
     assert many[1] == numbers[1] == few[1], "a rotation's key takes steps for each argument"
+
+
+class Native:
+    """A native kernel that notes what is set."""
+
+    def __init__(self) -> None:
+        self.was_set: dict[int, object] = {}
+
+    def set_arg(self, index: int, arg: object) -> None:
+        self.was_set[index] = arg
+
+    _set_arg_buf = set_arg
+
+
+def setting(before: list[Any], now: list[Any]) -> tuple[dict[int, object], int]:
+    """What is set for a launch whose arguments were others before, and the bytecodes of that."""
+    native, none = Native(), cast(Any, None)
+    kernel = launching.Kernel(native, None)
+    backend = cast(Any, object.__new__(type("Backend", (), {"_set_argument": none})))
+    backend._set_argument = lambda *args: launching.OpenCLLaunches._set_argument(backend, *args)
+    set_arguments = launching.OpenCLLaunches._set_arguments
+    set_arguments(backend, kernel, before)
+    native.was_set.clear()
+    taken = bytecodes(launching, set_arguments, backend, kernel, now)
+    assert kernel.last == now
+    return native.was_set, taken
+
+
+def test_only_arguments_that_are_others_are_set() -> None:
+    one, other = Allocation("one", 4), Allocation("other", 4)
+    fixed = [bytes([number, 0]) for number in range(20)]
+    found, taken = setting([one, b"\1", b"\2", other], [other, b"\1", b"\3", other])
+    assert found == {0: "other", 2: b"\3"}
+    found, more = setting([one, b"\1", b"\2", other, *fixed], [other, b"\1", b"\3", other, *fixed])
+    assert found == {0: "other", 2: b"\3"}
+    assert more == taken, "arguments that stay take a step each"
+    assert setting([one, b"\1"], [one]) == ({0: "one"}, setting([b"\1"] * 2, [one])[1])
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_boxes_are_looked_at_all_at_once(kind: Callable[[Any], Any]) -> None:
+    assert components("region", kind((3, 2)), (1, 1, 1)) == (3, 2, 1)
+    assert components("pitches", kind(()), (0, 0)) == (0, 0)
+    assert components("region", kind((np.int64(3), 2, 5)), (1, 1, 1)) == (3, 2, 5)
+    for wrong in ((-1, 2, 3), (1, 2**64, 3), (1.0, 2, 3), (1, np.int32(-2), 3)):
+        with pytest.raises(RuntimeError):
+            components("region", kind(wrong), (1, 1, 1))
+    taken = [
+        bytecodes(transfers, components, "region", kind((1,) * number), (1, 1, 1)) for number in (1, 2, 3)
+    ]
+    assert taken[0] == taken[1] == taken[2], "each component takes steps of its own"
