@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdev.executor import calling_thread
+from vdev.backends.reference import ReferenceBackend
+from vdev.executor import calling_thread, executor
 from vdev.executor.prepare import INLINE_NBYTES
 from vdev.planner.instructions import HOST
-from vdev.session.commands import Fill
+from vdev.session.commands import Fill, Map, Unmap
 from vdev.session.transfers import transfer_of
 
-from .test_session_failures import Program
+from .test_session_failures import NBYTES, Program, ended, numbers, triple
 
 
 class _Worker:
@@ -64,3 +65,36 @@ def test_much_work_in_the_hosts_memory_is_left_to_its_thread(nbytes: int, is_her
         plan = transfer_of(Fill(buffer, 0, nbytes, b"\1")).make(session.links)
         assert {item.worker for item in plan.instructions} == {HOST}
         assert (session.executor.prepare(plan).order is not None) == is_here
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_what_comes_from_the_home_is_handed_over_with_its_launch(
+    goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A buffer that is mapped between launches. Where transfers keep nobody waiting, its worker's thread would only be woken and
+    waited for; where they do, the caller shall not wait for more than a few bytes from an idle device.
+    """
+    monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if goes_on else "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
+    known: dict[str, bool] = {}
+
+    def note(all_workers: Any, prepared: Any) -> bool:
+        found = calling_thread.never_waits(all_workers, prepared)
+        steps = [type(step).__name__ for _, batch in prepared.batches for step in batch.steps]
+        if "CopyStep" in steps:
+            known[" ".join(step for step in steps if step != "ReserveStep")] = found
+        return found
+
+    monkeypatch.setattr(executor, "never_waits", note)
+    with Program(1) as program:
+        buffer = program.session.create_buffer(NBYTES, numbers(1).view(np.uint8).copy())
+        for number in range(1, 4):
+            assert ended(program.launch(buffer, buffer)) == 0
+            mapping = Map(buffer, 0, NBYTES, read=True, write=True)
+            assert ended(program.submit(mapping)) == 0
+            assert (buffer.home().view(np.uint32) == triple(numbers(number))).all()
+            buffer.home()[:] = numbers(number + 1).view(np.uint8)
+            assert ended(program.submit(Unmap(mapping))) == 0
+    assert known.keys() == {"CopyStep", "CopyStep WholeLaunchStep"}
+    assert known["CopyStep WholeLaunchStep"] == goes_on
+    assert known["CopyStep"] or not goes_on

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress, count
-from operator import is_not
+from operator import attrgetter, is_not, itemgetter, not_
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -27,9 +27,16 @@ _numbers = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.numbe
 _FIXED = frozenset({bool, int, float, complex, bytes, type(None), native.LocalMemory, *_numbers})
 #: of these, the types of which another object is converted in the same way
 _CONVERTED = frozenset({int, float, bytes, native.LocalMemory, *_numbers})
+#: of these, the types of numbers that are equal only if their bytes are, nought aside
+_COMPARED = frozenset(
+    {int, float, *(kind for kind in _numbers if not issubclass(kind, np.complexfloating | np.longdouble))}
+)
 
 #: arguments of a call before the kernel's own: queue, global and local size
 _AHEAD = 3
+
+_STATE, _ARGUMENT = attrgetter("_vdev_state"), attrgetter("argument")
+_REFERENCES, _CONTEXT = attrgetter("references"), attrgetter("context")
 
 
 class CalledKernel(Protocol):
@@ -43,19 +50,38 @@ class CalledKernel(Protocol):
 
 
 class Repeat:
-    """The arguments of a kernel's last call, without queue and sizes."""
+    """The arguments of a kernel's last call, without queue and sizes.
 
-    __slots__ = ("_captured", "_count", "_kinds", "_values")
+    Buffers are looked at all at once, by functions that take no step of Python's for each of them.
+    """
+
+    __slots__ = (
+        "_captured",
+        "_count",
+        "_kinds",
+        "_memories",
+        "_pick_buffers",
+        "_pick_values",
+        "_places",
+        "_rest",
+        "_values",
+        "_wrappers",
+    )
 
     def __init__(self, kernel: CalledKernel, args: Sequence[Any]) -> None:
         given = args[_AHEAD:]
-        #: by argument: what was given for it, and the type that may be given instead. Of a buffer the memory object
-        #: is kept and not the wrapper, since dropping the wrapper may release it.
-        self._values = [state_of(arg) if isinstance(arg, MemoryObjectHolder) else arg for arg in given]
-        self._kinds = [
-            type(arg) if type(arg) in _CONVERTED or isinstance(arg, MemoryObjectHolder) else None
-            for arg in given
-        ]
+        are_buffers = [isinstance(arg, MemoryObjectHolder) for arg in given]
+        #: where the buffers are among the arguments, and where all others are
+        self._places = [*compress(count(), are_buffers)]
+        self._rest = [*compress(count(), map(not_, are_buffers))]
+        self._pick_buffers, self._pick_values = picking(self._places), picking(self._rest)
+        #: the buffers' types. The memory objects are kept and not the wrappers, since dropping a wrapper may release it.
+        wrappers = self._pick_buffers(given)
+        self._wrappers = [*map(type, wrappers)]
+        self._memories: list[Memory] = [*map(_STATE, wrappers)]
+        #: of the others: what was given, and the type that may be given instead
+        self._values = list(self._pick_values(given))
+        self._kinds = [type(arg) if type(arg) in _CONVERTED else None for arg in self._values]
         #: the arguments as a launch captures them, without what keeps memory alive
         self._captured: list[Any] = [None if type(kept) is Memory else kept for kept in kernel.args]
         self._count = len(args)
@@ -67,42 +93,64 @@ class Repeat:
         """
         if len(args) != self._count:
             return None
-        given, values, kinds = args[_AHEAD:], self._values, self._kinds
+        given = args[_AHEAD:]
         captured = self._captured.copy()
-        for at in compress(count(), map(is_not, given, values)):
-            value, known, kind = given[at], values[at], kinds[at]
-            if type(value) is not kind:
-                return None
-            if kind is int and value == known:  # as sizes are, which are new objects each time
-                continue
-            if type(known) is Memory:
-                arg = self._replaced(kernel, at, value._vdev_state, known)
-            else:
-                arg = self._converted(kernel, at, value)
-            if arg is None:
-                return None
-            captured[at] = arg
+        if self._places and not self._takes_buffers(kernel, given, captured):
+            return None
+        if self._rest:
+            values = self._pick_values(given)
+            for number in compress(count(), map(is_not, values, self._values)):
+                value, kind = values[number], self._kinds[number]
+                if type(value) is not kind:
+                    return None
+                # numbers that programs make again for each call; there are several kinds of nought
+                if value == self._values[number] and (kind is int or (value and kind in _COMPARED)):
+                    continue
+                arg = self._converted(kernel, number, value)
+                if arg is None:
+                    return None
+                captured[self._rest[number]] = arg
         return tuple(captured)
 
-    def _replaced(self, kernel: CalledKernel, at: int, memory: Any, known: Memory) -> Argument:
-        """What a launch captures of a buffer, which may be another one than `known`; None if it must not take that one's place."""
-        if type(memory) is not Memory or memory.references <= 0:
-            return None
-        if memory is not known:
-            if memory.context is not kernel.context:
-                return None
-            self._values[at] = kernel.args[at] = memory
-            kernel.repetition = None
-        found: Argument = getattr(memory, "argument", None)
-        return found
+    def _takes_buffers(self, kernel: CalledKernel, given: Sequence[Any], captured: list[Any]) -> bool:
+        """Set the kernel's buffers, and put what a launch captures of them into `captured`; False if the usual way has to do it."""
+        wrappers = self._pick_buffers(given)
+        if [*map(type, wrappers)] != self._wrappers:
+            return False
+        memories = [*map(_STATE, wrappers)]
+        try:
+            if min(map(_REFERENCES, memories)) <= 0:
+                return False
+            found = [*map(_ARGUMENT, memories)]
+        except AttributeError:  # released, perhaps by another thread just now; or no buffer
+            return False
+        if memories != self._memories and not self._replaced(kernel, memories):
+            return False
+        for at, arg in zip(self._places, found, strict=True):
+            captured[at] = arg
+        return True
 
-    def _converted(self, kernel: CalledKernel, at: int, value: Any) -> Argument:
+    def _replaced(self, kernel: CalledKernel, memories: list[Any]) -> bool:
+        """Set the kernel's buffers to others than before; whether they may take the place of those."""
+        number = len(memories)
+        if [*map(type, memories)].count(Memory) != number:
+            return False
+        if [*map(_CONTEXT, memories)].count(kernel.context) != number:
+            return False
+        self._memories, kept = memories, kernel.args
+        for at, memory in zip(self._places, memories, strict=True):
+            kept[at] = memory
+        kernel.repetition = None
+        return True
+
+    def _converted(self, kernel: CalledKernel, number: int, value: Any) -> Argument:
         """What a launch captures of another value; None if the argument cannot have that value."""
+        at = self._rest[number]
         try:
             arg: Any = kernel.converting[at](value)
         except Exception:
             return None
-        self._values[at] = value
+        self._values[number] = value
         before = self._captured[at]
         if arg == before:
             return before  # type: ignore[no-any-return]
@@ -111,6 +159,18 @@ class Repeat:
         if repetition is not None and not (type(arg) is bytes and repetition.takes_values):
             kernel.repetition = None
         return arg  # type: ignore[no-any-return]
+
+
+def picking(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Takes what stands at these places of a sequence, in order.
+
+    >>> picking([2, 0])("abc"), picking([1])("abc"), picking([])("abc")
+    (('c', 'a'), 'b', '')
+    """
+    if len(places) > 1:
+        return itemgetter(*places)
+    start = places[0] if places else 0
+    return itemgetter(slice(start, start + len(places)))
 
 
 def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:

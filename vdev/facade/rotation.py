@@ -8,10 +8,12 @@ possible (`vdev.session.in_a_row`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import ref
 
 from vdev.facade.memory import Memory
+from vdev.facade.repeat import picking
 
 if TYPE_CHECKING:
     from vdev.session.commands import Argument, Repeater
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 Known: TypeAlias = tuple["Repeater | None", int]
 Key: TypeAlias = tuple[Any, ...]
 
+_ARGUMENT = attrgetter("argument")
 #: sets of buffers that are known of a kernel
 _MOST = 8
 #: launches with other buffers than before that are not looked at, after sets of which none came back
@@ -35,12 +38,13 @@ class RotatedKernel(Protocol):
 class Rotation:
     """What is known of the launches of one kernel, by their buffers."""
 
-    __slots__ = ("_came_back", "_known", "_left", "_pause")
+    __slots__ = ("_came_back", "_known", "_left", "_pause", "_pick_buffers", "_pick_others", "_types")
 
     def __init__(self) -> None:
         self._known: dict[Key, Known] = {}
         self._came_back = False  #: whether any of them has been found again
         self._pause = self._left = 0
+        self._learn(())
 
     def key(self, kernel: RotatedKernel, args: Sequence[Argument]) -> Key | None:
         """The buffers, and all else that is no value, of a launch with these `args`, which keeps no memory of theirs alive. None where
@@ -49,18 +53,32 @@ class Rotation:
         if self._left:
             self._left -= 1
             return None
-        found: list[Any] = []
-        for kept, arg in zip(kernel.args, args, strict=False):
-            if type(kept) is Memory:
-                if getattr(kept, "argument", None) is not arg:
-                    return None
-                found.append(reference := ref(kept))  # which is the same object each time
-                hash(reference)  # which it knows from now on, even if another thread lets go of the buffer
-            elif type(kept) is not bytes:
-                if kept is not arg:
-                    return None
-                found.append(kept)
-        return tuple(found)
+        kept = tuple(kernel.args)
+        if len(kept) != len(args):
+            return None
+        if [*map(type, kept)] != self._types:
+            self._learn(kept)
+        memories = self._pick_buffers(kept)
+        try:
+            current = [*map(_ARGUMENT, memories)]
+        except AttributeError:  # another thread has just released it
+            return None
+        others = self._pick_others(kept)
+        if not all(map(is_, current, self._pick_buffers(args))) or not all(
+            map(is_, others, self._pick_others(args))
+        ):
+            return None
+        found = *map(ref, memories), *others  # of a buffer, the same object each time
+        hash(found)  # which they know from now on, even if another thread lets go of a buffer
+        return found
+
+    def _learn(self, kept: Sequence[Any]) -> None:
+        """Note where the kernel's buffers are, and what else is no value."""
+        self._types = [*map(type, kept)]
+        self._pick_buffers = picking([at for at, kind in enumerate(self._types) if kind is Memory])
+        self._pick_others = picking(
+            [at for at, kind in enumerate(self._types) if kind is not Memory and kind is not bytes]
+        )
 
     def find(self, key: Key) -> Known | None:
         """What was kept last for these buffers."""

@@ -36,6 +36,9 @@ from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
 from vdev.translators.ranges.rectangles import Layout, box_region
 
+#: what programs give as origins, regions and pitches: types of the sequence, and by number those of its components
+_SEQUENCES, _INTEGERS = (tuple, list), [[int] * count for count in range(4)]
+
 #: numbers of bytes that a pattern may have (clEnqueueFillBuffer)
 PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -276,6 +279,10 @@ def components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, .
         fail_cast()
     if count > len(default):
         fail("transfer", status.INVALID_VALUE, f"{name}has too many components")
+    if type(values) in _SEQUENCES and [*map(type, values)] == _INTEGERS[count]:  # nearly always: all at once
+        if count and not (min(values) >= 0 and max(values) < 1 << 64):
+            fail_cast()
+        return (*values, *default[count:])
     return tuple(cast_int(value) for value in values) + default[count:]
 
 

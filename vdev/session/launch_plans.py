@@ -240,11 +240,11 @@ class LaunchCache:
         "weight",
     )
 
-    def __init__(self, kernel: SessionKernel, tally: KernelTally, kept: KeptPlans) -> None:
-        """`tally`: where the kernel's launches are counted. `kept`: the plans of all kernels of its session."""
+    def __init__(self, kernel: SessionKernel, tally: KernelTally, kept: KeptPlans | None = None) -> None:
+        """`tally`: where the kernel's launches are counted. `kept`: the plans of all kernels that share a limit."""
         self._kernel = kernel
-        self._kept = kept
-        kept.enter(self)
+        self._kept = KeptPlans() if kept is None else kept
+        self._kept.enter(self)
         self.tally = tally
         self.pointers = kernel.pointers
         #: where they point if each points to the beginning of a buffer of its own: (argument, slot, bytes into the buffer)

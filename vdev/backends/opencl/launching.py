@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from ctypes import c_char
 from functools import partial
+from itertools import compress, count
+from operator import ne
 from typing import Any
 
 from vdev.backends.base import (
@@ -198,9 +200,8 @@ class OpenCLLaunches(Backend):
         last, native = kernel.last, kernel.native
         if len(last) != len(args):
             kernel.last = last = [_UNSET] * len(args)
-        for index, arg in enumerate(args):
-            if arg is last[index] or arg == last[index]:
-                continue
+        for index in compress(count(), map(ne, args, last)):
+            arg = args[index]
             if type(arg) is bytes:
                 last[index] = _UNSET  # if setting fails, nothing is known about it
                 native._set_arg_buf(index, arg)
