@@ -9,7 +9,7 @@ plan of the kernel; the median, the mean and the worst tenth of all later launch
 access ranges, the plan, its steps, and the statistics (none if it was filled in). Also shown:
 how many launches were filled in, and how many were planned. `--bytecodes`: instead of times, how many thousand bytecodes
 Python executes, which is the same on any machine, loaded or not: for the median launch that was filled in, for the mean
-of those that were planned, of those that were planned and traced, and of all. `--near`: workers that use the host's memory; otherwise
+of those that were planned, of those that were traced, and of all. `--near`: workers that use the host's memory; otherwise
 they have memory of their own.
 """
 
@@ -346,7 +346,7 @@ def count_bytecodes(name: str, workers: int, launches: int, *, near: bool) -> di
             sys.settrace(None)
         plans, filled, traced = (bench.plans - before[0], bench.filled - before[1], bench.traced - before[2])
         if number and plans:  # others were found
-            found["filled" if filled else "traced" if traced else "planned"].append(count * 1e-3)
+            found["traced" if traced else "filled" if filled else "planned"].append(count * 1e-3)
     everything = [each for of_kind in found.values() for each in of_kind]
     return {
         "filled_median": statistics.median(found["filled"]) if found["filled"] else 0.0,
