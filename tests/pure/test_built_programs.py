@@ -54,11 +54,19 @@ def test_the_same_source_with_the_same_options_is_built_once(session: Session) -
         ("void f(void) { static global int calls; }\n", ["-cl-std=CL2.0"]),  # a variable that stays
         ("#define STAYS sta##tic\n", ["-cl-std=CL3.0"]),
         ("#define STAYS sta\\\ntic\n", ["-cl-std=CL3.0"]),
+        ("#define STAYS sta\\ \t\r\ntic\n", ["-cl-std=CL3.0"]),
+        ("#if 0\n#inc??/\nlude <later.h>\n#endif\n", []),
         ("", ["-cl-std=CL3.0", "-DSTAYS=static"]),
     ],
 )
 def test_what_a_program_does_not_share_is_its_own(session: Session, before: str, options: list[str]) -> None:
     assert session.build(before + SOURCE, options) is not session.build(before + SOURCE, options)
+
+
+@pytest.mark.parametrize("options", [[], ["-cl-std=CL3.0"]])
+def test_macros_of_several_lines_are_no_reason_to_build_anew(session: Session, options: list[str]) -> None:
+    macro = "#define PLACE \\\n    int x = get_global_id(0); \\ \n    int y = get_global_id(1);\n"
+    assert session.build(macro + SOURCE, options) is session.build(macro + SOURCE, options)
 
 
 @pytest.mark.parametrize("options", [[], ["-cl-std=CL1.2"], ["-cl-std=CL2.0"], ["-cl-std=CL3.0"]])

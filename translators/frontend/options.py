@@ -28,8 +28,10 @@ _STANDARD = frozenset(
     )
 )  # fmt: skip
 _PREPROCESSOR = ("-D", "-U", "-I")
-#: What may include a file: a directive's word (clang knows `#import` and `#embed`), or one cut in two by a line's end.
-_INCLUDES = re.compile(r"include|import|embed|(?:\\|\?\?/)\s*$", re.MULTILINE)
+#: What may include a file: a directive's word (clang knows `#import` and `#embed`).
+_INCLUDES = re.compile(r"include|import|embed")
+#: A line's end that is none: clang takes one with blanks before it, too, and a trigraph if it is told to.
+_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t\f\v]*(?:\r\n|\n\r|\n|\r)")
 _PLAIN = re.compile(r"""[^\s"'\\]+""")
 
 
@@ -57,13 +59,22 @@ class BuildOptions:
         return "-cl-fast-relaxed-math" in self.given
 
 
+def joined_lines(source: str) -> str:
+    r"""A text whose lines that go on are one, as the preprocessor sees it (C99 5.1.1.2): each of its words is in one piece.
+
+    >>> joined_lines("#define LONG int i; \\\n float x;")
+    '#define LONG int i;  float x;'
+    """
+    return _SPLICE.sub("", source) if "\\" in source or "??/" in source else source
+
+
 def may_include(source: str) -> bool:
     r"""Whether a text may ask for other files. False is certain.
 
-    >>> may_include("int i;"), may_include('#inc\\\nlude "a.h"')
-    (False, True)
+    >>> may_include("int i;"), may_include('#inc\\\nlude "a.h"'), may_include("#define LONG int i; \\\n float x;")
+    (False, True, False)
     """
-    return _INCLUDES.search(source) is not None
+    return _INCLUDES.search(joined_lines(source)) is not None
 
 
 def unusual_options(words: Sequence[str]) -> list[str]:

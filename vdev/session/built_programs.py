@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from threading import Lock
 
 from vdev.session.programs import SessionProgram
-from vdev.translators.frontend.options import may_include
+from vdev.translators.frontend.options import joined_lines, may_include
 
 #: versions in which functions may have variables of their own, and the only ways to declare one: by this word, or by
 #: letting the preprocessor make it
 _NEWER = re.compile(r"-cl-std=CL(?!1\.)")
-_MAY_STAY = re.compile(r"static|##|%:%:|\?\?=|\\\s*\n")
+_MAY_STAY = re.compile(r"static|##|%:%:|\?\?=")
 
 #: programs that are kept, with what they occupy on the workers; and the plans of all of them, some 25 KB each
 _MOST, _MOST_PLANS = 64, 4096
@@ -70,7 +70,7 @@ def _may_be_shared(program: SessionProgram, source: str) -> bool:
     to run whole), and whether its text is all that it was made of: files that it includes may have changed.
     """
     given = program.options
-    stays = any(map(_NEWER.match, given)) and any(map(_MAY_STAY.search, (source, *given)))
+    stays = any(map(_NEWER.match, given)) and any(map(_MAY_STAY.search, map(joined_lines, (source, *given))))
     return not (
         program.reasons
         or stays

@@ -20,7 +20,7 @@ from typing import Any
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg
 from vdev.process import folders, switches
 from vdev.process.private_files import Store
-from vdev.translators.frontend.options import may_include
+from vdev.translators.frontend.options import joined_lines, may_include
 
 __all__ = ["Binaries"]
 
@@ -81,7 +81,12 @@ class Binaries:
 
 def _usable_store(program: BackendProgram) -> Store | None:
     source = program.source
-    if isinstance(source, bytes) or not switches.cache() or may_include(source) or _OF_TODAY.search(source):
+    if (
+        isinstance(source, bytes)
+        or not switches.cache()
+        or may_include(source)
+        or _OF_TODAY.search(joined_lines(source))
+    ):
         return None
     return _store(folders.cache_dir())
 
