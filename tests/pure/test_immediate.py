@@ -17,6 +17,7 @@ from vdev.backends.base import Allocation, Bytes, Deliver, Reread
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import direct_reads
 from vdev.executor.completion import Completion
+from vdev.executor.job import is_complete
 from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Part
@@ -240,7 +241,8 @@ def test_small_maps_wake_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
             assert ended(program.submit(Unmap(command))) == 0
         launch(buffer, buffer)
         assert program.content(buffer).tolist() == triple(expected).tolist()
-        assert mine > 0
+        able = program.backends[0].can_wait_for_all or session.executor.worker(0).takes_transfers
+        assert (mine > 0) is able
 
 
 def test_a_queue_that_is_finished_goes_on(at_once: list[bool]) -> None:
@@ -275,7 +277,7 @@ def test_what_came_before_has_ended() -> None:
         read.until_at_once(buffer)
         event = launch(other, other)
         read.until_at_once(buffer)
-        assert event.status == 0
+        assert is_complete(event), "it is settled when somebody looks"
 
 
 def test_it_is_counted() -> None:

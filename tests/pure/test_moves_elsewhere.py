@@ -15,10 +15,19 @@ from vdev.translators.ranges.region import Region
 from tests.pure.session_program import SessionUser
 from vdev.backends.reference import ReferenceBackend
 from vdev.executor.prepare import PreparedPlan
+from vdev.executor.steps import FillStep
 from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
-from vdev.planner.transfers import elsewhere, is_alike_everywhere, plan_read, plan_write
+from vdev.planner.transfers import (
+    elsewhere,
+    is_alike_everywhere,
+    is_one_fill,
+    plan_fill,
+    plan_read,
+    plan_write,
+    with_pattern,
+)
 from vdev.session import transfers
 from vdev.session.commands import Fill, Read, Write
 from vdev.session.session import Session
@@ -97,6 +106,60 @@ def test_a_plan_for_some_bytes_tells_that_for_others(kind: type, links: LinkCost
                     PreparedPlan(there, None)
                 )
     assert alike or (kind is Write and not links.direct and links.only is None)
+
+
+@pytest.mark.parametrize("links", MACHINES, ids=["one GPU", "one CPU", "GPUs", "CPUs"])
+def test_the_plan_of_a_fill_tells_that_of_another_pattern(links: LinkCosts) -> None:
+    alike = 0
+    for nbytes in NBYTES:
+        for state in states(nbytes, len(links.per_byte) - 1):
+            first = plan_fill(state, 64, nbytes - 64, b"\1\2\3\4", links)
+            if not is_one_fill(first, state):
+                continue
+            alike += 1
+            there, found = plan_fill(state, 64, nbytes - 64, bytes(4), links), with_pattern(first, bytes(4))
+            assert by_field(found) == by_field(there)
+            step = PreparedPlan(first, None).elsewhere(found).step
+            assert isinstance(step, FillStep)
+            assert (step.pattern, step.runs) == (bytes(4), [[64, nbytes]])
+    assert alike == 2 * len(NBYTES), "where one worker alone has it"
+
+
+def test_fills_with_other_patterns_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is made with its own pattern, and those that differ in more are planned anew."""
+    made, plans = transfers.transfers.plan_fill, [0]
+
+    def counted(*given: Any) -> Plan:
+        plans[0] += 1
+        return made(*given)
+
+    monkeypatch.setattr(transfers.transfers, "plan_fill", counted)
+    monkeypatch.setattr(ReferenceBackend, "any_thread", True)
+    session = Session([lambda: ReferenceBackend(0, is_cpu=False)])
+    try:
+        user = SessionUser(session)
+        buffer, expected = session.create_buffer(4096), np.zeros(1024, np.uint32)
+
+        def fill(offset: int, nbytes: int, pattern: bytes) -> None:
+            assert session.submit(Fill(buffer, offset, nbytes, pattern), queue=user.queue).wait() == 0
+            expected.view(np.uint8)[offset : offset + nbytes] = np.resize(
+                np.frombuffer(pattern, np.uint8), nbytes
+            )
+            np.testing.assert_array_equal(user.content(buffer), expected)
+
+        for _ in range(3):
+            fill(0, 4096, b"\1\2\3\4")
+        plans[0] = 0
+        for number in range(20):
+            fill(0, 4096, np.uint32(number).tobytes())
+        assert plans[0] == 0
+        fill(0, 4096, b"\7\6")
+        fill(1024, 64, np.uint32(3).tobytes())
+        assert plans[0] == 2
+        fill(1024, 64, np.uint32(5).tobytes())
+        assert plans[0] == 2
+    finally:
+        session.close()
 
 
 def test_rows_of_a_buffer_on_one_worker_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:

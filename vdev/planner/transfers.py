@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
-from vdev.planner.instructions import CopyBetween, Download, Plan, Touch, Upload
+from vdev.planner.instructions import CopyBetween, Download, Fill, Plan, Touch, Upload
 from vdev.planner.links import LinkCosts
 from vdev.planner.placement import Placed, place, senders, with_margin
 from vdev.planner.tidying import forget_copies, settle
@@ -147,6 +147,25 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
         builder.drafts[0].add(holder, part)
     settle(builder, 0, region, state)
     return builder.finish()
+
+
+def is_one_fill(plan: Plan, state: BufferState) -> bool:
+    """Whether a plan for a buffer in a state is a fill on one worker, which leaves that as it is: with another pattern of that length
+    there is one that differs in nothing else (`with_pattern`).
+    """
+    return (
+        len(plan.instructions) == 1
+        and isinstance(plan.instructions[0], Fill)
+        and plan.instructions[0].worker != HOST
+        and plan.states == (state,)
+    )
+
+
+def with_pattern(plan: Plan, pattern: bytes) -> Plan:
+    """The plan of a fill like one that `is_one_fill`, with another pattern of the same length."""
+    (item,) = plan.instructions
+    assert isinstance(item, Fill)
+    return replace(plan, instructions=(replace(item, pattern=pattern),))
 
 
 def plan_map(state: BufferState, region: Region, links: LinkCosts, *, read: bool, write: bool) -> Plan:

@@ -90,6 +90,8 @@ class MovesAtOnce:
             found = self._transfers.find_same(what, states)
             if found is None:
                 found = self._transfers.find((type(command), transfer_of(command).what, *states))
+                if found is None and type(command) is Fill:
+                    found = self._transfers.find_fill(command, states[0])
                 if found is None or not (found.prepared.is_compilable or _is_one_step(found, states)):
                     return None
                 self._transfers.remember_same(what, states, found)

@@ -26,9 +26,9 @@ from vdev.planner.habits import Habits
 from vdev.planner.instructions import Plan
 from vdev.planner.regret import Stake
 from vdev.planner.successors import Reading, Successors
-from vdev.planner.transfers import elsewhere, is_alike_everywhere
+from vdev.planner.transfers import elsewhere, is_alike_everywhere, is_one_fill, with_pattern
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import BufferArg, Launch
+from vdev.session.commands import BufferArg, Fill, Launch
 from vdev.session.filling import Forms
 from vdev.session.kept_plans import KeptPlans
 from vdev.session.programs import SessionKernel
@@ -106,6 +106,11 @@ class ReadyPlan:
         plan = elsewhere(self.plan, region)
         return ReadyPlan(plan, self.prepared.elsewhere(plan))
 
+    def with_pattern(self, pattern: bytes) -> ReadyPlan:
+        """The same fill with another pattern of the same length."""
+        plan = with_pattern(self.plan, pattern)
+        return ReadyPlan(plan, self.prepared.elsewhere(plan))
+
 
 class TransferPlans:
     """The plans of writes, reads, copies and fills, by everything that they depend on.
@@ -114,7 +119,7 @@ class TransferPlans:
     buffer that one worker alone has.
     """
 
-    __slots__ = ("_alike", "_known", "_others", "_same")
+    __slots__ = ("_alike", "_fills", "_known", "_others", "_same")
 
     def __init__(self) -> None:
         self._known: dict[Any, ReadyPlan] = {}
@@ -122,6 +127,8 @@ class TransferPlans:
         self._alike: dict[tuple[type, int], tuple[BufferState, ReadyPlan]] = {}
         #: of reads and writes, by the identities of layout and state
         self._same: dict[tuple[type, int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
+        #: of fills, by bytes, length of the pattern and the identity of a state: the last one that is one step of one worker
+        self._fills: dict[tuple[int, int, int, int], tuple[BufferState, ReadyPlan]] = {}
         #: of others, by what they depend on and the identities of their buffers' states
         self._others: dict[tuple[Any, ...], tuple[Sequence[BufferState], ReadyPlan]] = {}
 
@@ -151,6 +158,11 @@ class TransferPlans:
         self._keep((kind, layout, state), found)
         return found
 
+    def find_fill(self, fill: Fill, state: BufferState) -> ReadyPlan | None:
+        """The plan of a fill like one of the same bytes with another pattern, of a buffer in the same state."""
+        like = self._fills.get((fill.offset, fill.nbytes, len(fill.pattern), id(state)))
+        return None if like is None or like[0] is not state else like[1].with_pattern(fill.pattern)
+
     def find_same(self, what: tuple[Any, ...], states: Sequence[BufferState]) -> ReadyPlan | None:
         """What `remember_same` was given for the same: found by identity, since hashing states takes longer than
         everything else.
@@ -173,6 +185,11 @@ class TransferPlans:
             return
         self._keep(key, found)
         kind, what, *states = key
+        if kind is Fill and is_one_fill(found.plan, states[0]):
+            offset, nbytes, pattern = what
+            if len(self._fills) >= _MOST_PLANS:
+                self._fills.clear()
+            self._fills[offset, nbytes, len(pattern), id(states[0])] = states[0], found
         if isinstance(what, Layout) and what.is_contiguous and is_alike_everywhere(found.plan, states[0]):
             if len(self._alike) >= _MOST_PLANS:
                 self._alike.clear()
@@ -185,7 +202,7 @@ class TransferPlans:
 
     def forget(self) -> None:
         """Forget all of them: they are made again when they are needed."""
-        for plans in (self._known, self._alike, self._same, self._others):
+        for plans in (self._known, self._alike, self._fills, self._same, self._others):
             plans.clear()
 
 
