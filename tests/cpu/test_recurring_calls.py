@@ -218,7 +218,7 @@ from vdev.executor.line import Streak
 from vdev.executor.whole import WholeLaunchStep
 from vdev.facade.rotation import Rotation
 {PLANTED_IN_ROTATION[planted]}
-{SCRIPT.format(49, 12)}
+{SCRIPT.format(50, 12)}
 """
     environment = os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "PYOPENCL_NO_CACHE": "1"}
     command = [sys.executable, "-W", "ignore", "-c", script]
