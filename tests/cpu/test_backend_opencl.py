@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -556,3 +557,29 @@ def test_pieces_end_within_their_memories_and_are_the_box(box, source_ends, targ
         ):
             if limit is not None:
                 assert start + (slices - 1) * by_slice + nrows * by_row <= limit
+
+
+@pytest.mark.parametrize("kind", ["read", "rows read", "write"])
+@pytest.mark.parametrize("by", ["marker", "whole device"])
+def test_arrays_are_let_go_when_their_transfers_were_waited_for(
+    backend: OpenCLBackend, kind: str, by: str
+) -> None:
+    """Though the events are known until there are others, and PyOpenCL's keep the array of their transfer until somebody waits for them."""
+    nbytes = 1 << 20
+    allocation = put(backend, np.zeros(nbytes, np.uint8))
+    array = np.zeros(nbytes, np.uint8)
+    if kind == "write":
+        backend.write(allocation, array, Box.contiguous(0, 0, nbytes))
+    elif kind == "read":
+        backend.read(allocation, array, Box.contiguous(0, 0, nbytes))
+    else:
+        backend.read(allocation, array, Box((1, 16, 64), 0, (128, 0), 0, (64, 0)))
+    alive = weakref.ref(array)
+    del array
+    if by == "marker":
+        backend.record().wait()
+    else:
+        while not backend.wait_for_all():
+            time.sleep(0.001)
+    assert backend.last is not None
+    assert alive() is None

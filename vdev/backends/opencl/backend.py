@@ -58,6 +58,8 @@ class OpenCLBackend(OpenCLLaunches):
         #: whether launches must go through `SharedDevice.enqueue`, in order
         self._in_any_order = not self.device.orders_launches
         self._events: list[Any] = []
+        #: of these, some that keep an array of the program's until somebody waits for them
+        self._keeping: list[Any] = []
         #: event of the last command of the queue
         self.last: Any = None
         #: events since a marker, and how many of them are known to be complete, without failures
@@ -129,6 +131,7 @@ class OpenCLBackend(OpenCLLaunches):
             return
         for piece in pieces_within(box, target_nbytes=target.nbytes):
             self._guarded(partial(self._enqueue_write, target, source, piece))
+            self._keeping.append(self.last)
         self.counters.from_host += nbytes
 
     def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
@@ -155,6 +158,7 @@ class OpenCLBackend(OpenCLLaunches):
         if nbytes == 0:
             return False
         blocking = nbytes <= _SMALL_NBYTES and self._is_done
+        first = len(self._events)
         try:
             if nbytes == row_nbytes:
                 part = target[box.target_start : box.target_start + nbytes]
@@ -168,6 +172,8 @@ class OpenCLBackend(OpenCLLaunches):
         self.counters.to_host += nbytes
         if blocking:
             self._sound = self._events, len(self._events)
+        else:
+            self._keeping += self._events[first:]
         return blocking
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
@@ -329,6 +335,7 @@ class OpenCLBackend(OpenCLLaunches):
         # Others may hand something over meanwhile: what has become known before does not include it.
         events, status = self._events, self._status
         count, last = len(events), self.last
+        keeping, self._keeping = self._keeping, []
         known, sound = self._sound
         try:
             # The queue is in order. A native wait lets go of the interpreter lock, which others may keep for a while.
@@ -342,6 +349,8 @@ class OpenCLBackend(OpenCLLaunches):
             for event in events[sound if known is events else 0 : count]:
                 if event.get_info(status):
                     return False
+            for event in keeping:  # until the next marker, which may be far
+                event.wait()
         except self._cl.Error:
             return False  # a marker tells of failures
         self._sound = events, count
@@ -358,8 +367,9 @@ class OpenCLBackend(OpenCLLaunches):
 
     def record(self) -> Marker:
         events, self._events = self._events, []
+        keeping, self._keeping = self._keeping, []
         marker = OpenCLMarker(
-            self._cl, self.device.context, self, events, self._offset_ns, self.timed_from_ns
+            self._cl, self.device.context, self, events, self._offset_ns, self.timed_from_ns, keeping
         )
         try:
             self._queue.flush()

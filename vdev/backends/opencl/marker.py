@@ -37,6 +37,7 @@ class OpenCLMarker(Marker):
         "_failure",
         "_first",
         "_is_done",
+        "_keeping",
         "_queue",
         "_spans",
         "_timed_from_ns",
@@ -53,11 +54,13 @@ class OpenCLMarker(Marker):
         events: list[Any],
         offset_ns: int,
         timed_from_ns: int | None = None,
+        keeping: Sequence[Any] = (),
     ) -> None:
+        """`keeping`: those of the events that keep an array of the program's until somebody waits for them."""
         self._cl = cl
         self.context = context
         self._queue = queue
-        self._events = events
+        self._events, self._keeping = events, keeping
         self._first = events[0] if events else None
         self.last = queue.last
         self._failure: BackendError | None = None
@@ -73,9 +76,9 @@ class OpenCLMarker(Marker):
                 self._wait_for(events)
             except self._cl.Error as error:
                 self._failure = self._find_failure(events, error)
-            if self._timed_from_ns is not None and self._failure is None:
-                self._spans = self._times_of(events, self._timed_from_ns)
-            self._events = []
+            if self._failure is None:
+                self._went_well(events)
+            self._events, self._keeping = [], ()
         elif self.last is not None and not self.done():
             try:
                 if not self._finish_queue():
@@ -89,6 +92,13 @@ class OpenCLMarker(Marker):
     def _wait_for(self, events: list[Any]) -> None:
         if not self._all_well(events) and not (self._finish_queue() and self._all_well(events)):
             self._cl.wait_for_events(events)
+
+    def _went_well(self, events: list[Any]) -> None:
+        """All of the events are complete."""
+        if self._timed_from_ns is not None:
+            self._spans = self._times_of(events, self._timed_from_ns)
+        for event in self._keeping:  # the last event is known as long as the queue has no other
+            event.wait()
 
     def _finish_queue(self) -> bool:
         """Wait for the queue (specification 5.13), if nothing was handed over behind this marker.
