@@ -84,10 +84,16 @@ def test_commands_are_counted_by_kind_and_route():
     state = buffer_state(4096, ((0, Region.span(0, 1000)), (HOST, Region.span(1000, 4096))), ((0, 0, 4096),))
     for _ in range(2):
         ledger.count("read", transfers.plan_read(state, Region.span(0, 4096), links, contiguous=True))
-    ledger.count("write", transfers.plan_write(state, Region.span(0, 8), links))
+    shared = buffer_state(
+        4096, ((0, Region.span(0, 1000)), (1, Region.span(1000, 4096))), ((0, 0, 4096), (1, 0, 4096))
+    )
+    ledger.count("write", transfers.plan_write(shared, Region.span(0, 8), links))
     read, write = ledger.commands["read"], ledger.commands["write"]
     assert (read.count, read.moved, read.within_host_nbytes) == (2, Moved(worker_to_host=2000), 2 * 3096)
     assert (write.count, write.moved.nbytes, write.within_host_nbytes) == (1, 0, 8)
+    # of a small buffer that one worker alone uses, it goes there
+    ledger.count("write", transfers.plan_write(state, Region.span(0, 8), links))
+    assert (write.count, write.moved, write.within_host_nbytes) == (2, Moved(host_to_worker=8), 8)
 
 
 def test_without_a_session_there_is_nothing():
