@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
@@ -168,6 +168,19 @@ def compared_ranges(monkeypatch: pytest.MonkeyPatch) -> RangesComparison:
     found = RangesComparison()
     monkeypatch.setattr(filling, "check_ranges", found)
     return found
+
+
+def traces(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
+    """Which of these functions of `filling` are called from now on, in order."""
+    made: list[str] = []
+
+    def counted(name: str, trace: Callable[..., Any], *args: Any) -> Any:
+        made.append(name)
+        return trace(*args)
+
+    for name in names:
+        monkeypatch.setattr(filling, name, partial(counted, name, getattr(filling, name)))
+    return made
 
 
 def test_launches_that_point_elsewhere_differ_in_numbers() -> None:
@@ -494,14 +507,7 @@ def test_launches_are_not_traced_for_ever_if_nothing_uses_the_traces(monkeypatch
 def test_launches_whose_plans_change_memory_are_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """A buffer that grows: workers' memory grows with each launch, and a plan that changes memory is never filled in."""
     monkeypatch.setattr("vdev.planner.builder.MAX_SLACK", 0)
-    traced, trace = 0, filling.trace_plan
-
-    def counted(*args: Any) -> Form:
-        nonlocal traced
-        traced += 1
-        return trace(*args)
-
-    monkeypatch.setattr(filling, "trace_plan", counted)
+    traced = traces(monkeypatch, "trace_plan")
     program = Bench(3, near=True)
     links = program.workers.options.links
     program.workers.options = replace(program.workers.options, links=replace(links, gaps_nbytes=0))
@@ -510,19 +516,12 @@ def test_launches_whose_plans_change_memory_are_not_traced(monkeypatch: pytest.M
         step = Step("count", (4096 * (number + 4),), (64,), ("a", "b", 4096 * (number + 4) - 37))
         grown += bool(program.launch(program.command(step)).plan.growth)
     assert grown > 50
-    assert traced == 0
+    assert not traced
 
 
 def test_launches_for_which_all_cuts_are_looked_at_are_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Now and then the usual cut is compared with others. Those launches have no cut in common that could be traced."""
-    traced = []
-
-    def counted(name: str, trace: Any, *args: Any) -> Any:
-        traced.append(name)
-        return trace(*args)
-
-    for name in ("trace_windows", "trace_plan"):
-        monkeypatch.setattr(filling, name, partial(counted, name, getattr(filling, name)))
+    traced = traces(monkeypatch, "trace_windows", "trace_plan")
     program, _ = planned("window", 120)
     assert traced == ["trace_windows", "trace_plan"]
     assert program.filled > 90
@@ -609,14 +608,7 @@ def test_a_buffer_brought_together_looks_the_same_each_time() -> None:
 def test_a_ring_has_the_same_windows_each_time_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """A position in a ring moves on by a scalar, and its remainder begins anew at each round: that a quotient was 0 in the
     first round does not matter to any range."""
-    traced, trace = 0, filling.trace_windows
-
-    def counted(*args: Any) -> Windows:
-        nonlocal traced
-        traced += 1
-        return trace(*args)
-
-    monkeypatch.setattr(filling, "trace_windows", counted)
+    traced = traces(monkeypatch, "trace_windows")
     program = Bench(4)
     plans = []
     for number in range(6 * 32):
@@ -624,7 +616,7 @@ def test_a_ring_has_the_same_windows_each_time_round(monkeypatch: pytest.MonkeyP
         step = Step("record", (1 << 12,), (64,), ("a", "b", 1 << 12, 32, number))
         program.launch(program.command(step))
         plans.append(program.plans - program.filled - before)
-    assert traced == 1
+    assert len(traced) == 1
     assert sum(plans[-64:]) < 8  # in the last two rounds
 
 
@@ -650,21 +642,14 @@ def test_traces_are_paid_for_by_what_they_save() -> None:
 
 def test_windows_are_not_traced_for_ever_if_nothing_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches in as many kinds as there are sizes of groups, in each of which a few are made and no plan is filled in."""
-    traced, trace = 0, filling.trace_windows
-
-    def counted(*args: Any) -> Windows:
-        nonlocal traced
-        traced += 1
-        return trace(*args)
-
-    monkeypatch.setattr(filling, "trace_windows", counted)
+    traced = traces(monkeypatch, "trace_windows")
     monkeypatch.setattr(Form, "fill", lambda *_: None)
     program = Bench(3, source=SOURCE)
     for group in range(1, 21):
         for number in range(6):
             step = Step("shifted", (240 * group,), (group,), ("a", "b", 100000, 10 * group + number))
             program.launch(program.command(step))
-    assert 0 < traced <= filling.MOST_AT_FIRST + 2
+    assert 0 < len(traced) <= filling.MOST_AT_FIRST + 2
 
 
 @pytest.mark.parametrize("seed", range(4))
