@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from clang.cindex import Cursor, CursorKind, StorageClass
+from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Functions, after_blanks, matching
@@ -23,6 +23,9 @@ _DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL
 #: After a record's definition: the function whose result has the type.
 _RETURNED = re.compile(rb"\s*\**\s*(?!__attribute)\w+\s*\(")
 SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
+_ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY)
+#: The largest vector, of sixteen numbers; what is larger is a record that holds a table.
+_VECTOR_NBYTES = 128
 #: NVIDIA's constant memory of a module, minus what the compiler uses itself.
 _CONSTANT_NBYTES = 60000
 #: CUDA's static shared memory, minus what our own functions use.
@@ -61,13 +64,25 @@ class Declarations(Words):
         if spaces == {Space.LOCAL}:
             self.edits.insert(start, "__shared__ ")
         elif spaces == {Space.CONSTANT}:
-            self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
-            fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
-            where = "__constant__" if fits else "__device__"
+            where = "__constant__" if self._fits_constant_memory(variables) else "__device__"
             word = "" if variables[0].storage_class == StorageClass.STATIC else static
             if start not in self._stored:  # at program scope, variables declared together come one by one
                 self._stored.add(start)
                 self.edits.insert(start, f"{word}{where} ")
+
+    def _fits_constant_memory(self, variables: list[Cursor]) -> bool:
+        """Whether variables in OpenCL's constant address space are placed in NVIDIA's constant memory.
+
+        Tables are not. Constant memory serves one address of a warp after another, and from a cache of a few KB: on H200 a table of
+        4 KB that is read at places which data give took 45 times as long from there as from global memory, and 12 times in a loop in
+        which all work-items read the same place (samples/benchmarks/constant_tables.py). Elements at places known to the compiler are
+        part of the code in either case.
+        """
+        types = [variable.type.get_canonical() for variable in variables]
+        if self._addresses or any(t.kind in _ARRAYS or t.get_size() > _VECTOR_NBYTES for t in types):
+            return False
+        self._constant_nbytes += sum(max(t.get_size(), 0) for t in types)
+        return self._constant_nbytes <= _CONSTANT_NBYTES
 
     def _enter(self, function: Cursor) -> None:
         """Decide where the local variables of a function live: CUDA's static shared memory holds 48 KB."""
