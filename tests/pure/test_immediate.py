@@ -228,7 +228,7 @@ def test_small_maps_wake_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
             session.executor.quiesce()  # its thread is through, mostly
             launch(buffer, buffer)
             expected, writes = triple(expected), number % 3 == 2
-            session.moves.calm(NBYTES)
+            session.moves.calm(buffer, NBYTES)
             readers.clear()
             command = Map(buffer, 0, NBYTES, read=True, write=writes)
             assert ended(program.submit(command)) == 0

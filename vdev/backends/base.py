@@ -374,6 +374,13 @@ class Backend(ABC):
     #: the most consecutive bytes that `begin_read` takes
     small_read_nbytes = 0
 
+    #: the most bytes between an idle worker and the host that the thread which asks for them moves itself: waking the worker's
+    #: thread would take longer, or a good part as long
+    own_thread_nbytes = 64 << 10
+
+    #: whether `pin` does anything
+    pins_memory = False
+
     #: whether `wait_for_all` may be called, on any thread and beside other calls
     can_wait_for_all = False
 
@@ -455,6 +462,12 @@ class Backend(ABC):
     @abstractmethod
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
         """Host memory to the worker; `source` must not change until the next marker is done."""
+
+    def pin(self, memory: Bytes) -> object | None:
+        """Make copies between the worker and this memory of the host faster for as long as what is returned lives, which keeps the
+        memory. None where that cannot be done. It may take as long as several copies. Any thread that has called `enter` may call it.
+        """
+        return None
 
     def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
         """`write` of a few consecutive bytes, at most `small_write_nbytes`, to memory that nothing under way changes.

@@ -14,7 +14,7 @@ from inspect import GEN_CREATED, getgeneratorstate
 from vdev.executor.job import Job
 from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.worker import SMALL_NBYTES, Worker
+from vdev.executor.worker import Worker
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 from vdev.process.finalisers import may_wait
@@ -37,8 +37,8 @@ def never_waits(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
     worker = all_workers[prepared.alone]
     if prepared.uses_host_array and worker.takes_transfers:
         return True
-    # Copying a few bytes from an idle device takes less time than waking its thread.
-    return 0 < prepared.home_nbytes <= SMALL_NBYTES and worker.is_quiet_alone
+    # Copying a few bytes from or to an idle device takes less time than waking its thread.
+    return 0 < prepared.host_nbytes <= worker.backend.own_thread_nbytes and worker.is_quiet_alone
 
 
 def drained(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vdev.errors import BackendError
-from vdev.executor.worker import SMALL_NBYTES
 from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import in_driver
@@ -331,7 +330,7 @@ def _is_disturbed(executor: Executor, worker: Worker, host: Bytes) -> bool:
 
 def _must_calm(worker: Worker, layout: Layout) -> bool:
     """Whether the worker has to be idle before the calling thread reads into the host's memory."""
-    return worker.backend.can_wait_for_all and layout.nbytes <= SMALL_NBYTES
+    return worker.backend.can_wait_for_all and layout.nbytes <= worker.backend.own_thread_nbytes
 
 
 def _begun(
@@ -372,7 +371,7 @@ def is_to_be_calm(worker: Worker, nbytes: int) -> bool:
     backend = worker.backend
     if not (backend.can_wait_for_all and backend.any_thread):
         return False
-    return nbytes <= SMALL_NBYTES and worker.records is None and may_wait()
+    return nbytes <= backend.own_thread_nbytes and worker.records is None and may_wait()
 
 
 def _handed_over(

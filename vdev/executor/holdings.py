@@ -10,12 +10,16 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import field
 from typing import Protocol
 
-from vdev.backends.base import Allocation, Bytes
+from vdev.backends.base import Allocation, Backend, Bytes
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
 #: steps by the worker they were handed to: worker -> number of the last of them
 Steps = dict[int, int]
+
+#: a home is pinned after so many times its bytes have been copied to it or from it, each time at least so many
+PINNED_AFTER, PINNED_NBYTES = 4, 64 << 10
+_NEVER = 1 << 62
 
 
 class Replica:
@@ -59,6 +63,8 @@ class Holdings:
         "__weakref__",
         "_home",
         "_owners",
+        "_pinned",
+        "_unpinned_nbytes",
         "blank",
         "damage",
         "failure",
@@ -105,6 +111,9 @@ class Holdings:
         #: one, until the command that failed has ended)
         self.failure: int | None = None
         self.damage: Damage | None = None
+        #: bytes that may still be copied to and from the home before it is pinned, and what keeps it pinned
+        self._unpinned_nbytes = PINNED_AFTER * nbytes
+        self._pinned: object | None = None
 
     def __del__(self) -> None:
         # Whoever uses the replicas keeps this object alive, so nothing uses them any more.
@@ -121,6 +130,18 @@ class Holdings:
         """The buffer's host memory, for a step that may change it."""
         self.blank = False
         return self._home()
+
+    def home_for(self, backend: Backend, nbytes: int) -> Bytes:
+        """The same for a step that copies so many bytes between it and a worker. A home that is copied again and again is pinned, where
+        the worker's back end can do that: it pays once as much has been copied as pinning takes.
+        """
+        home = self.home()
+        if backend.pins_memory and nbytes >= PINNED_NBYTES:
+            self._unpinned_nbytes -= nbytes
+            if self._unpinned_nbytes < 0 and self._pinned is None:
+                self._pinned = backend.pin(home)
+                self._unpinned_nbytes = _NEVER  # asked once
+        return home
 
     # hazards: called under the executor's lock, in submission order ---------------------------------
 

@@ -156,7 +156,7 @@ class PreparedPlan:
         "compiled",
         "download",
         "hazards",
-        "home_nbytes",
+        "host_nbytes",
         "inline",
         "is_compilable",
         "moving_order",
@@ -230,14 +230,22 @@ class PreparedPlan:
         if self.order is not None and self.alone is not None and not self.hazards and len(self.order) == 1:
             step = self.batches[0][1].steps[0]
             self.step = None if step.coherent else step
-        #: bytes that it copies to the home from the only worker that takes part; 0 if it does more than that
-        self.home_nbytes = 0
-        if self.alone is not None and all(
-            isinstance(item, Copy) and item.target == HOST for item in plan.instructions
-        ):
-            self.home_nbytes = plan.moved_nbytes
+        self.host_nbytes = self._moved_from_or_to_host(plan)
         #: a single launch on one worker, on memory that exists already
         self.plain = self.alone is not None and self.batches[0][1].plain and not self.hazards
+
+    def _moved_from_or_to_host(self, plan: Plan) -> int:
+        """Bytes that move between the only worker that takes part and the host, where nothing else of the plan may keep the host
+        waiting; else 0.
+        """
+        if self.alone is None or self.moving_order is None:
+            return 0
+        return sum(
+            item.region.nbytes
+            for item in plan.instructions
+            if isinstance(item, (Upload, Download))
+            or (isinstance(item, Copy) and HOST in (item.source, item.target))
+        )
 
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
         """The prepared form of a plan that differs from this one's only in its numbers."""
@@ -250,7 +258,7 @@ class PreparedPlan:
         found.order, found.moving_order = self.order, self.moving_order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
         found.download, found.upload, found.step = self.download, self.upload, None
-        found.home_nbytes = self.home_nbytes
+        found.host_nbytes = self.host_nbytes
         found.batches = tuple(
             [(worker, batch.with_numbers(items, stages, recipe)) for worker, batch in self.batches]
         )
@@ -271,6 +279,7 @@ class PreparedPlan:
         found.download = step if isinstance(step, DownloadStep) and self.download is not None else None
         found.upload = step if isinstance(step, UploadStep) and self.upload is not None else None
         found.step = None if self.step is None else step
+        found.host_nbytes = found._moved_from_or_to_host(plan)
         found.compiled = None
         found.reads, found.writes, found.overwrites = _contents(plan)
         return found

@@ -103,12 +103,12 @@ class CopyStep(Step):
         holdings, backend = job.holdings[self.slot], worker.backend
         if self.target == HOST:
             replica = holding(job, self.slot, self.source, self.region)
-            home = holdings.home()
+            home = holdings.home_for(backend, self.region.nbytes)
             for box in self._between(replica.start, 0):
                 backend.read(replica.allocation, home, box)
         elif self.source == HOST:
             replica = holding(job, self.slot, self.target, self.region)
-            home = holdings.home()
+            home = holdings.home_for(backend, self.region.nbytes)
             for box in self._between(0, replica.start):
                 backend.write(replica.allocation, home, box)
         else:

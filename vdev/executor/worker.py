@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
     from vdev.executor.step import Step
 
-#: the most bytes that the calling thread moves to the host itself if it has to wait for them: some 10 us
-SMALL_NBYTES = 64 << 10
 #: seconds between two looks of an idle thread at how far the device is: at first; when nothing has happened for a
 #: while; and when somebody wants to be called
 GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005

@@ -87,7 +87,7 @@ def map_home(
     mapping's first byte; and the mapping's event.
     """
     if is_blocking and not after:
-        state_of(queue).session.moves.calm(command.nbytes)
+        state_of(queue).session.moves.calm(memory.buffer, command.nbytes)
     event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, after, is_blocking)
     mapping: MemoryMap = object.__new__(MemoryMap)
     MemoryMap.__init__(mapping, queue, memory, command)

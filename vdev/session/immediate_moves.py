@@ -194,7 +194,7 @@ class MovesAtOnce:
             if part is None:
                 return None
             session.ledger.count("read" if reads else "write", found.plan)
-            if not (reads or after):
+            if not (reads or after) and layout.nbytes <= line.worker.backend.small_write_nbytes:
                 buffer.writing = RepeatedWrite(
                     line, (found.prepared, [buffer.holdings], (), None, (), ()), layout
                 )
@@ -335,7 +335,10 @@ def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:
 def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:
     if found.prepared.upload is None or not layout.is_contiguous:
         return False
-    return layout.nbytes <= line.worker.backend.small_write_nbytes
+    worker = line.worker
+    if layout.nbytes <= worker.backend.small_write_nbytes:
+        return True
+    return layout.nbytes <= worker.backend.own_thread_nbytes and worker.is_quiet_alone
 
 
 def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:

@@ -58,8 +58,8 @@ class Moves:
         #: the only worker; None if there are several
         self._only = self._workers[0] if len(self._workers) == 1 else None
         #: the most bytes of a write that is copied first: only where several workers may want them, and none waits for them
-        small = min(worker.backend.small_write_nbytes for worker in self._workers)
-        self._copied_nbytes = 0 if self._only is not None else min(small, BRIEF_NBYTES)
+        self._small_nbytes = min(worker.backend.small_write_nbytes for worker in self._workers)
+        self._copied_nbytes = 0 if self._only is not None else min(self._small_nbytes, BRIEF_NBYTES)
 
     def submit(
         self,
@@ -143,13 +143,20 @@ class Moves:
             self._session.recorder.submitted(job, self._session.recorder.empty_shape("marker"))
 
     @waits
-    def calm(self, nbytes: int) -> None:
-        """Before a command that the program waits for and that brings so many bytes to the host: if there is only one
-        worker, let it finish what it was given, so that the calling thread can do the rest itself.
+    def calm(self, buffer: VirtualBuffer, nbytes: int) -> None:
+        """Before a command that the program waits for and that moves so many bytes between the host and `buffer`: if only one worker
+        has it, let that finish what it was given, so that the calling thread can do the rest itself.
         """
         worker = self._only
+        if worker is None and buffer.resident is not None and buffer.resident != HOST:
+            worker = self._workers[buffer.resident]
         if worker is not None and is_to_be_calm(worker, nbytes):
             calm(worker)
+
+    def calm_to_write(self, buffer: VirtualBuffer, nbytes: int) -> None:
+        """The same before a write, if it is not so small that it waits for nothing."""
+        if nbytes > self._small_nbytes:
+            self.calm(buffer, nbytes)
 
     def is_to_be_copied(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> bool:
         """Whether a write is submitted from a copy of its bytes, so that the program's memory may change and nobody has to wait for

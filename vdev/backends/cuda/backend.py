@@ -40,7 +40,7 @@ from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling
 from vdev.backends.cuda.driver import load
 from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies, host_address
+from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, OWN_THREAD_NBYTES, HostCopies, host_address
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, address_of
@@ -75,8 +75,10 @@ class CudaBackend(CudaCompiling):
     can_wait_for_all = True
     small_write_nbytes = AT_ONCE_NBYTES
     small_read_nbytes = LANDING_NBYTES
+    own_thread_nbytes = OWN_THREAD_NBYTES
     has_visitors = True
     cheap_markers = True
+    pins_memory = True
 
     def __init__(self, number: int, share: int = 1) -> None:
         cupy, driver = load()
@@ -245,10 +247,15 @@ class CudaBackend(CudaCompiling):
         copy = partial(self.driver.copy_assembled, at, c_uint64(), c_size_t(nbytes), c_void_p(self.stream))
         call, read_from = changing(copy, 1)
 
+        homes = self._staging.homes
+
         def write(source: Bytes) -> None:
-            read_from(host_address(source))
-            self._start(call, "upload")  # the driver takes so few bytes at once
+            address = host_address(source)
+            read_from(address)
+            self._start(call, "upload")  # the driver takes so few bytes of plain memory at once
             counters.from_host += nbytes
+            if homes.starts and homes.touch(address, nbytes):
+                self._gpu.check(self._synchronize(), "upload")
 
         return write
 
@@ -260,6 +267,9 @@ class CudaBackend(CudaCompiling):
         done = self._host.read(address_of(source), target, box, nbytes)
         self.counters.to_host += nbytes
         return done and self._lost is None
+
+    def pin(self, memory: Bytes) -> object | None:
+        return self._staging.homes.pin(memory)
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Deliver:
         lent = self._landing.lend(self._land(source, start, nbytes))

@@ -22,6 +22,9 @@ _PACKED_NBYTES = 256 << 20
 _LEAST_PACKED_NBYTES = 64 << 10
 #: The driver takes uploads of so many bytes immediately, whatever the memory (CUDA's "API synchronization behavior").
 AT_ONCE_NBYTES = 64 << 10
+#: Waking another thread takes some 100 us, in which the driver copies 1 MB. Much longer copies are left to the worker's thread,
+#: since the thread that asks for them may hold locks.
+OWN_THREAD_NBYTES = 8 << 20
 
 _TO_DEVICE = 1  #: cudaMemcpyKind
 
@@ -53,7 +56,10 @@ class HostCopies:
         box.
         """
         address = target + box.target_start
-        if nbytes < DIRECT_NBYTES and box.is_contiguous:
+        contiguous, homes = box.is_contiguous, self._staging.homes
+        if contiguous and homes.starts and homes.touch(host_address(source) + box.source_start, nbytes):
+            self._write_pinned(address, host_address(source) + box.source_start, nbytes)
+        elif nbytes < DIRECT_NBYTES and contiguous:
             start = host_address(source) + box.source_start
             if nbytes <= AT_ONCE_NBYTES:
                 result = self._gpu.driver.copy(address, start, nbytes, self._stream)
@@ -75,13 +81,24 @@ class HostCopies:
                     packed.ptr, target, Box(part.shape, 0, to, part.target_start, part.target_pitches)
                 )
 
+    def _write_pinned(self, target: int, source: int, nbytes: int) -> None:
+        """From memory of which some is pinned: the driver may copy it only once the stream has come so far."""
+        driver, stream = self._gpu.driver, self._stream
+        self._gpu.check(
+            driver.copy(target, source, nbytes, stream) or driver.stream_synchronize(stream), "upload"
+        )
+
     def read(self, source: int, target: Bytes, box: Box, nbytes: int) -> bool:
         """From the memory at `source` to the host's, which has it when this returns.
 
         True if the stream is known to have done everything that came before. `nbytes`: bytes of the box.
         """
         address = source + box.source_start
-        if nbytes < DIRECT_NBYTES and box.is_contiguous:
+        contiguous, homes = box.is_contiguous, self._staging.homes
+        if contiguous and (
+            nbytes < DIRECT_NBYTES
+            or (homes.starts and homes.cover(host_address(target) + box.target_start, nbytes))
+        ):
             start = host_address(target) + box.target_start
             driver, stream = self._gpu.driver, self._stream
             # Pageable memory has the bytes by then; memory that the program has pinned may not.

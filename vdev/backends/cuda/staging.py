@@ -21,6 +21,7 @@ import numpy as np
 
 from vdev.backends.base import Box, Bytes, Counters, copy_box
 from vdev.backends.cuda.driver import Driver
+from vdev.backends.cuda.pinned_homes import PinnedHomes
 from vdev.process.ending import at_end, not_at_end
 from vdev.process.forking import in_driver
 from vdev.translators.values import dataclass
@@ -120,6 +121,7 @@ class Staging:
         self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
         self.users = 0  #: GPUs that are open
+        self.homes = PinnedHomes(cupy)
         #: what is pinned ahead; a thread that has none takes two
         self._ahead: deque[_Block] = deque()
         self._watched: list[Counters] = []  #: what each GPU has been given
@@ -290,6 +292,7 @@ class Staging:
         self._pool.shutdown(wait=False)
         for block in list(self._pinned):
             block.memory = None
+        self.homes.close()
 
 
 def _copy_in(source: Bytes, block: _Block, box: Box) -> None:

@@ -1,0 +1,187 @@
+"""Homes that are copied again and again are pinned, whatever the program does with its mappings, and given back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vdev.backends.cuda.pinned_homes import PinnedHomes
+
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
+BEGIN = """
+import gc
+import numpy as np, pyopencl as cl
+from vdev.backends.cuda.pinned_homes import PinnedHomes
+pins, pin = [0], PinnedHomes.pin
+def counted(homes, memory):
+    found = pin(homes, memory)
+    pins[0] += found is not None
+    return found
+PinnedHomes.pin = counted
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+source = "kernel void add(global int *a, int more) { a[get_global_id(0)] += more; }"
+add = cl.Kernel(cl.Program(context, source).build(), "add")
+size, flags = 1 << 16, cl.map_flags
+both = flags.READ | flags.WRITE
+def mapped(buffer, how=both):
+    return cl.enqueue_map_buffer(queue, buffer, how, 0, (size,), np.int32)[0]
+"""
+#: what programs do, and how many homes are pinned meanwhile
+PROGRAMS = {
+    "mapped again and again": (
+        """
+a = cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size)
+expected = np.arange(size)
+mapped(a, flags.WRITE_INVALIDATE_REGION)[:] = expected
+for turn in range(12):
+    add(queue, (size,), None, a, np.int32(turn))
+    expected = expected + turn
+    array = mapped(a)
+    assert (array == expected).all(), turn
+    array[turn::7] = expected[turn::7] = turn
+    array.base.release(queue)
+""",
+        1,
+    ),
+    "shared virtual memory": (
+        """
+a = cl.SVM(cl.csvm_empty(context, size, np.int32))
+with a.map_rw(queue) as array:
+    array[:] = 0
+for turn in range(12):
+    add(queue, (size,), None, a, np.int32(1))
+    with a.map_rw(queue) as array:
+        assert (array[1:] == turn + 1).all() and array[0] == 2 * turn + 1
+        array[0] += 1
+""",
+        1,
+    ),
+    "mapped once": (
+        """
+a = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(size, np.int32))
+for turn in range(12):
+    add(queue, (size,), None, a, np.int32(1))
+assert (mapped(a) == 12).all()
+""",
+        0,
+    ),
+    "transfers from and to a mapped buffer": (
+        """
+a, b = [cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size) for _ in range(2)]
+for turn in range(6):
+    mapped(a, both).base.release(queue)
+    add(queue, (size,), None, a, np.int32(0))
+array = mapped(a)
+for number in range(8):
+    for part in (slice(None), slice(100, 1100)):  # the next bytes must not overtake those on their way
+        array[part] = number
+        cl.enqueue_copy(queue, b, array[part])
+        array[part] = -1
+    add(queue, (size,), None, b, np.int32(1))
+    cl.enqueue_copy(queue, array, b)
+    assert (array[:1000] == number + 1).all() and (array[1100:] == number + 1).all(), number
+""",
+        1,
+    ),
+    "buffers that are dropped, their arrays that stay": (
+        """
+kept = []
+for number in range(4):
+    a = cl.Buffer(context, cl.mem_flags.ALLOC_HOST_PTR, 4 * size)
+    for turn in range(6):
+        array = mapped(a)
+        array[:] = number
+        array.base.release(queue)
+        add(queue, (size,), None, a, np.int32(1))
+    queue.finish()
+    kept.append(mapped(a))
+    del a, array
+    gc.collect()
+assert all((array == number + 1).all() for number, array in enumerate(kept))
+""",
+        4,
+    ),
+}
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("workers", ["cuda:0", "cuda:0,1"])
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_homes_that_are_copied_often_are_pinned(what: str, workers: str, tmp_path: Path) -> None:
+    code, often = PROGRAMS[what]
+    env = fake_cuda.environment(tmp_path, workers) | {"FAKE_CUDA_CALLS": str(tmp_path / "calls")}
+    fake_cuda.run(f"{BEGIN}{code}\nassert pins == [{often}], pins", env)
+    calls = dict(map(str.split, (tmp_path / "calls").read_text().splitlines()))
+    taken = int(calls.get("fake_registered", 0)) + int(calls.get("fake_pinned", 0))
+    assert taken == int(calls.get("fake_pinned_gone", 0)), calls
+
+
+class _Runtime:
+    CUDARuntimeError = ValueError
+
+    def __init__(self) -> None:
+        self.pinned: dict[int, int] = {}
+        self.refuses = False
+
+    def hostRegister(self, start: int, nbytes: int, flags: int) -> None:
+        if self.refuses:
+            raise ValueError("no more")
+        assert flags == 1
+        self.pinned[start] = nbytes
+
+    def hostUnregister(self, start: int) -> None:
+        del self.pinned[start]
+
+
+class _CuPy:
+    def __init__(self) -> None:
+        self.cuda = self
+        self.runtime = _Runtime()
+
+
+def test_what_is_pinned_is_known_by_address() -> None:
+    cupy = _CuPy()
+    homes = PinnedHomes(cupy)
+    memory = np.zeros(1000, np.uint8)
+    start = memory.ctypes.data
+    pin = homes.pin(memory[100:900])
+    assert pin is not None
+    assert cupy.runtime.pinned == {start + 100: 800}
+    assert homes.cover(start + 100, 800)
+    assert not homes.cover(start + 99, 10)
+    assert not homes.cover(start + 890, 11)
+    assert homes.touch(start + 890, 11)
+    assert homes.touch(start, 101)
+    assert not homes.touch(start, 100)
+    assert not homes.touch(start + 900, 100)
+    assert homes.pin(memory[:200]) is None  # some of it is
+    del pin
+    assert not homes.cover(start + 100, 800)
+    assert not cupy.runtime.pinned
+
+
+def test_memory_that_may_go_at_any_time_is_not_pinned() -> None:
+    cupy = _CuPy()
+    homes = PinnedHomes(cupy)
+    assert homes.pin(np.frombuffer(bytearray(100), np.uint8)) is None
+    assert homes.pin(np.zeros(0, np.uint8)) is None
+    cupy.runtime.refuses = True
+    assert homes.pin(np.zeros(100, np.uint8)) is None
+    assert not homes.starts
+    assert not cupy.runtime.pinned
+
+
+def test_all_is_given_back_at_the_end() -> None:
+    cupy = _CuPy()
+    homes = PinnedHomes(cupy)
+    pins = [homes.pin(np.zeros(100, np.uint8)) for _ in range(3)]
+    assert len(cupy.runtime.pinned) == 3
+    homes.close()
+    assert not cupy.runtime.pinned
+    del pins  # nothing is left to be done
+    assert not homes.cover(0, 1)
