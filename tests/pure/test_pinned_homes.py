@@ -77,14 +77,35 @@ for turn in range(6):
     mapped(a, both).base.release(queue)
     add(queue, (size,), None, a, np.int32(0))
 array = mapped(a)
-for number in range(8):
-    for part in (slice(None), slice(100, 1100)):  # the next bytes must not overtake those on their way
-        array[part] = number
-        cl.enqueue_copy(queue, b, array[part])
-        array[part] = -1
-    add(queue, (size,), None, b, np.int32(1))
+found = np.empty(size, np.int32)
+for number in range(6):
+    for nitems in (size, size, 1000, 1000, 1000):  # what the program writes afterwards must not overtake the bytes on their way
+        array[:nitems] = number
+        cl.enqueue_copy(queue, b, array[:nitems])
+        array[:nitems] = -1
+        add(queue, (size,), None, b, np.int32(1))
+    cl.enqueue_copy(queue, found, b)
+    assert (found[:1000] == number + 1).all() and (found[1000:] == number + 4).all(), number
     cl.enqueue_copy(queue, array, b)
-    assert (array[:1000] == number + 1).all() and (array[1100:] == number + 1).all(), number
+    assert (array == found).all()
+""",
+        1,
+    ),
+    "a back end by itself": (
+        """
+from vdev.backends.base import Box
+from vdev.backends.cuda.backend import opener
+backend = opener(0)()
+backend.enter()
+memory, found = np.zeros(1 << 20, np.uint8), np.zeros(1 << 20, np.uint8)
+pinned, there = backend.pin(memory), backend.allocate(memory.size)
+for number, nbytes in enumerate((1 << 20, 100, 64 << 10, 1 << 20)):
+    box = Box.contiguous(0, 0, nbytes)
+    memory[:] = number
+    backend.write(there, memory, box)
+    memory[:] = 255  # the bytes have been taken
+    backend.read(there, found, box)
+    assert (found[:nbytes] == number).all()
 """,
         1,
     ),
@@ -110,11 +131,14 @@ assert all((array == number + 1).all() for number, array in enumerate(kept))
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.parametrize("workers", ["cuda:0", "cuda:0,1"])
+@pytest.mark.parametrize(("workers", "late"), [("cuda:0", "0"), ("cuda:0,1", "1")])
 @pytest.mark.parametrize("what", PROGRAMS)
-def test_homes_that_are_copied_often_are_pinned(what: str, workers: str, tmp_path: Path) -> None:
+def test_homes_that_are_copied_often_are_pinned(what: str, workers: str, late: str, tmp_path: Path) -> None:
     code, often = PROGRAMS[what]
-    env = fake_cuda.environment(tmp_path, workers) | {"FAKE_CUDA_CALLS": str(tmp_path / "calls")}
+    env = fake_cuda.environment(tmp_path, workers) | {
+        "FAKE_CUDA_LATE": late,
+        "FAKE_CUDA_CALLS": str(tmp_path / "calls"),
+    }
     fake_cuda.run(f"{BEGIN}{code}\nassert pins == [{often}], pins", env)
     calls = dict(map(str.split, (tmp_path / "calls").read_text().splitlines()))
     taken = int(calls.get("fake_registered", 0)) + int(calls.get("fake_pinned", 0))
