@@ -106,6 +106,8 @@ for number, nbytes in enumerate((1 << 20, 100, 64 << 10, 1 << 20)):
     memory[:] = 255  # the bytes have been taken
     backend.read(there, found, box)
     assert (found[:nbytes] == number).all()
+backend.close()
+backend.give_back()
 """,
         1,
     ),
