@@ -171,6 +171,7 @@ class RepeatedRead:
         "queue",
         "standing",
         "start",
+        "waits",
     )
 
     def __init__(
@@ -196,6 +197,7 @@ class RepeatedRead:
         assert replica is not None, "it has just been read"
         self._replica = replica
         self._begin, self._end = worker.backend.read_again(replica.allocation, start - replica.start, nbytes)
+        self.waits = nbytes > worker.backend.small_read_nbytes  #: it is best made of an idle worker
         line = executor.lines[worker.number]
         assert line is not None, "any thread may work with it"
         self.line = line  #: the direct way to its worker

@@ -50,7 +50,18 @@ class Repeatable(Protocol):
 class RepeatedWrite:
     """A small write of consecutive bytes to one worker's memory, made again (`MovesAtOnce.write_again`). A `Repeatable`."""
 
-    __slots__ = ("entry", "layout", "line", "make", "nbytes", "queue", "replica", "standing", "start")
+    __slots__ = (
+        "entry",
+        "layout",
+        "line",
+        "make",
+        "nbytes",
+        "queue",
+        "replica",
+        "standing",
+        "start",
+        "waits",
+    )
 
     def __init__(self, line: Line, entry: Entry, layout: Layout) -> None:
         """`entry`: of the write, which waits for nothing and has just been made."""
@@ -64,6 +75,7 @@ class RepeatedWrite:
         self.replica = replica
         at = self.start - replica.start
         self.make = worker.backend.write_again(replica.allocation, at, self.nbytes)
+        self.waits = self.nbytes > worker.backend.small_write_nbytes  #: for an idle worker
 
 
 class MovesAtOnce:
@@ -151,6 +163,8 @@ class MovesAtOnce:
             entry = writing.entry
             if entry[1][0].replicas[line.worker.number] is not writing.replica:
                 return None
+            if writing.waits and not line.worker.is_quiet_alone:
+                return None
             if self._only is None and not self._is_free(line, entry[1], queue):
                 return None
             part = line.hand_over(entry, executor.standing, (host, writing.layout), make=writing.make)
@@ -194,7 +208,7 @@ class MovesAtOnce:
             if part is None:
                 return None
             session.ledger.count("read" if reads else "write", found.plan)
-            if not (reads or after) and layout.nbytes <= line.worker.backend.small_write_nbytes:
+            if not (reads or after):
                 buffer.writing = RepeatedWrite(
                     line, (found.prepared, [buffer.holdings], (), None, (), ()), layout
                 )

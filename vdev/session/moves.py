@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
+    from vdev.translators.ranges.rectangles import Layout
 
 
 T = TypeVar("T")
@@ -227,6 +228,8 @@ class Moves:
         the status of what has failed; None if it has to go the usual way: then nothing has happened.
         """
         session = self._session
+        if reading.waits:
+            calm(reading.line.worker)
         with session.lock:
             if session.observers or session.recorder is not None:
                 return None
@@ -335,12 +338,22 @@ class Moves:
             buffer.used = session.number = session.number + 1
             session.ledger.count("read", found.plan)
             buffer.reading = None
-            if isinstance(reading, Arriving):
+            if isinstance(reading, Arriving) or self._is_long(command.layout, found.prepared.alone):
                 self._keep_reading(command, found.prepared.alone, before)
         return reading
 
+    def _is_long(self, layout: Layout, worker: int) -> bool:
+        """Whether a read of consecutive bytes was made of an idle worker since it is longer than those that arrive in memory of the back
+        end's own.
+        """
+        backend = self._workers[worker].backend
+        return (
+            layout.is_contiguous
+            and 0 < backend.small_read_nbytes < layout.nbytes <= backend.own_thread_nbytes
+        )
+
     def _keep_reading(self, command: Read, worker: int, before: BufferState) -> None:
-        """Keep what makes a small read again that was handed over, if it is not the first like it: many buffers are read once."""
+        """Keep what makes a read again that was handed over, if it is not the first like it: many buffers are read once."""
         buffer, layout = command.buffer, command.layout
         now = layout.buffer_start, layout.nbytes, before, buffer.state
         if buffer.last_read == now:

@@ -243,6 +243,8 @@ class CudaBackend(CudaCompiling):
             self.counters.from_host += nbytes
 
     def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        if nbytes > AT_ONCE_NBYTES:
+            return super().write_again(target, start, nbytes)
         counters, at = self.counters, c_uint64(address_of(target) + start)
         copy = partial(self.driver.copy_assembled, at, c_uint64(), c_size_t(nbytes), c_void_p(self.stream))
         call, read_from = changing(copy, 1)
@@ -277,6 +279,8 @@ class CudaBackend(CudaCompiling):
 
     def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         assert type(source) is CudaAllocation
+        if nbytes > LANDING_NBYTES:
+            return self._long_read_again(source, start, nbytes)
         landing, driver, counters = self._landing, self.driver, self.counters
         stream = c_void_p(self.stream)
         query = prepared(partial(driver.query_assembled, stream))
@@ -316,6 +320,17 @@ class CudaBackend(CudaCompiling):
             return None
 
         return begin, end
+
+    def _long_read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
+        """The same of more bytes, which go to the program's memory at once."""
+        box = Box.contiguous(start, 0, nbytes)
+
+        def end(target: Bytes) -> Deliver | None:
+            if self.read(source, target, box) and not any(self._let_go_behind_markers):
+                return None
+            return _nothing_to_deliver
+
+        return self.visit, end
 
     def _land(self, source: Allocation, start: int, nbytes: int) -> Pinned:
         """Hand over a read of consecutive bytes into pinned memory."""
@@ -569,6 +584,10 @@ class CudaBackend(CudaCompiling):
         self._count += 1
         if not self._first:
             self._first = self._gpu.recorded(self.stream)
+
+
+def _nothing_to_deliver(target: Bytes, at: int) -> None:
+    """The bytes are there."""
 
 
 def opener(number: int, share: int = 1) -> Callable[[], Backend]:
