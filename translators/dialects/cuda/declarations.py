@@ -73,10 +73,9 @@ class Declarations(Words):
     def _fits_constant_memory(self, variables: list[Cursor]) -> bool:
         """Whether variables in OpenCL's constant address space are placed in NVIDIA's constant memory.
 
-        Tables are not. Constant memory serves one address of a warp after another, and from a cache of a few KB: on H200 a table of
-        4 KB that is read at places which data give took 45 times as long from there as from global memory, and 12 times in a loop in
-        which all work-items read the same place (samples/benchmarks/constant_tables.py). Elements at places known to the compiler are
-        part of the code in either case.
+        Tables are not. Constant memory serves one address of a warp after another, and from a cache of a few KB: natively on H200, a table
+        of 4 KB that is read at places which data give takes 32 times as long as the same table in a buffer
+        (samples/benchmarks/constant_tables.py). Elements at places that the compiler knows are part of the code in either case.
         """
         types = [variable.type.get_canonical() for variable in variables]
         if self._addresses or any(t.kind in _ARRAYS or t.get_size() > _VECTOR_NBYTES for t in types):
