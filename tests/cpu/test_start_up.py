@@ -33,6 +33,19 @@ def test_a_program_loads_nothing_that_only_reports_need() -> None:
     assert done.stdout.strip() == ""
 
 
+def test_launches_are_weighed_without_masked_arrays() -> None:
+    code = """
+import sys
+from vdev.planner.balance import WorkProfile, agreement
+profile = WorkProfile(8)
+profile.measured((0, 4, 8), (1.0, 3.0))
+assert profile.even(2) and agreement([(1.0, 3.0)] * 9)
+print("numpy.ma" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_vdev_run_loads_neither_the_log_nor_data_classes() -> None:
     # Without site-packages, where an editable installation's own hook loads much.
     code = "import sys, vdev.cli.run; print(*{'logging', 'dataclasses', 'inspect', 'subprocess'} & set(sys.modules))"
