@@ -595,6 +595,8 @@ def test_a_small_write_made_again_takes_what_the_array_holds(
         return refused[0]
 
     monkeypatch.setattr(driver, "copy_assembled", copy, raising=False)
+    nothing_pinned = SimpleNamespace(homes=SimpleNamespace(starts=[]))
+    monkeypatch.setattr(backend, "_staging", nothing_pinned, raising=False)
     write = backend.write_again(target, 11, 40)
     fixed = np.full(40, 9, np.uint8)
     fixed.flags.writeable = False
