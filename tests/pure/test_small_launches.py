@@ -5,8 +5,9 @@ Splitting gains nothing there, whatever the launches' size, and no measured time
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,20 @@ kernel void add(global uint *to, global const uint *from, const uint step)
 }
 kernel void other(global uint *to) { to[get_global_id(0)] += 1; }
 kernel void take(global uint *to) { to[atomic_inc(to)] = get_global_id(0); }
+kernel void look(global uint *to, global const uint *table, const uint n) { to[get_global_id(0)] = table[to[get_global_id(0)] % n]; }
 """
+KERNELS = "add", "other", "take", "look"
 SMALL, LARGE = USUAL_MIN_ITEMS // 2, 64 * USUAL_MIN_ITEMS
-#: launches after which small ones are on one worker; and after which they are once more, if there was a large one
-ENOUGH, ENOUGH_AGAIN = 64, 400
+#: launches after which small ones are on one worker, before and after a large one
+ENOUGH = 48
+
+
+Opener = Callable[[int], Program]
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
-    """A program on three CPU workers that are one device's, and whose launches take plans or not."""
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Opens a program on so many CPU workers that are one device's, and whose launches take plans or not."""
     made, opened = VirtualGpu.__init__, Session.__init__
 
     def open_worker(self: VirtualGpu, *given: Any) -> None:
@@ -48,7 +54,12 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
 
     monkeypatch.setattr(VirtualGpu, "__init__", open_worker)
     monkeypatch.setattr(Session, "__init__", thrifty)
-    with Program(SOURCE, dict.fromkeys(("add", "other", "take"), 1e-15), workers=3) as found:
+    return lambda workers: Program(SOURCE, dict.fromkeys(KERNELS, 1e-15), workers=workers)
+
+
+@pytest.fixture
+def program(opened: Opener) -> Iterator[Program]:
+    with opened(3) as found:
         yield found
 
 
@@ -91,13 +102,13 @@ def test_a_large_launch_on_their_buffers_is_cut_at_once(program: Program) -> Non
 def test_small_ones_are_free_again_after_it_and_a_large_one_is_cut_again(program: Program) -> None:
     buffers = pair(program)
     for _ in range(3):
-        assert run(program, SMALL, ENOUGH_AGAIN, *buffers)[-1] == "free"
+        assert run(program, SMALL, ENOUGH, *buffers)[-1] == "free"
         assert run(program, LARGE, 1, *buffers) == ["cut"]
 
 
 def test_a_large_launch_between_holds_small_ones_back(program: Program) -> None:
     buffers = pair(program)
-    for _ in range(2 * ENOUGH // 7):
+    for _ in range(8):
         assert run(program, LARGE, 1, *buffers) == ["cut"]
         assert run(program, SMALL, 6, *buffers) == ["whole"] * 6
 
@@ -174,6 +185,56 @@ def test_a_large_launch_in_a_row_of_small_ones_takes_a_plan(
     assert at_once.launch(kernel, args, space(LARGE), (), queue) is None
     program.session.observers.append(program._observe)
     assert run(program, LARGE, 1, *buffers) == ["cut"]
+
+
+def test_both_sizes_count_where_every_other_launch_is_large(program: Program) -> None:
+    """Few of them are looked at, and of these all may be of one size."""
+    buffers = pair(program, 64 * LARGE)
+    found = [
+        way for _ in range(300) for nitems in (LARGE, SMALL) for way in run(program, nitems, 1, *buffers)
+    ]
+    assert found[0] == "cut", "what is found of small ones is not taken to be so of these"
+    assert found[-2:] == ["free", "free"], "and what these lose is noticed"
+
+
+def test_what_moves_at_each_launch_counts(program: Program) -> None:
+    """One worker fills a table, which all read: it goes to the others each time."""
+    table, to = pair(program, 16 * LARGE)
+    found = []
+    for _ in range(24):
+        program.launch("take", (LARGE,), (64,), table)
+        program.launch("look", (LARGE,), (64,), to, table, np.uint32(LARGE))
+        found += ways(program)
+    assert found[1] == "cut"
+    assert found[-2:] == ["free", "free"]
+    steady = pair(program, 16 * LARGE)
+    assert run(program, 16 * LARGE, 24, *steady) == ["cut"] * 24, "here nothing does"
+
+
+def test_large_launches_that_take_long_are_cut_for_ever(program: Program) -> None:
+    program.machine.per_item["add"] = 0.01 / LARGE
+    buffers = pair(program)
+    for _ in range(10):
+        assert run(program, LARGE, 100, *buffers) == ["cut"] * 100
+        program.wait()
+
+
+def test_the_next_run_begins_where_the_last_one_ended(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDEV_CACHE", "1")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path))
+    with opened(3) as first:
+        assert run(first, LARGE, 1000, *pair(first))[-1] == "free"
+        first.launch("other", (LARGE,), (64,), first.buffer(4 * LARGE))
+        assert ways(first) == ["cut"]
+    with opened(3) as second:
+        assert run(second, LARGE, 2, *pair(second)) == ["free", "free"]
+        assert run(second, 8 * LARGE, 1, *pair(second, 8 * LARGE)) == ["cut"], "it is larger"
+        second.launch("other", (LARGE,), (64,), second.buffer(4 * LARGE))
+        assert ways(second) == ["cut"], "of which nothing was found"
+    with opened(2) as another:
+        assert run(another, LARGE, 1, *pair(another)) == ["cut"], "it is another machine"
 
 
 def space(nitems: int) -> NDRange:
