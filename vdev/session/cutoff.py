@@ -16,7 +16,7 @@ from math import inf
 #: seconds that launches of one account may lose by having plans, and those below the cutoff in a row
 _BUDGET, _BUDGET_BELOW = 0.006, 0.0005
 #: launches below it in a row that it takes at least, however much they lose: plans that are made once are soon made
-_LEAST_BELOW = 4
+_LEAST_BELOW = 3
 #: beyond the budget, of the time that their kernels take, what they may lose
 _PART = 0.05
 #: launches that are so many times as large as those that have cost too much are others
