@@ -136,7 +136,9 @@ class Choosing:
         cache.span = len(self._options.workers)
         span = cache.begin(self.machine) if self.machine else None
         if self._by_size:
-            cache.begin_cutoff(self.times.timing(cache.tally).cutoff)
+            timing = self.times.timing(cache.tally)
+            timing.cache = cache
+            cache.begin_cutoff(timing.cutoff)
             span = ONE if cache.cutoff.below else None
         if span in self._spans:
             cache.span = span

@@ -150,7 +150,7 @@ class KernelTiming:
         """A launch of `cache` is weighed; whether it is the first. If there were others before, all plans are made once more."""
         is_first, before = cache.is_new, self.cache
         cache.is_new, self.cache = False, cache
-        if is_first and before is not None:
+        if is_first and before is not None and before is not cache:
             self.settling, self.is_met_again = SETTLING, True
             self._plan_again()
         return is_first
@@ -181,14 +181,14 @@ class KernelTiming:
         found, self.passed = list(self.passed.values()), {}
         return found
 
-    def keep_cutoff(self, account: Cutoff) -> None:
-        """Its launches run on one worker from now on, up to the cutoff of their account: so they do on other buffers, and in the
-        program's next run.
+    def keep_cutoff(self, below: float) -> None:
+        """Its launches of fewer work-items run on one worker from now on, on other buffers and in the program's next run, too; inf: size
+        does not decide.
         """
-        if account.below < inf and self.cutoff.below < account.below:
-            self.cutoff.below = account.below
-        if self.cache is not None:
-            self.cache.keep_cutoff()
+        if below < inf:
+            self.cutoff.below = max(self.cutoff.below, below)
+            if self.cache is not None:
+                self.cache.keep_cutoff()
 
     def is_new(self, cached: CachedPlan) -> bool:
         """Whether to hand over this plan takes longer than it will, because of what is done once. Those that are filled in, and those of

@@ -81,8 +81,12 @@ class OneWorker:
         """
         found = dict.fromkeys(account for buffer in buffers if (account := buffer.account) is not None)
         kept = [account for account in found if account.thrifty]
-        cutoffs = [account.cutoff.below for account in kept]
-        if not kept or nitems < max(self._times.timing(tally).cutoff.below, *cutoffs):
+        timing = self._times.timing(tally)
+        if not kept or nitems < timing.cutoff.below:
+            return False
+        below = max([account.cutoff.below for account in kept])
+        if nitems < below:  # so are this kernel's launches from now on, and in the next run
+            timing.keep_cutoff(below if nitems >= self._accounts.below else self._accounts.below)
             return False
         for account in kept:
             account.alone.clear()  # on new buffers, those below are still better off on one worker
@@ -93,9 +97,13 @@ class OneWorker:
         """The same for buffers that are not all kept for launches without plans."""
         found_on = keepers([buffer.state for buffer in buffers], self._options.links)
         if not found_on:
-            if id(tally) not in self._changes.alone or any(buffer in self._accounts for buffer in buffers):
+            if id(tally) not in self._changes.alone:
                 return None
-            return self._begin_alone(buffers, tally, nitems)
+            if not any(buffer in self._accounts for buffer in buffers):
+                return self._begin_alone(buffers, tally, nitems)
+            found_on = self._beside(buffers, tally, nitems)
+            if not found_on:
+                return None
         found = list(filter(None, map(self._accounts.found, buffers)))
         first = next((account for account in found if account.thrifty and account.keeper in found_on), None)
         if first is None:
@@ -108,6 +116,16 @@ class OneWorker:
             if buffer.account is None and buffer.state.resident == first.keeper:
                 self._accounts.enter_kept(buffer, first)
         return first.keeper
+
+    def _beside(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> list[int]:
+        """The workers on which some of these buffers are kept, though not those that decide where a launch runs; none where launches on
+        others are split. A launch below its kernel's cutoff is better off there.
+        """
+        accounts = [account for buffer in buffers if (account := buffer.account) is not None]
+        split = not all(account.thrifty for account in accounts)
+        if split or nitems >= self._times.timing(tally).cutoff.below:
+            return []
+        return [*dict.fromkeys(account.keeper for account in accounts)]
 
     def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
         """Keep buffers on one worker of which nothing is known; None where there is none for them."""

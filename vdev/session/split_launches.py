@@ -33,7 +33,7 @@ _SOON = 16
 #: launches between two that are looked at where size decides, and what these may lose
 _PAUSE_BY_SIZE, _PAUSE_SECONDS = 15, 0.0005
 #: so many times what is assumed of handing a launch over: to find its plan, too, where nothing was measured
-_SUBMITTED = 2
+_SUBMITTED = 4
 #: plans that each kernel needs: with its buffers as they come, and as it leaves them; and the most seconds that one of these counts for
 _NEEDED, _NEEDED_SECONDS = 2, 0.00025
 #: seconds for a byte that a launch brings from one part of the host's memory to another, which are in no cache

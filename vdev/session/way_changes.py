@@ -110,7 +110,7 @@ class WayChanges:
             self.returns[kernel] = max(self.returns.get(kernel, 0), account.returns)
         for _, timing, _ in account.kernels.values():
             timing.settling = SETTLING  # once they are split again, buffers are in other states
-            timing.keep_cutoff(account.cutoff)
+            timing.keep_cutoff(account.cutoff.below)
         account.remember(ONE)
         if thrifty:
             self._accounts.without_plans[account] = None
