@@ -16,6 +16,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure.repeating import again
 from tests.pure.test_choosing import Program
+from tests.pure.test_direct import slow_plans
 from tests.pure.virtual_gpus import VirtualGpu
 from vdev.planner.launch_request import USUAL_MIN_ITEMS
 from vdev.session.commands import BufferArg
@@ -35,6 +36,8 @@ KERNELS = "add", "other", "take", "look"
 SMALL, LARGE = USUAL_MIN_ITEMS // 2, 64 * USUAL_MIN_ITEMS
 #: launches after which small ones are on one worker, before and after a large one
 ENOUGH = 48
+#: seconds that a plan takes
+PLAN = 5e-5
 
 
 Opener = Callable[[int], Program]
@@ -55,6 +58,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opener:
 
     monkeypatch.setattr(VirtualGpu, "__init__", open_worker)
     monkeypatch.setattr(Session, "__init__", thrifty)
+    slow_plans(monkeypatch, PLAN)  # whatever they take here
     return lambda workers: Program(SOURCE, dict.fromkeys(KERNELS, 1e-15), workers=workers)
 
 

@@ -35,7 +35,7 @@ _PAUSE_BY_SIZE, _PAUSE_SECONDS = 15, 0.0005
 #: so many times what is assumed of handing a launch over: to find its plan, too, where nothing was measured
 _SUBMITTED = 4
 #: plans that each kernel needs: with its buffers as they come, and as it leaves them; and the most seconds that one of these counts for
-_NEEDED, _NEEDED_SECONDS = 2, 0.00025
+_NEEDED, _NEEDED_SECONDS = 2, 0.0005
 #: seconds for a byte that a launch brings from one part of the host's memory to another, which are in no cache
 _COPIED = 1e-9
 
