@@ -111,3 +111,20 @@ def test_files_that_others_may_have_written_are_not_used(folder: Path) -> None:
         assert calibration.kept(opened.workers) is None
     finally:
         opened.close()
+
+
+def test_a_machine_is_known_again_in_another_process() -> None:
+    """Devices of OpenCL's are told apart by addresses, which are others there."""
+    opened = session(1)
+    opened.close()
+
+    def machine(*addresses: int) -> str:
+        return calibration.machine_key(
+            [
+                dataclasses.replace(opened.workers[0], backend="opencl", device_key=("opencl", each))
+                for each in addresses
+            ]
+        )
+
+    assert machine(1000, 1000) == machine(2000, 2000)
+    assert len({machine(1), machine(1, 1), machine(1, 2), machine(1, 1, 2), machine(1, 2, 2)}) == 5

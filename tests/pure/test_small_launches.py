@@ -5,8 +5,9 @@ Splitting gains nothing there, whatever the launches' size, and no measured time
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure.repeating import again
 from tests.pure.test_choosing import Program
+from tests.pure.test_direct import slow_plans
 from tests.pure.virtual_gpus import VirtualGpu
 from vdev.planner.launch_request import USUAL_MIN_ITEMS
 from vdev.session.commands import BufferArg
@@ -28,15 +30,23 @@ kernel void add(global uint *to, global const uint *from, const uint step)
 }
 kernel void other(global uint *to) { to[get_global_id(0)] += 1; }
 kernel void take(global uint *to) { to[atomic_inc(to)] = get_global_id(0); }
+kernel void look(global uint *to, global const uint *table, const uint n) { to[get_global_id(0)] = table[to[get_global_id(0)] % n]; }
 """
+KERNELS = "add", "other", "take", "look"
 SMALL, LARGE = USUAL_MIN_ITEMS // 2, 64 * USUAL_MIN_ITEMS
-#: launches after which small ones are on one worker; and after which they are once more, if there was a large one
-ENOUGH, ENOUGH_AGAIN = 64, 400
+#: launches after which small ones are on one worker, before and after a large one
+ENOUGH = 48
+#: seconds that a plan takes
+PLAN = 5e-5
+
+
+Opener = Callable[[int], Program]
+Unseen = Callable[..., Callable[[int], object] | None]
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
-    """A program on three CPU workers that are one device's, and whose launches take plans or not."""
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Opens a program on so many CPU workers that are one device's, and whose launches take plans or not."""
     made, opened = VirtualGpu.__init__, Session.__init__
 
     def open_worker(self: VirtualGpu, *given: Any) -> None:
@@ -48,7 +58,13 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
 
     monkeypatch.setattr(VirtualGpu, "__init__", open_worker)
     monkeypatch.setattr(Session, "__init__", thrifty)
-    with Program(SOURCE, dict.fromkeys(("add", "other", "take"), 1e-15), workers=3) as found:
+    slow_plans(monkeypatch, PLAN)  # whatever they take here
+    return lambda workers: Program(SOURCE, dict.fromkeys(KERNELS, 1e-15), workers=workers)
+
+
+@pytest.fixture
+def program(opened: Opener) -> Iterator[Program]:
+    with opened(3) as found:
         yield found
 
 
@@ -86,18 +102,19 @@ def test_a_large_launch_on_their_buffers_is_cut_at_once(program: Program) -> Non
     assert run(program, USUAL_MIN_ITEMS - 64, 1, *buffers) == ["free"], "no other would cut that either"
     assert run(program, USUAL_MIN_ITEMS, 1, *buffers) == ["cut"]
     assert run(program, LARGE, 3, *buffers) == ["cut"] * 3
+    assert run(program, SMALL, 1, *pair(program)) == ["free"], "which says nothing of small ones on others"
 
 
 def test_small_ones_are_free_again_after_it_and_a_large_one_is_cut_again(program: Program) -> None:
     buffers = pair(program)
     for _ in range(3):
-        assert run(program, SMALL, ENOUGH_AGAIN, *buffers)[-1] == "free"
+        assert run(program, SMALL, ENOUGH, *buffers)[-1] == "free"
         assert run(program, LARGE, 1, *buffers) == ["cut"]
 
 
 def test_a_large_launch_between_holds_small_ones_back(program: Program) -> None:
     buffers = pair(program)
-    for _ in range(2 * ENOUGH // 7):
+    for _ in range(8):
         assert run(program, LARGE, 1, *buffers) == ["cut"]
         assert run(program, SMALL, 6, *buffers) == ["whole"] * 6
 
@@ -148,32 +165,123 @@ def test_large_launches_that_lose_long_enough_stay_on_one_worker(program: Progra
     assert run(program, 8 * LARGE, 1, *buffers) == ["cut"]
 
 
-def test_a_large_launch_in_a_row_of_small_ones_takes_a_plan(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody looks on, so small ones are handed over at once, and those in a row by one call of the back end, whatever their sizes."""
+@pytest.fixture
+def unseen(program: Program, monkeypatch: pytest.MonkeyPatch) -> Unseen:
+    """Launches that nobody looks on at are handed over at once, and those in a row by one call of the back end, whatever their sizes:
+    makes that call for launches like the given one, over other index spaces. None where that was not handed over at once.
+    """
     monkeypatch.setattr(VirtualGpu, "again", again)
     monkeypatch.setattr(VirtualGpu, "repeats_over", lambda *_: True)
     program.session.observers.clear()
-    buffers, kernel, queue, at_once = (
-        pair(program),
-        program.kernels["add"],
-        program.queue,
-        program.session.at_once,
-    )
-    assert at_once is not None
+
+    def begin(name: str, nitems: int, *buffers: VirtualBuffer) -> Callable[[int], object] | None:
+        kernel, at_once = program.kernels[name], program.session.at_once
+        assert at_once is not None
+        args = (*[BufferArg(each, 0, each.nbytes) for each in buffers], bytes(4))[: len(kernel.info.args)]
+        part = at_once.launch(kernel, args, space(nitems), (), program.queue)
+        row = None if part is None else at_once.in_a_row(kernel, program.queue, part)
+        return None if row is None else lambda other: row.again(program.queue, space(other), args)
+
+    return begin
+
+
+def test_a_large_launch_in_a_row_of_small_ones_takes_a_plan(program: Program, unseen: Unseen) -> None:
+    buffers = pair(program)
     run(program, SMALL, ENOUGH, *buffers)
-    args = (*[BufferArg(each, 0, each.nbytes) for each in buffers], bytes(4))
-    part = at_once.launch(kernel, args, space(SMALL), (), queue)
-    assert part is not None
-    row = at_once.in_a_row(kernel, queue, part)
-    assert row is not None
+    row_again = unseen("add", SMALL, *buffers)
+    assert row_again is not None
     for nitems in (SMALL, SMALL // 2, USUAL_MIN_ITEMS - 64):
-        assert row.again(queue, space(nitems), args) is not None
-    assert row.again(queue, space(LARGE), args) is None
-    assert at_once.launch(kernel, args, space(LARGE), (), queue) is None
+        assert row_again(nitems) is not None
+    assert row_again(LARGE) is None
+    assert unseen("add", LARGE, *buffers) is None
     program.session.observers.append(program._observe)
     assert run(program, LARGE, 1, *buffers) == ["cut"]
+
+
+def test_large_ones_that_are_never_cut_may_follow_in_a_row(program: Program, unseen: Unseen) -> None:
+    (buffer, _) = pair(program)
+    for _ in range(ENOUGH):
+        program.launch("take", (LARGE,), (64,), buffer)
+    row_again = unseen("take", LARGE, buffer)
+    assert row_again is not None
+    assert row_again(LARGE // 2) is not None
+
+
+def test_both_sizes_count_where_every_other_launch_is_large(program: Program) -> None:
+    """Few of them are looked at, and of these all may be of one size."""
+    buffers = pair(program, 64 * LARGE)
+    found = [
+        way for _ in range(300) for nitems in (LARGE, SMALL) for way in run(program, nitems, 1, *buffers)
+    ]
+    assert found[0] == "cut", "what is found of small ones is not taken to be so of these"
+    assert found[-2:] == ["free", "free"], "and what these lose is noticed"
+
+
+def test_what_moves_at_each_launch_counts(program: Program) -> None:
+    """One worker fills a table, which all read: it goes to the others each time."""
+    table, to = pair(program, 16 * LARGE)
+    found = []
+    for _ in range(24):
+        program.launch("take", (LARGE,), (64,), table)
+        program.launch("look", (LARGE,), (64,), to, table, np.uint32(LARGE))
+        found += ways(program)
+    assert found[1] == "cut"
+    assert found.count("cut") < 12
+    steady = pair(program, 16 * LARGE)
+    assert run(program, 16 * LARGE, 24, *steady) == ["cut"] * 24, "here nothing does"
+
+
+def test_large_launches_that_take_long_are_cut_for_ever(program: Program) -> None:
+    program.machine.per_item["add"] = 0.01 / LARGE
+    buffers = pair(program)
+    for _ in range(10):
+        assert run(program, LARGE, 100, *buffers) == ["cut"] * 100
+        program.wait()
+
+
+def test_the_next_run_begins_where_the_last_one_ended(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDEV_CACHE", "1")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path))
+    with opened(3) as first:
+        assert run(first, LARGE, 1000, *pair(first))[-1] == "free"
+        first.launch("other", (LARGE,), (64,), first.buffer(4 * LARGE))
+        assert ways(first) == ["cut"]
+    with opened(3) as second:
+        assert run(second, LARGE, 2, *pair(second)) == ["free", "free"]
+        assert run(second, 8 * LARGE, 1, *pair(second, 8 * LARGE)) == ["cut"], "it is larger"
+        second.launch("other", (LARGE,), (64,), second.buffer(4 * LARGE))
+        assert ways(second) == ["cut"], "of which nothing was found"
+        table, to = second.buffer(64 * LARGE), pair(second)
+        run(second, LARGE, 1, *to)
+        second.launch("add", (LARGE,), (64,), table, to[0], np.uint32(1))
+        assert ways(second) == ["free"], (
+            "on a larger buffer that nothing is known of, beside one that is kept"
+        )
+    with opened(2) as another:
+        assert run(another, LARGE, 1, *pair(another)) == ["cut"], "it is another machine"
+
+
+def test_what_runs_beside_others_without_plans_does_so_in_the_next_run(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nothing was ever lost by it."""
+    monkeypatch.setenv("VDEV_CACHE", "1")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path))
+    with opened(3) as first:
+        buffers = pair(first)
+        run(first, LARGE, 1000, *buffers)
+        first.launch("other", (LARGE,), (64,), buffers[0])
+        first.launch("take", (SMALL,), (64,), buffers[0])
+        assert ways(first) == ["free", "free"]
+    with opened(3) as second:
+        buffers = pair(second)
+        second.launch("other", (LARGE,), (64,), buffers[0])
+        second.launch("take", (SMALL,), (64,), buffers[0])
+        assert ways(second) == ["free", "free"]
+        second.launch("take", (LARGE,), (64,), second.buffer(4 * LARGE))
+        assert ways(second) == ["whole"], "of large ones nothing is known"
 
 
 def space(nitems: int) -> NDRange:

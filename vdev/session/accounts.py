@@ -17,6 +17,7 @@ from vdev.planner.periods import Periods
 from vdev.planner.regret import Stretch, TwoWays
 from vdev.planner.spans import ONE, Spans
 from vdev.session.buffers import Occupancy, VirtualBuffer
+from vdev.session.cutoff import Cutoff
 from vdev.session.host_times import HostTime
 from vdev.session.kernel_timing import KernelTiming
 
@@ -37,12 +38,11 @@ class Account:
         "budget",
         "buffers",
         "cramped",
+        "cutoff",
         "hands",
         "host",
         "keeper",
         "kernels",
-        "limit",
-        "most_items",
         "outlook",
         "periods",
         "planned",
@@ -59,7 +59,8 @@ class Account:
         "ways",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, below: float = inf) -> None:
+        """`below`: where the cutoff begins."""
         #: in the order in which they came
         self.buffers: WeakKeyDictionary[VirtualBuffer, None] = WeakKeyDictionary()
         self.ways = TwoWays()
@@ -78,9 +79,8 @@ class Account:
         self.host = HostTime()  #: what the program does between launches
         self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
-        #: while they take none: launches of so many work-items, and more, are planned again, unless their kernels' limits are higher
-        self.limit = inf
-        self.most_items = 0  #: of a launch that was cut and weighed, where workers share hardware
+        #: while they take none: larger launches are planned again, unless their kernels' cutoffs are higher
+        self.cutoff = Cutoff(below)
         self.alone: set[int] = set()  #: by the identity of its tally, each kernel that was kept with them
         self.returns = 0  #: how often they were split again after that
         #: seconds of plans made once that were counted when they were split again, and have not been made yet
@@ -111,7 +111,11 @@ class Account:
         buffer.span = self.span
 
     def remember(self, span: int) -> None:
-        """Its kernels run over so many workers, on other buffers and in the program's next run."""
+        """Its kernels run over so many workers, on other buffers and in the program's next run. Where size decides, that is their
+        cutoffs' matter.
+        """
+        if self.cutoff.below < inf:
+            return
         for _, timing, _ in self.kernels.values():
             if timing.cache is not None:
                 timing.cache.keep_span(span)
@@ -146,7 +150,8 @@ class Account:
 class Accounts:
     """The accounts of one session, by buffer. Under its lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, below: float = inf) -> None:
+        self.below = below  #: the cutoff of those of which nothing is known
         # In the order in which they came: the same program makes the same choices, wherever its objects lie in memory.
         #: of which every launch counts
         self.open: WeakKeyDictionary[Account, None] = WeakKeyDictionary()
@@ -176,7 +181,7 @@ class Accounts:
         found = list(dict.fromkeys(filter(None, map(self.get, buffers))))
         if not found and tally is not None and (left := self.left(tally)) is not None and left.keeper == kept:
             found = [left]
-        account = found[0] if found else Account()
+        account = found[0] if found else Account(self.below)
         if tally is not None:
             self._latest[id(tally)] = tally, account
         for other in found[1:]:
@@ -213,9 +218,7 @@ class Accounts:
         account.returns = max(account.returns, other.returns)
         account.alone |= other.alone
         account.prepaid += other.prepaid
-        account.most_items = max(account.most_items, other.most_items)
-        if other.thrifty:
-            account.limit = max(account.limit, other.limit) if account.thrifty else other.limit
+        account.cutoff.join(other.cutoff)
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True
             self.without_plans[account] = None

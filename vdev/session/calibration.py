@@ -44,6 +44,17 @@ def _store() -> Store:
 
 
 def machine_key(workers: Sequence[WorkerInfo]) -> str:
-    """Everything that decides whether a measurement applies: one made with other drivers or devices does not."""
-    each = [(info.backend, info.name, info.driver, str(info.device_key)) for info in workers]
+    """Everything that decides whether a measurement applies: one made with other drivers or devices does not. The same for each process
+    with such workers: an OpenCL device's key, which is not, stands for which workers share one.
+    """
+    keys = [info.device_key for info in workers]
+    each = [
+        (
+            info.backend,
+            info.name,
+            info.driver,
+            keys.index(info.device_key) if info.backend == "opencl" else str(info.device_key),
+        )
+        for info in workers
+    ]
     return json.dumps([vdev.__version__, each])

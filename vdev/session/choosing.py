@@ -13,9 +13,8 @@ saves, launches run without plans on one worker from then on (`vdev.session.dire
 splitting them would take is then known from before. Splitting is tried again rarely, each time later; and if only what launches
 have exchanged speaks against it, they have plans again from time to time, which tell what it is by now. Both ways are
 weighed by the time model (`vdev.planner.timing`). Launches that are known to gain much are hardly looked at. On workers that
-share hardware splitting gains nothing, and only what planning and handing over take counts: launches that are not cut anyway, being
-small, soon take no plans, and those that are cut when they have cost enough. Size alone tells there that a launch is another one: one
-that is larger than those for which its buffers are kept is planned again at once.
+share hardware splitting gains nothing, and a launch's size alone decides (`vdev.session.cutoff`): small ones soon take no plans, larger
+ones once they have cost enough, and one that is not below the cutoff is planned again at once.
 
 Of several workers, half, a quarter and so on are candidates by the same measure (`vdev.planner.spans`): before one worker is
 taken, and whenever another number of them would take less. What was chosen stays with the buffers and with the kernels, for
@@ -26,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from weakref import WeakKeyDictionary
 
 from vdev.backends.base import WorkerInfo
@@ -48,7 +48,7 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.looks import Looks
 from vdev.session.one_worker import OneWorker
 from vdev.session.samples import Samples
-from vdev.session.split_launches import SplitLaunches
+from vdev.session.split_launches import SplitLaunches, within_host
 from vdev.session.split_plans import SplitPlans
 from vdev.session.way_changes import WayChanges
 from vdev.session.way_times import FLOOR, WayTimes
@@ -84,10 +84,9 @@ class Choosing:
         """
         self.exchanges = exchanges or forced
         self.thrifty = thrifty
-        self._shared, self._forced = shared, forced
-        self.is_shared = shared  #: the workers share hardware
-        #: under which cuts are kept between runs; empty where launches are not cut by what they take
-        self.machine = "" if shared else name
+        #: whether a launch's size decides if it takes a plan, and no times: the workers share hardware
+        self._by_size, self._forced = shared, forced
+        self.machine = name  #: under which is kept between runs what was chosen
         #: what launches take
         self.times = WayTimes(machine or MachineTimes(), options.links, exchanges=self.exchanges)
         self.seconds_per_cost = self.times.machine.per_byte  #: that a unit of `LinkCosts` takes
@@ -104,16 +103,14 @@ class Choosing:
 
     def _compose(self, occupancy: Occupancy) -> None:
         """Those who weigh, and who change ways."""
-        options, shared = self._options, self._shared
-        self._accounts = Accounts()
+        options, shared = self._options, self._by_size
+        self._accounts = Accounts(options.min_items if shared else inf)
         self._samples = Samples(self.times, shared=shared, forced=self._forced)
         self._looks = Looks(self.times)
         self._counts = WorkerCounts(
             options, self._spans, self.times, self._samples, self._accounts, occupancy
         )
-        self._split = SplitLaunches(
-            self.times, self._samples, self._counts, shared=shared, min_items=options.min_items
-        )
+        self._split = SplitLaunches(self.times, self._samples, self._counts)
         self._changes = WayChanges(options, self.times, self._accounts, self._counts, occupancy)
         self._one = OneWorker(
             options,
@@ -123,7 +120,7 @@ class Choosing:
             self._looks,
             self._counts,
             self._changes,
-            shared=shared,
+            by_size=shared,
         )
         #: accounts whose launches take no plans
         self.without_plans: WeakKeyDictionary[Account, None] = self._accounts.without_plans
@@ -138,6 +135,11 @@ class Choosing:
         """The first launch of a kernel: begin with what the program's last run found."""
         cache.span = len(self._options.workers)
         span = cache.begin(self.machine) if self.machine else None
+        if self._by_size:
+            timing = self.times.timing(cache.tally)
+            timing.cache = cache
+            cache.begin_cutoff(timing.cutoff)
+            span = ONE if cache.cutoff.below else None
         if span in self._spans:
             cache.span = span
         elif span == ONE and self.thrifty:
@@ -148,6 +150,8 @@ class Choosing:
         """What a plan for `buffers`, as they are, is weighed by."""
         states = [buffer.state for buffer in buffers]
         stake = stake_of(plan, states, self._options.links, nitems, small=self.thrifty)
+        if stake is not None and self._by_size and not self.exchanges:
+            stake = within_host(stake, plan)
         ngroups, units = sum(chunk.ngroups for _, chunk in plan.partition), self._options.compute_units
         if stake is not None and units and runs_at_once(ngroups, nitems, units):
             stake = replace(stake, share=1.0)
@@ -156,7 +160,7 @@ class Choosing:
     def counts(self, stake: Stake, thought: float, tally: KernelTally) -> bool:
         """Whether a launch has to be weighed whose plan took this many seconds."""
         timing = self.times.timing(tally)
-        if stake.kept is None and not self._shared:
+        if stake.kept is None:
             timing.passes(stake)
         if self.open or (self.exchanges and stake.exchanges):
             return True
@@ -164,7 +168,7 @@ class Choosing:
 
     def counts_direct(self, tally: KernelTally) -> bool:
         """Whether a launch without a plan is to be sampled: nothing else would tell what it takes."""
-        if self._shared or not self.thrifty:
+        if self._by_size or not self.thrifty:
             return False
         timing = self.times.timing(tally)
         timing.direct += 1
@@ -177,7 +181,7 @@ class Choosing:
         be sampled.
         """
         timing = self.times.timing(cache.tally)
-        if self.thrifty and not self._shared and timing.samples_direct(timing.direct + 1):
+        if self.thrifty and not self._by_size and timing.samples_direct(timing.direct + 1):
             return True
         timing.direct += 1
         changes = self.reconsider(ndrange, cache.tally, buffers)
@@ -189,7 +193,7 @@ class Choosing:
         sampled, read or weighed. Counts it if so. A look takes the host as long as several launches, and where those are short, nothing
         hides it.
         """
-        if self._shared:
+        if self._by_size:
             cache.weight = self.counts_for(cache.tally)
             return True
         timing = self.times.known(cache.tally)
@@ -251,7 +255,7 @@ class Choosing:
             once = is_first or bool(cached.plan.growth) or timing.is_new(cached)
             account.host.met(thought, once=once)
             timing.exchanged.add(stake.moved)
-            if self.thrifty and self._split.lose(account, launch, tally, stake, thought, clocks):
+            if self.thrifty and self._lose(account, launch, tally, stake, thought, clocks):
                 # Where launches come to an end, fewer workers would lose soon as well.
                 ends = account.outlook.ends
                 return (not ends and self._counts.narrow(account)) or self._changes.change(
@@ -263,6 +267,20 @@ class Choosing:
             if change and self._counts.narrow(account):
                 return True
         return self._decided(account, launch, cached, buffers, stake.moved - moved, change)
+
+    def _lose(
+        self,
+        account: Account,
+        launch: Launch,
+        tally: KernelTally,
+        stake: Stake,
+        thought: float,
+        clocks: Clocks | None,
+    ) -> bool:
+        """Whether split launches have lost enough, with this one, whose plan took so many seconds to make."""
+        if self._by_size:
+            return self._split.lose_by_size(account, tally, thought)
+        return self._split.lose(account, launch, tally, stake, thought, clocks)
 
     def _exchange_loses(
         self, account: Account, launch: Launch, timing: KernelTiming, stake: Stake, moved: float
@@ -346,7 +364,7 @@ class Choosing:
 
     def looked(self, at_ns: int, nbytes: int) -> bool:
         """The program waits for so many bytes, by the host's clock at `at_ns`. Whether its launches take another way from now on."""
-        if not self.thrifty or self._shared or self._forced:
+        if not self.thrifty or self._by_size or self._forced:
             return False
         turn, account = self._looks.look(at_ns, nbytes), self._looks.account
         if turn is Turn.GO_ON or account is None:
@@ -376,7 +394,7 @@ class Choosing:
             account.ways.regret += exchange.moved * (self.times.unit or machine.per_byte)
             self._accounts.open[account] = None
             self.open = True
-        if self.thrifty and not self._shared:
+        if self.thrifty and not self._by_size:
             self._folds.add(host)
             least = machine.handing_over(len(plan.workers), sum(exchange.messages.values()))
             took = Way(

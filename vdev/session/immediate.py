@@ -52,7 +52,7 @@ class AtOnce(MovesAtOnce):
         self._is_timed = False  #: the current launch is one that was looked at
         self._cached: CachedPlan | None = None  #: the plan of the last of the launches in a row
         self._standing: object = None  #: the executor's when the last of them was checked
-        self._limit = inf  #: work-items from which on those in a row take another way (`Account.limit`)
+        self._limit = inf  #: work-items from which on those in a row take another way (`Cutoff.below`)
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Completion | None]] = {
@@ -257,18 +257,19 @@ class AtOnce(MovesAtOnce):
         self._is_timed = False
         if choosing is None or cache is None:
             return False
-        nitems = ndrange.nitems if choosing.is_shared else 0
+        limit = inf
         for account in {*map(_account_of, buffers)}:
-            if account is None or not (
-                account.thrifty and account.keeper == worker and nitems < account.limit
-            ):
-                if choosing.keeper_without_plans(buffers, cache.tally, nitems) != worker:
-                    return False
-                break
-        if choosing.is_shared:
-            self._limit = min(
-                [0.0 if account is None else account.limit for account in map(_account_of, buffers)]
-            )
+            if account is None or not (account.thrifty and account.keeper == worker):
+                limit = 0.0
+            elif account.cutoff.below < limit:
+                limit = max(account.cutoff.below, cache.cutoff.below)
+        self._limit = limit
+        if (
+            limit < inf
+            and (nitems := ndrange.nitems) >= limit
+            and choosing.keeper_without_plans(buffers, cache.tally, nitems) != worker
+        ):
+            return False
         is_free = queue.last is None or queue.last is line.latest
         for each in holdings:
             if each.readers[worker] is not None:

@@ -13,6 +13,7 @@ from math import inf
 from vdev.planner.outlook import Shrinking
 from vdev.planner.regret import Mean, MeanWay, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
+from vdev.session.cutoff import Cutoff
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 
 #: which launches of a kernel are sampled: the first, one in so many, and at first more of those that exchange much
@@ -55,10 +56,10 @@ class KernelTiming:
         "_bits",
         "_planned",
         "_settled",
-        "alone_limit",
         "cache",
         "comes_again",
         "counts_for",
+        "cutoff",
         "direct",
         "due_at",
         "exchanged",
@@ -66,7 +67,6 @@ class KernelTiming:
         "handed",
         "is_met_again",
         "launches",
-        "limit",
         "link",
         "met",
         "passed",
@@ -89,10 +89,8 @@ class KernelTiming:
 
     def __init__(self, least: Least) -> None:
         self.launches = 0  #: launches that were weighed
-        #: where workers share hardware: launches of fewer work-items would not be cut either, though they are not small
-        self.limit = 0
-        #: the limit of the account (`Account.limit`) with which its launches were brought to one worker last
-        self.alone_limit = inf
+        #: of its launches on whatever buffers: below it they are not cut anyway, or have lost too much on some by being cut
+        self.cutoff = Cutoff(0)
         self.met = 0  #: of those, how many had a plan that had hardly been handed over before
         self.direct = 0  #: launches without plans that were looked at
         #: seconds that a unit of what a worker receives takes in its transfers: columns are slower than blocks, and so is what comes from
@@ -152,7 +150,7 @@ class KernelTiming:
         """A launch of `cache` is weighed; whether it is the first. If there were others before, all plans are made once more."""
         is_first, before = cache.is_new, self.cache
         cache.is_new, self.cache = False, cache
-        if is_first and before is not None:
+        if is_first and before is not None and before is not cache:
             self.settling, self.is_met_again = SETTLING, True
             self._plan_again()
         return is_first
@@ -170,13 +168,27 @@ class KernelTiming:
         """The stakes of so many split launches, which are weighed now; those that are not known are taken to be like the last one
         that was weighed.
         """
-        found, self.passed = list(self.passed.values()), {}
+        found = self.take_known()
         known = sum(number for _, number in found)
         if known > count:
             found, known = [], 0
         if known < count and self.stake is not None:
             found.append((self.stake, count - known))
         return found
+
+    def take_known(self) -> list[tuple[Stake, int]]:
+        """The same of those that are known."""
+        found, self.passed = list(self.passed.values()), {}
+        return found
+
+    def keep_cutoff(self, below: float) -> None:
+        """Its launches of fewer work-items run on one worker from now on, on other buffers and in the program's next run, too; inf: size
+        does not decide.
+        """
+        if below < inf:
+            self.cutoff.below = max(self.cutoff.below, below)
+            if self.cache is not None:
+                self.cache.keep_cutoff()
 
     def is_new(self, cached: CachedPlan) -> bool:
         """Whether to hand over this plan takes longer than it will, because of what is done once. Those that are filled in, and those of

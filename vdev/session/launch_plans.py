@@ -29,6 +29,7 @@ from vdev.planner.successors import Reading, Successors
 from vdev.planner.transfers import elsewhere, is_alike_everywhere, is_one_fill, with_pattern
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Fill, Launch
+from vdev.session.cutoff import Cutoff
 from vdev.session.filling import Forms
 from vdev.session.kept_plans import KeptPlans
 from vdev.session.programs import SessionKernel
@@ -229,6 +230,7 @@ class LaunchCache:
 
     __slots__ = (
         "__weakref__",
+        "_cutoff_kept",
         "_in_vain",
         "_kept",
         "_kernel",
@@ -241,6 +243,7 @@ class LaunchCache:
         "_span_kept",
         "_written",
         "balance",
+        "cutoff",
         "forms",
         "generation",
         "habits",
@@ -281,9 +284,9 @@ class LaunchCache:
         #: over how many workers launches are split on buffers for which nothing has been chosen; 0: all
         self.span = 0
         self._span_kept: int | None = None  #: from the program's last run, or for its next
-        self._machine = (
-            ""  #: the name under which cuts and the span are kept between runs; empty: they are not
-        )
+        self.cutoff = Cutoff(0)  #: of the kernel's launches
+        self._cutoff_kept = 0  #: likewise
+        self._machine = ""  #: the name under which these and cuts are kept between runs; empty: they are not
         self.forms = Forms()
         #: whether the last repetition has made a launch, and how many in a row have not
         self.repeated: list[bool] | None = None
@@ -439,6 +442,22 @@ class LaunchCache:
         if kept is not None and self._machine and span != self._span_kept:
             self._span_kept = span
             kept.keep_made(self._kept_name("workers"), {"workers": span})
+
+    def begin_cutoff(self, cutoff: Cutoff) -> None:
+        """After `begin`: begin with this cutoff, and with what the program's last run has kept of one."""
+        kept = self._kernel.program.kept
+        if kept is not None and self._machine:
+            name = self._kept_name("cutoff")
+            self._cutoff_kept = kept.made(name, lambda plain: int(plain["below"])) or 0
+        self.cutoff = cutoff
+        cutoff.below = max(cutoff.below, self._cutoff_kept)
+
+    def keep_cutoff(self) -> None:
+        """The program's next run begins with this one."""
+        kept, below = self._kernel.program.kept, int(self.cutoff.below)
+        if kept is not None and self._machine and below != self._cutoff_kept:
+            self._cutoff_kept = below
+            kept.keep_made(self._kept_name("cutoff"), {"below": below})
 
     def _kept_name(self, what: str) -> str:
         return f"{what} {self._kernel.name} {self._machine}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 
 from vdev.observe.tallies import KernelTally
 from vdev.planner.launch_request import LaunchOptions
@@ -56,9 +56,9 @@ class OneWorker:
         counts: WorkerCounts,
         changes: WayChanges,
         *,
-        shared: bool,
+        by_size: bool,
     ) -> None:
-        """`shared`: the workers share hardware."""
+        """`by_size`: a launch's size decides if it takes a plan, and no times."""
         self._options = options
         self._times = times
         self._accounts = accounts
@@ -66,27 +66,30 @@ class OneWorker:
         self._looks = looks
         self._counts = counts
         self._changes = changes
-        self._shared = shared
+        self._by_size = by_size
 
     def keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
         """The worker on which a launch of so many work-items on these buffers runs without a plan; None where it takes one."""
         keeper = self._accounts.kept_together(buffers)
         if keeper is None:  # nearly never, if there are such accounts
             keeper = self._keeper(buffers, tally, nitems)
-        if keeper is not None and self._shared and self._is_outgrown(buffers, tally, nitems):
-            return None
-        return keeper
+        return None if keeper is not None and self._is_outgrown(buffers, tally, nitems) else keeper
 
     def _is_outgrown(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> bool:
-        """Whether a launch of so many work-items is larger than those for which its buffers are kept: then launches on them are planned
-        again, until those are found to lose by that once more.
+        """Whether a launch of so many work-items is not below the cutoff: then launches on its buffers are planned again, until those
+        below are found to lose by that once more.
         """
         found = dict.fromkeys(account for buffer in buffers if (account := buffer.account) is not None)
         kept = [account for account in found if account.thrifty]
-        limit = max([account.limit for account in kept], default=inf)
-        if nitems < max(limit, self._times.timing(tally).limit):
+        timing = self._times.timing(tally)
+        if not kept or nitems < timing.cutoff.below:
+            return False
+        below = max([account.cutoff.below for account in kept])
+        if nitems < below:  # so are this kernel's launches from now on, and in the next run
+            timing.keep_cutoff(below if nitems >= self._accounts.below else self._accounts.below)
             return False
         for account in kept:
+            account.alone.clear()  # on new buffers, those below are still better off on one worker
             self._changes.change(account)
         return True
 
@@ -94,9 +97,13 @@ class OneWorker:
         """The same for buffers that are not all kept for launches without plans."""
         found_on = keepers([buffer.state for buffer in buffers], self._options.links)
         if not found_on:
-            if id(tally) not in self._changes.alone or any(buffer in self._accounts for buffer in buffers):
+            if id(tally) not in self._changes.alone:
                 return None
-            return self._begin_alone(buffers, tally, nitems)
+            if not any(buffer in self._accounts for buffer in buffers):
+                return self._begin_alone(buffers, tally, nitems)
+            found_on = self._beside(buffers, tally, nitems)
+            if not found_on:
+                return None
         found = list(filter(None, map(self._accounts.found, buffers)))
         first = next((account for account in found if account.thrifty and account.keeper in found_on), None)
         if first is None:
@@ -110,21 +117,30 @@ class OneWorker:
                 self._accounts.enter_kept(buffer, first)
         return first.keeper
 
+    def _beside(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> list[int]:
+        """The workers on which some of these buffers are kept, though not those that decide where a launch runs; none where launches on
+        others are split. A launch below its kernel's cutoff is better off there.
+        """
+        accounts = [account for buffer in buffers if (account := buffer.account) is not None]
+        split = not all(account.thrifty for account in accounts)
+        if split or nitems >= self._times.timing(tally).cutoff.below:
+            return []
+        return [*dict.fromkeys(account.keeper for account in accounts)]
+
     def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
         """Keep buffers on one worker of which nothing is known; None where there is none for them."""
         states = [buffer.state for buffer in buffers]
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         if not large or any(state.fine or state.kept is not None for state in states):
             return None
-        left, timing = self._accounts.left(tally), self._times.timing(tally)
-        resumed = left is not None and left.thrifty
-        limit = left.limit if left is not None and resumed else timing.alone_limit
-        if nitems >= max(limit, timing.limit):
+        left = self._accounts.left(tally)
+        resumed = left if left is not None and left.thrifty else None
+        below = self._accounts.below if resumed is None else resumed.cutoff.below
+        if nitems >= max(below, self._times.timing(tally).cutoff.below):
             return None
-        if left is not None and resumed:
-            return left.keeper if self._changes.resume(left, large) else None
+        if resumed is not None:
+            return resumed.keeper if self._changes.resume(resumed, large) else None
         account = self._accounts.joined(large, None, tally)
-        account.limit = limit
         account.span = account.span or len(self._options.workers)
         before = max(
             self._changes.returns.get(id(tally), 0), _KEPT_RETURNS * (id(tally) in self._changes.kept_alone)
@@ -136,8 +152,8 @@ class OneWorker:
         """Of how many launches of a short kernel one without a plan has the weight, of which `UNTIL_LOOKED_AT` may pass before
         one is looked at (`reconsider`): of a long one every launch is.
         """
-        if self._shared:
-            return 0  # none is: their size alone decides
+        if self._by_size:
+            return 0  # none is
         timing = self._times.known(tally)
         if timing is None or not timing.times.known:
             return 1 if tally.launches >= LONG_UNKNOWN else UNTIL_LOOKED_AT
@@ -147,7 +163,7 @@ class OneWorker:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
         self._samples.read()  # those of launches that the program has waited for since
         timing = self._times.known(tally)
-        if timing is None or not timing.times.known or self._shared:
+        if timing is None or not timing.times.known or self._by_size:
             return False  # nothing to gain, or nothing known about it
         if not timing.is_due_at(tally.launches + 1):
             return False

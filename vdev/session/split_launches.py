@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from math import inf
 
 from vdev.observe.tallies import KernelTally
+from vdev.planner.directory import HOST
+from vdev.planner.instructions import Plan
 from vdev.planner.investment import Investment
 from vdev.planner.outlook import Rest
 from vdev.planner.regret import NOTHING, Stake
@@ -17,36 +21,32 @@ from vdev.planner.timing import Way
 from vdev.session.accounts import Account
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.host_times import Clocks
-from vdev.session.kernel_timing import LONG_UNKNOWN, KernelTiming
+from vdev.session.kernel_timing import LONG_UNKNOWN, SETTLING, KernelTiming
 from vdev.session.samples import Samples
 from vdev.session.way_times import FLOOR, FLOOR_HANDS, FORGET, WayTimes
 from vdev.session.worker_counts import WorkerCounts
 
 logger = logging.getLogger("vdev.session.choosing")
 
-#: the same as `FLOOR` where workers share hardware, which nobody asks for but to have launches split
-_FLOOR_SHARED = 0.006
 #: so many times what launches have gained while plans were made that are made once: they make up for those soon
 _SOON = 16
-#: launches between two that are looked at where splitting gains nothing
-_PAUSE_SHARED = 15
-#: so many times what a launch without a plan takes of the host, to find the plan of one that is not cut and to submit it, at least
-_SUBMITTED = 2
-#: so many times as large a launch as those that are better off without plans is not like them
-_LARGER = 4
+#: launches between two that are looked at where size decides, and what these may lose
+_PAUSE_BY_SIZE, _PAUSE_SECONDS = 15, 0.0005
+#: so many times what is assumed of handing a launch over: to find its plan, too, where nothing was measured
+_SUBMITTED = 4
+#: plans that each kernel needs: with its buffers as they come, and as it leaves them; and the most seconds that one of these counts for
+_NEEDED, _NEEDED_SECONDS = 2, 0.0005
+#: seconds for a byte that a launch brings from one part of the host's memory to another, which are in no cache
+_COPIED = 1e-9
 
 
 class SplitLaunches:
     """Those of one session. Under its lock."""
 
-    def __init__(
-        self, times: WayTimes, samples: Samples, counts: WorkerCounts, *, shared: bool, min_items: int
-    ) -> None:
-        """`shared`: the workers share hardware. `min_items`: launches of fewer work-items are not cut."""
+    def __init__(self, times: WayTimes, samples: Samples, counts: WorkerCounts) -> None:
         self._times = times
         self._samples = samples
         self._counts = counts
-        self._shared, self._min_items = shared, min_items
         self._investment = Investment()  #: in plans that are made once
 
     def exchanges_lose(
@@ -81,8 +81,6 @@ class SplitLaunches:
         timing = self._times.timing(tally)
         self._note(account, launch, tally, stake, thought)
         change = self._times.gathering(account.buffers)
-        if self._shared:
-            return self._weigh_shared(account, tally, stake, change)
         if self._is_unknown(account):
             return False  # later, once it is known what they take
         if not any(each.may_gain for _, each, _ in account.kernels.values()):
@@ -163,31 +161,27 @@ class SplitLaunches:
             for tally, timing, seen in account.kernels.values()
         )
 
-    def _weigh_shared(self, account: Account, tally: KernelTally, stake: Stake, change: float) -> bool:
-        """The same if workers share hardware: kernels take the same time in either way, and none tells that a launch is large.
-
-        Launches that are not cut lose what finding their plans and submitting them takes, as long as none comes between that is cut:
-        who has launches cut on such workers wants that, and pays for it up to a point.
+    def lose_by_size(self, account: Account, tally: KernelTally, thought: float) -> bool:
+        """The same where size decides, since splitting gains nothing: the launch in hand, whose plan took so many seconds to make, and
+        those of its kernel since one was looked at, have lost what planning them, submitting them and moving bytes took.
         """
-        launches, machine = tally.launches, self._times.machine
-        _, timing, seen = account.kernels[id(tally)]
-        account.kernels[id(tally)] = (tally, timing, launches + 1)
-        timing.pause, timing.skipped = _PAUSE_SHARED, 0
-        thought, once = account.take_thought()
-        count = launches + 1 - seen
-        if stake.workers > 1:
-            account.most_items = max(account.most_items, stake.nitems)
-            account.limit = _LARGER * account.most_items
-            account.hands.changed()
-            hands = machine.handing_over(stake.workers, stake.messages) - machine.launch
-            lost = Way(thought + once + hands * count, 0.0)
-            return account.thrift.weigh(lost, NOTHING, max(change, _FLOOR_SHARED / 2))
-        account.limit = self._min_items
-        if stake.nitems >= self._min_items:  # something else keeps this kernel's launches whole
-            timing.limit = max(timing.limit, _LARGER * stake.nitems)
-        lost = Way(thought + _SUBMITTED * machine.launch * count, 0.0)
+        timing, machine, cutoff = self._times.timing(tally), self._times.machine, account.cutoff
+        account.kernels.setdefault(id(tally), (tally, timing, tally.launches))
+        timing.pause, timing.skipped = _PAUSE_BY_SIZE, 0
+        needed = timing.settling > SETTLING - _NEEDED
+        lost = min(timing.believed(thought), _NEEDED_SECONDS if needed else inf)
+        timing.planned(lost, 1, once=needed)
+        for stake, count in timing.take_known():
+            if stake.workers == 1 and stake.nitems >= cutoff.below:  # something else keeps them whole
+                timing.cutoff.rise(stake.nitems)
+            each = _SUBMITTED * machine.handing_over(stake.workers, stake.messages) + stake.moved * _COPIED
+            timing.pause = min(timing.pause, int(_PAUSE_SECONDS / each))
+            lost += count * each
+            kernels = count * timing.times.chunk(stake.nitems, stake.share)
+            cutoff.lost(stake.nitems, lost, timing.cutoff, launches=count, kernels=kernels)
+            lost = 0.0
         change = self._times.changing([each for each in account.buffers if each.state.resident is None])
-        return account.hands.weigh(lost, NOTHING, max(change, FLOOR_HANDS / 2))
+        return cutoff.is_exceeded(change, known=not self._is_unknown(account))
 
     def _since(
         self, account: Account, current: KernelTally, thought: float, clocks: Clocks | None | None
@@ -222,6 +216,14 @@ class SplitLaunches:
             ways = {span: way + beside for span, way in spans.items()} | {ONE: one}
             self._counts.weigh(account, ways, thought, goes_on=never_recur(account, counts))
         return split, one, counts
+
+
+def within_host(stake: Stake, plan: Plan) -> Stake:
+    """The stake of a plan where workers share hardware: all that it moves between them, or home again to be merged, is moved within the
+    host's memory by the host. What counts, beside what bringing its buffers there took, is how much, and in how many steps.
+    """
+    moved = sum(nbytes for source, _, nbytes in plan.moved if source != HOST)
+    return replace(stake, moved=moved, messages=len(plan.instructions) - len(plan.partition))
 
 
 def never_recur(account: Account, counts: Mapping[int, int]) -> bool:

@@ -63,7 +63,7 @@ class WayChanges:
                 "%d buffers are kept on worker %d: being split has cost their launches %.3g s so far",
                 len(account.buffers),
                 account.keeper,
-                ways.regret,
+                ways.regret or account.cutoff.seconds,
             )
         account.budget = ways.change / self._times.unit if self._times.unit else 0.0
         account.begin_way()
@@ -110,7 +110,7 @@ class WayChanges:
             self.returns[kernel] = max(self.returns.get(kernel, 0), account.returns)
         for _, timing, _ in account.kernels.values():
             timing.settling = SETTLING  # once they are split again, buffers are in other states
-            timing.alone_limit = account.limit
+            timing.keep_cutoff(account.cutoff.below)
         account.remember(ONE)
         if thrifty:
             self._accounts.without_plans[account] = None
