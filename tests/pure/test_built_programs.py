@@ -115,6 +115,22 @@ def test_programs_with_many_plans_are_not_kept(session: Session, monkeypatch: py
     assert session.build(SOURCE, ["-DN=2"]) is not second
 
 
+def test_plans_are_not_counted_anew_for_each_program(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    class Plans:
+        @property
+        def nplans(self) -> int:
+            counted.append(1)
+            return 1
+
+    for number in range(100):
+        session.build(SOURCE, [f"-DN={number}"]).kernels["triple"].plans = Plans()
+    assert 0 < len(counted) < 100 * built_programs._EVERY * 2, "some plans, however many programs there are"
+
+
 def test_plans_of_a_program_are_found_when_it_is_built_again() -> None:
     with Program(2) as program, pytest.MonkeyPatch.context() as patch:
         native, made = _builds(program.session, patch), []
