@@ -21,7 +21,7 @@ import pytest
 
 from tests.cpu.svm_programs import CALLS, DRIVERS_OWN, FINE, LINKED, PROGRAMS, SOURCE
 from vdev.check.checking import LaunchChecker
-from vdev.facade import stand_in, svm, svm_memory
+from vdev.facade import launch, stand_in, svm, svm_memory
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
 from vdev.process.switches import WorkerSpec
@@ -162,6 +162,37 @@ def test_without_shared_memory_the_same_kernels_only_concern_buffers(device: Dev
     plan = device.launch("tell", 8, table, table)
     assert len(plan.partition) > 1
     device.queue.finish()
+
+
+def test_a_kernel_is_not_analysed_for_memory_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One worker plans nothing, so that only a kernel's use of addresses could ask for its analysis; and that counts from
+    the moment when there is shared virtual memory, also for a kernel whose last launch would be made again.
+    """
+    assert not svm_memory.is_in_use()
+    asked: list[Any] = []
+    real = launch.reached_by_address
+    monkeypatch.setattr(launch, "reached_by_address", lambda *args: asked.append(real(*args)) or asked[-1])
+    session = Session(open_workers([WorkerSpec("cpu", (), 1)]))
+    device = Device(session)
+    session.observers.clear()
+    table, kernel = cl.Buffer(device.ctx, 1, 64), cl.Kernel(device.program, "tell")
+    kernel.set_arg(0, table)
+    kernel.set_arg(1, table)
+    state = kernel._vdev_state
+
+    def launch_twice() -> None:
+        launch.launch_captured(device.queue, kernel, state.capture("test"), (8,), (1,), None)
+        cl.enqueue_nd_range_kernel(device.queue, kernel, (8,), (1,))
+
+    for _ in range(3):
+        launch_twice()
+    assert "summary" not in vars(state.kernel)
+    assert not asked
+    shared = device.allocate(64)
+    launch_twice()
+    assert [len(found) for found in asked] == [1, 1]
+    del shared
+    session.close()
 
 
 def test_refused_where_addresses_mean_nothing(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from vdev.translators.frontend import options
 
 from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import ReferenceProgram
+from vdev.facade import program as programs
 from vdev.session import built_programs
 from vdev.session.session import Session
 
@@ -115,6 +117,22 @@ def test_programs_with_many_plans_are_not_kept(session: Session, monkeypatch: py
     assert session.build(SOURCE, ["-DN=2"]) is not second
 
 
+def test_plans_are_not_counted_anew_for_each_program(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    class Plans:
+        @property
+        def nplans(self) -> int:
+            counted.append(1)
+            return 1
+
+    for number in range(100):
+        session.build(SOURCE, [f"-DN={number}"]).kernels["triple"].plans = Plans()
+    assert 0 < len(counted) < 100 * built_programs._EVERY * 2, "some plans, however many programs there are"
+
+
 def test_plans_of_a_program_are_found_when_it_is_built_again() -> None:
     with Program(2) as program, pytest.MonkeyPatch.context() as patch:
         native, made = _builds(program.session, patch), []
@@ -125,3 +143,14 @@ def test_plans_of_a_program_are_found_when_it_is_built_again() -> None:
             assert ended(program.launch(out, source)) == 0
             made.append(program.session.ledger.kernel(program.kernel).plans)
         assert made == [1, 1, 1]
+
+
+def test_the_same_options_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = options.split_options
+    monkeypatch.setattr(options, "split_options", lambda text: read.append(text) or real(text))
+    programs.option_words.cache_clear()
+    for _ in range(3):
+        assert programs.option_words(b'-DX="a b" -cl-strict-aliasing -w') == ('"-DX=a b"', "-w")
+    assert programs.option_words(b"-w") == ("-w",)
+    assert read == ['-DX="a b" -cl-strict-aliasing -w', "-w"]

@@ -152,6 +152,22 @@ def test_a_store_that_others_may_write_to_finds_nothing(store, caplog, of):
     assert b"new" not in entry(store).read_bytes()
 
 
+def test_folders_above_are_looked_at_once_for_each_entry(store, monkeypatch):
+    looked: list[Path] = []
+    real = private_files._check_parents
+    monkeypatch.setattr(private_files, "_check_parents", lambda path: looked.append(path) or real(path))
+    assert store.get("key") == b"content"
+    assert looked == [store._folder.parent]
+
+
+def test_a_link_in_the_place_of_the_stores_folder(store, caplog):
+    moved = store._folder.with_name("moved")
+    store._folder.rename(moved)
+    store._folder.symlink_to(moved)
+    assert store.get("key") is None
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
     real = os.fdopen
 

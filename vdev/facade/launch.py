@@ -19,7 +19,7 @@ from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue, QueueState
 from vdev.facade.svm import reached_by_address
-from vdev.facade.svm_memory import is_in_use
+from vdev.facade.svm_memory import starts
 from vdev.planner.partitioner import choose_local_size
 from vdev.session.commands import ONCE, Launch, LocalArg, Marker
 from vdev.translators.ranges.ndrange import NDRange
@@ -101,7 +101,9 @@ def launch_captured(
         return enqueue_nd_range_kernel(queue, kernel, global_size, local_size, None, wait_for)
     after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
     repetition = state.repetition
-    if repetition is None or state.has_local or state.kernel.addresses is not None or line.is_finalized:
+    # Whether the kernel uses addresses takes its analysis, which matters only where there is shared virtual memory (`starts`).
+    by_address = starts and state.kernel.addresses is not None
+    if repetition is None or state.has_local or by_address or line.is_finalized:
         return _launched(queue, state, args, ndrange, after)
     # the same as there, with fewer calls
     completion = repetition.again(line.order, ndrange, args, after)
@@ -125,7 +127,7 @@ def ready_launch(
     ndrange, at_once = state.ndranges.get((global_size, local_size, offset, False)), line.session.at_once
     if ndrange is None or at_once is None or state.images or line.is_finalized:
         return None
-    if is_in_use() and state.kernel.addresses is not None:
+    if starts and state.kernel.addresses is not None:
         return None
     return at_once.ready(state.kernel, state.capture(_ROUTINE), ndrange, line.order, own)
 
@@ -148,7 +150,7 @@ def _launched(
         _check_local_memory(kernel)
     completion: Completion | None = None
     # Of others more than an argument's value may change under its name.
-    if not (line.is_finalized or (kernel.kernel.addresses is not None and is_in_use())):
+    if not (line.is_finalized or (starts and kernel.kernel.addresses is not None)):
         known = kernel.repetition, kernel.launched
         if known[0] is None:
             key = kernel.rotation.key(kernel, args)
@@ -226,7 +228,7 @@ def _submit(
     key: Key | None,
 ) -> Completion:
     """Submit a launch, and keep what makes it again. `key`: as in `_handed_over`."""
-    if is_in_use():
+    if starts:
         command.shared = reached_by_address(kernel.context, kernel.kernel, command.args, _ROUTINE)
     completion = line.submit(command, after)
     repetition = command.repetition

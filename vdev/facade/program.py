@@ -6,6 +6,7 @@ A program object follows the states of the specification; compiling is the sessi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from weakref import WeakSet
@@ -29,7 +30,9 @@ _OUTDATED = ("-cl-strict-aliasing",)
 _LINKING = ("-create-library", "-enable-link-options")
 
 
-def option_words(options: bytes) -> list[str]:
+# Programs are built with the same options again and again, which are read by the character.
+@functools.lru_cache(maxsize=64)
+def option_words(options: bytes) -> tuple[str, ...]:
     """A build's options as words, quoted if necessary, without hints of OpenCL 1.0 that later compilers refuse."""
     # loaded together with the other users of the translators
     from vdev.translators.frontend.options import (
@@ -37,7 +40,8 @@ def option_words(options: bytes) -> list[str]:
         split_options,
     )
 
-    return [quote_option(word) for word in split_options(options.decode()) if word not in _OUTDATED]
+    words = split_options(options.decode())
+    return tuple([quote_option(word) for word in words if word not in _OUTDATED])
 
 
 def _check_options(context: Context, words: Sequence[str], routine: str, code: int) -> None:
@@ -206,7 +210,7 @@ class _Program(Handle):
         if state.il is not None:
             source = state.specialised(state.il)
         elif state.loaded is not None:
-            source, words = state.loaded[0], list(state.loaded[1])
+            source, words = state.loaded[0], tuple(state.loaded[1])
         elif state.kind != native.program_kind.SOURCE:
             fail(routine, status.INVALID_OPERATION)
         state.options = options.decode()

@@ -53,10 +53,13 @@ def _make(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """A descriptor of a private folder. Raises as `private_folder` does."""
+def _opened(path: Path, inside: int | None = None) -> Iterator[int]:
+    """A descriptor of a private folder. Raises as `private_folder` does. `inside`: a descriptor of the one that holds it: from
+    there nobody else can have led elsewhere, and what lies above it has been checked.
+    """
     try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        name = path if inside is None else path.name
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inside)
     except OSError as error:
         if os.path.islink(path):
             raise Untrusted(f"{path} is a link") from error
@@ -68,7 +71,8 @@ def _opened(path: Path) -> Iterator[int]:
         if state.st_mode & _OTHERS_MAY_WRITE:
             mode = stat.S_IMODE(state.st_mode)
             raise Untrusted(f"{path} is not this user's alone: others may write to it (mode {mode:04o})")
-        _check_parents(path)
+        if inside is None:
+            _check_parents(path)
         yield folder
     finally:
         os.close(folder)
@@ -154,7 +158,7 @@ class Store:
         """What `put` kept under `key`; None if it kept nothing, or something else lies in its place."""
         name = self.name(key)
         try:
-            with _opened(self._folder.parent), _opened(self._folder) as folder:
+            with _opened(self._folder.parent) as above, _opened(self._folder, above) as folder:
                 written = _read(folder, name)
                 if written is None:
                     return None

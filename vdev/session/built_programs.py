@@ -23,6 +23,8 @@ _MAY_STAY = re.compile(r"static|##|%:%:|\?\?=")
 
 #: programs that are kept, with what they occupy on the workers; and the plans of all of them, some 25 KB each
 _MOST, _MOST_PLANS = 64, 4096
+#: plans are counted again when one in so many of the programs is new
+_EVERY = 4
 
 #: source, options, and the workers over which launches may be split: plans are made for these
 _Key = tuple[str, tuple[str, ...], tuple[int, ...]]
@@ -34,6 +36,7 @@ class BuiltPrograms:
     def __init__(self) -> None:
         self._lock = Lock()
         self._known: OrderedDict[_Key, SessionProgram] = OrderedDict()
+        self._uncounted = 0  #: programs remembered since the plans were counted
 
     def find(
         self, source: str | bytes, options: Sequence[str], workers: tuple[int, ...]
@@ -57,8 +60,14 @@ class BuiltPrograms:
             return
         with self._lock:
             self._known[source, program.options, workers] = program
-            while len(self._known) > _MOST or (len(self._known) > 1 and self._nplans() > _MOST_PLANS):
+            while len(self._known) > _MOST:
                 self._known.popitem(last=False)
+            # Counting takes as long as there are kernels: all of them, for each program, would take longer than the rest.
+            self._uncounted += 1
+            if self._uncounted > len(self._known) // _EVERY:
+                self._uncounted = 0
+                while len(self._known) > 1 and self._nplans() > _MOST_PLANS:
+                    self._known.popitem(last=False)
 
     def _nplans(self) -> int:
         kernels = (kernel for program in self._known.values() for kernel in program.kernels.values())
