@@ -1,15 +1,22 @@
-"""Linear forms over numbered variables: their arithmetic, what follows from equations, and how they are written as Python."""
+"""Linear forms over numbered variables: their arithmetic, what follows from equations, and how they are written as Python.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `native/numbers.c`.
+"""
 
 from __future__ import annotations
 
 import re
 from math import gcd
 
+from . import compiled
+
 Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
 
 
 class Solution:
     """Variables expressed as forms of others, which follow from equations."""
+
+    __slots__ = "_in_forms_of", "_parameters", "forms"
 
     def __init__(self, parameters: set[int]) -> None:
         """`parameters`: the variables that are replaced first, the last of them before others."""
@@ -125,3 +132,7 @@ def variables_in(text: str) -> list[int]:
 
 
 _VARIABLE = re.compile(r"\bv(\d+)\b")
+
+
+compiled.replace(globals(), ("plus", "normal", "show"))
+compiled.replace_methods(Solution, ("reduced",))

@@ -49,8 +49,8 @@ from vdev.planner.views import (
     fit,
 )
 from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges import linear_forms
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
-from vdev.translators.ranges.linear_forms import show, variables_in
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import is_array, parts_of, remade, source_of
 from vdev.translators.ranges.region import Region
@@ -307,7 +307,7 @@ class _Writer:
         return _Written(text, self._names)
 
     def _use(self, text: str) -> None:
-        self._used.update(variables_in(text))
+        self._used.update(linear_forms.variables_in(text))
 
     def _show(self, found: Any) -> str:
         """The expression of anything that a plan is made of."""
@@ -370,7 +370,7 @@ class _Writer:
         form = id(found.terms), found.constant
         known = self._numbers.get(form)
         if known is None:
-            text = show(*self._solution.reduced(found.terms, found.constant))
+            text = linear_forms.show(*self._solution.reduced(found.terms, found.constant))
             self._use(text)
             known = text if text.startswith("v") and " " not in text else self._line(text)
             self._numbers[form] = known
