@@ -6,12 +6,13 @@ import gc
 import operator
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from vdev.translators.ranges import compiled
+from vdev.translators.ranges import compiled, linear_forms
 from vdev.translators.ranges.tracing import Number, Trace
 
 from vdev.backends import own_libraries
@@ -104,6 +105,30 @@ def test_what_a_calculation_gives_and_what_is_noted_of_it(large: int) -> None:
         assert found == wanted, seed
         conditions += len(found[1][5])
     assert conditions > 2000
+
+
+def test_values_of_forms_under_conditions() -> None:
+    rng = random.Random(9)
+    outcomes = Counter[bool]()
+    for _ in range(3000):
+        large = rng.random() < 0.1
+        numbers = [
+            0.5,
+            *(rng.choice((1 << 62, 1 << 70)) if large else rng.randrange(-9, 9) for _ in range(4)),
+        ]
+
+        def linear() -> tuple[tuple[int, int], ...]:
+            return tuple((rng.randrange(1, 5), rng.randrange(-4, 5)) for _ in range(rng.randrange(4)))
+
+        bounds = (rng.choice((None, -60, 0)), rng.choice((None, 0, 60)))
+        ranges = tuple((*bounds, linear()) for _ in range(rng.randrange(3)))
+        forbidden = tuple((rng.randrange(-20, 20), linear()) for _ in range(rng.randrange(3)))
+        given = tuple(numbers), ranges, forbidden, tuple((rng.randrange(99), linear()) for _ in range(3))
+        found = linear_forms.evaluated(*given)
+        with compiled.plainly():
+            assert linear_forms.evaluated(*given) == found
+        outcomes[found is None] += 1
+    assert min(outcomes.values()) > 500
 
 
 def test_numbers_of_64_bits_are_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,14 @@ What is called most is compiled as well (`compiled`): a change here needs the sa
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import gcd
 
 from . import compiled
 
 Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
+#: the least and the largest value, if there are any, of a linear part
+Range = tuple[int | None, int | None, Linear]
 
 
 class Solution:
@@ -126,6 +129,31 @@ def show(terms: dict[int, int], constant: int) -> str:
     return text[2:] if text.startswith("+ ") else f"-{text[2:]}"
 
 
+def evaluated(
+    values: Sequence[int],
+    ranges: Sequence[Range],
+    forbidden: Sequence[tuple[int, Linear]],
+    forms: Sequence[tuple[int, Linear]],
+) -> tuple[int, ...] | None:
+    """The values of forms, each a constant and a linear part; None if a linear part is not in its range, or has a value that it must
+    not have. `values`: of variables, which are their places here.
+    """
+    for low, high, linear in ranges:
+        value = _value(values, linear)
+        if (low is not None and value < low) or (high is not None and value > high):
+            return None
+    if any(_value(values, linear) == value for value, linear in forbidden):
+        return None
+    return tuple([constant + _value(values, linear) for constant, linear in forms])
+
+
+def _value(values: Sequence[int], linear: Linear) -> int:
+    total = 0
+    for variable, coefficient in linear:
+        total += coefficient * values[variable]
+    return total
+
+
 def variables_in(text: str) -> list[int]:
     """The variables that an expression names."""
     return [int(number) for number in _VARIABLE.findall(text)]
@@ -134,5 +162,5 @@ def variables_in(text: str) -> list[int]:
 _VARIABLE = re.compile(r"\bv(\d+)\b")
 
 
-compiled.replace(globals(), ("plus", "normal", "show"))
+compiled.replace(globals(), ("plus", "normal", "show", "evaluated"))
 compiled.replace_methods(Solution, ("reduced",))

@@ -23,7 +23,7 @@ from operator import index
 from typing import Any
 
 from . import compiled, linear_forms
-from .linear_forms import Linear, Solution, larger, smaller, variables_in
+from .linear_forms import Linear, Range, Solution, larger, smaller, variables_in
 
 
 class Trace:
@@ -197,7 +197,8 @@ class Trace:
             variable = pending.pop()
             if variable not in needed:
                 needed.add(variable)
-                pending += variables_in(self._variables[variable])
+                if text := self._variables[variable]:  # a parameter has none
+                    pending += variables_in(text)
         own = [f"v{variable} = {text}" for variable in sorted(needed) if (text := self._variables[variable])]
         return own + reals
 
@@ -223,15 +224,10 @@ class Trace:
         return found
 
     def conditions(self) -> list[str]:
-        """Expressions that are all true if the calculation runs as it did.
-
-        If some are equations, the others are written in the variables that these leave, so that what follows from
-        them is not tested again.
-        """
-        solution = self.solution()
-        ranges, others = self._ranges_with(solution), self._others_with(solution)
-        found = [f"v{variable} == {linear_forms.show(*form)}" for variable, form in solution.forms.items()]
-        for linear, (low, high) in ranges.items():
+        """Expressions that are all true if the calculation runs as it did."""
+        ranges, forbidden = self.bounds()
+        found = []
+        for low, high, linear in ranges:
             text = linear_forms.show(dict(linear), 0)
             if low is not None and low == high:
                 found.append(f"{text} == {low}")
@@ -241,15 +237,34 @@ class Trace:
                 found.append(f"{text} >= {low}")
             else:
                 found.append(f"{text} <= {high}")
+        found += [f"{linear_forms.show(dict(linear), 0)} != {value}" for value, linear in forbidden]
+        return [*found, *self._comparisons]
+
+    def bounds(self) -> tuple[list[Range], list[tuple[int, Linear]]]:
+        """The conditions on whole numbers: ranges of linear parts, and values that these must not have.
+
+        If some are equations, the others are written in the variables that these leave, so that what follows from
+        them is not tested again.
+        """
+        solution = self.solution()
+        ranges, others = self._ranges_with(solution), self._others_with(solution)
+        found: list[Range] = [
+            (constant, constant, ((variable, 1), *((other, -factor) for other, factor in terms.items())))
+            for variable, (terms, constant) in solution.forms.items()
+        ]
+        found += [(low, high, linear) for linear, (low, high) in ranges.items()]
+        forbidden = []
         for linear, values in others.items():
             low, high = ranges.get(linear, (None, None))
-            text = linear_forms.show(dict(linear), 0)
-            found += [
-                f"{text} != {value}"
-                for value in sorted(values)
-                if (low is None or low <= value) and (high is None or value <= high)
-            ]
-        return [*found, *self._comparisons]
+            for value in sorted(values):
+                if (low is None or low <= value) and (high is None or value <= high):
+                    forbidden.append((value, linear))
+        return found, forbidden
+
+    @property
+    def comparisons(self) -> list[str]:
+        """The conditions on floating-point numbers, as expressions."""
+        return list(self._comparisons)
 
     def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
         """The same, in terms of the variables that are left; two that become the same form are one range."""
@@ -679,26 +694,26 @@ def _operand(operand: Operand) -> tuple[Any, str]:
     return operand, f"({operand!r})"
 
 
+_COMPILED = (
+    *(
+        "__add__",
+        "__radd__",
+        "__sub__",
+        "__rsub__",
+        "__neg__",
+        "__mul__",
+        "__rmul__",
+        "__floordiv__",
+        "__mod__",
+    ),
+    *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__bool__", "__index__", "__int__", "_pinned"),
+)
+
+
 def whole(number: Any) -> Any:
     """`number` as an int, whatever kind of integer it is; a Number stays as it is."""
     return number if type(number) is int or type(number) is Number else int(number)
 
 
 compiled.replace_methods(Trace, ())  # whose tables those of Number use
-compiled.replace_methods(
-    Number,
-    (
-        *(
-            "__add__",
-            "__radd__",
-            "__sub__",
-            "__rsub__",
-            "__neg__",
-            "__mul__",
-            "__rmul__",
-            "__floordiv__",
-            "__mod__",
-        ),
-        *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__bool__", "__index__", "__int__", "_pinned"),
-    ),
-)
+compiled.replace_methods(Number, _COMPILED)

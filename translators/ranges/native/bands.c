@@ -1248,6 +1248,7 @@ FUNCTION(settled) {
 FUNCTION(plus) { OR_BY_PYTHON(plus_given(given, n)); }
 FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
 FUNCTION(show) { OR_BY_PYTHON(show_given(given, n)); }
+FUNCTION(evaluated) { OR_BY_PYTHON(evaluated(given, n)); }
 
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
@@ -1257,7 +1258,7 @@ static PyMethodDef functions[] = {
     NAMED(numbers_of_labelled, numbers_of_labelled) NAMED(_split, split) NAMED(_flatten, flatten)
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
     NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
-    NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show)
+    NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
 #undef NAMED
 };
 

@@ -221,6 +221,59 @@ static PyObject *show_given(PyObject *const *given, length n) {
     return end < 0 ? NULL : PyUnicode_FromStringAndSize(text, end);
 }
 
+/* The value of a linear part, by the values of variables: a tuple. */
+static int value_of(PyObject *values, PyObject *linear, number *total) {
+    if (kind_of(linear) != ROW) return ODD;
+    *total = 0;
+    for (length at = 0; at < size(linear); at++) {
+        PyObject *term = item(linear, at);
+        number variable, coefficient, value;
+        if (kind_of(term) != ROW || size(term) != 2 || read_number(item(term, 0), &variable)) return ODD;
+        if (variable < 0 || variable >= size(values) || read_number(item(term, 1), &coefficient)) return ODD;
+        if (read_number(item(values, variable), &value)) return ODD;
+        if (MULTIPLIES(coefficient, value, &value) || ADDS(*total, value, total)) return ODD;
+    }
+    return 0;
+}
+
+/* Whether a linear part of the members of a tuple is in its range, or is not what it must not be. */
+static int is_allowed(PyObject *values, PyObject *row, length parts) {
+    number value, low, high;
+    if (kind_of(row) != ROW || size(row) != parts || value_of(values, item(row, parts - 1), &value)) return ODD;
+    PyObject *least = item(row, 0), *most = item(row, parts - 2);
+    if ((least != none && read_number(least, &low)) || (most != none && read_number(most, &high))) return ODD;
+    if (parts == 2) return least == none ? ODD : value != low;
+    return (least == none || value >= low) && (most == none || value <= high);
+}
+
+/* As `linear_forms.evaluated`, of what it is given. */
+static PyObject *evaluated(PyObject *const *given, length n) {
+    for (length at = 0; at < n; at++)
+        if (kind_of(given[at]) != ROW) return NULL;
+    if (n != 4) return NULL;
+    for (length table = 1; table < 3; table++) {
+        for (length at = 0; at < size(given[table]); at++) {
+            int allowed = is_allowed(given[0], item(given[table], at), table == 1 ? 3 : 2);
+            if (allowed != 1) return allowed < 0 ? NULL : kept(none);
+        }
+    }
+    length count = size(given[3]);
+    PyObject *found = PyTuple_New(count);
+    for (length at = 0; found != NULL && at < count; at++) {
+        PyObject *form = item(given[3], at);
+        number constant, value;
+        int wrong = kind_of(form) != ROW || size(form) != 2 || read_number(item(form, 0), &constant) ||
+                    value_of(given[0], item(form, 1), &value) || ADDS(constant, value, &value);
+        PyObject *object = wrong ? NULL : PyLong_FromLongLong(value);
+        if (object == NULL) {
+            Py_DecRef(found);
+            return NULL;
+        }
+        PyTuple_SetItem(found, at, object);
+    }
+    return found;
+}
+
 /* As `Solution.reduced`. */
 static PyObject *reduced(PyObject *solution, PyObject *terms, PyObject *constant_object) {
     PyObject *forms = SLOT(solution_class, solution, FORMS), *variable, *coefficient;
