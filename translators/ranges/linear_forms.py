@@ -71,6 +71,21 @@ class Solution:
                     del terms[other]
         return dict(sorted(terms.items())), constant  # the same, however it was found
 
+    def range_of(self, linear: Linear, low: int | None, high: int | None) -> Range | None:
+        """A range of a linear part in the variables that are left; None if the part is a constant then."""
+        if self.forms.keys().isdisjoint(dict(linear)):
+            return low, high, linear
+        terms, constant = self.reduced(dict(linear), 0)
+        if not terms:
+            return None
+        rest, factor = normal(terms)
+        if factor < 0:
+            low, high, constant, factor = high, low, -constant, -factor
+            low, high = (None if bound is None else -bound for bound in (low, high))
+        low = None if low is None else -((constant - low) // factor)
+        high = None if high is None else (high - constant) // factor
+        return low, high, rest
+
 
 def larger(first: int | None, second: int | None) -> int | None:
     if first is None or second is None:
@@ -163,4 +178,4 @@ _VARIABLE = re.compile(r"\bv(\d+)\b")
 
 
 compiled.replace(globals(), ("plus", "normal", "show", "evaluated"))
-compiled.replace_methods(Solution, ("reduced",))
+compiled.replace_methods(Solution, ("reduced", "range_of"))

@@ -269,21 +269,11 @@ class Trace:
     def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
         """The same, in terms of the variables that are left; two that become the same form are one range."""
         found: dict[Linear, tuple[int | None, int | None]] = {}
-        forms = solution.forms.keys()
         for linear, (low, high) in self._ranges.items():
-            terms = dict(linear)
-            if forms.isdisjoint(terms):
-                rest = linear
-            else:
-                terms, constant = solution.reduced(terms, 0)
-                if not terms:
-                    continue  # it follows from the equations: it held when they did
-                rest, factor = linear_forms.normal(terms)
-                if factor < 0:
-                    low, high, constant, factor = high, low, -constant, -factor
-                    low, high = (None if bound is None else -bound for bound in (low, high))
-                low = None if low is None else -((constant - low) // factor)
-                high = None if high is None else (high - constant) // factor
+            rewritten = solution.range_of(linear, low, high)
+            if rewritten is None:
+                continue  # it follows from the equations: it held when they did
+            low, high, rest = rewritten
             known = found.get(rest)
             found[rest] = (low, high) if known is None else (larger(known[0], low), smaller(known[1], high))
         return found

@@ -51,7 +51,7 @@ from vdev.planner.views import (
 from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges import linear_forms
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
-from vdev.translators.ranges.linear_forms import Linear, Range
+from vdev.translators.ranges.linear_forms import Linear
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import is_array, parts_of, remade, source_of
 from vdev.translators.ranges.region import Region
@@ -295,42 +295,22 @@ class _Writer:
         result, trace = self._show(made), self._trace
         ranges, forbidden = ([], []) if known else trace.bounds()
         comparisons = [] if known else trace.comparisons
-        linears = [row[-1] for rows in (ranges, forbidden, self._forms) for row in rows]
-        used = {variable for linear in linears for variable, _ in linear}
-        parameters = trace.parameters
-        places = {int(name[1:]): place for place, name in enumerate(parameters) if name.startswith("v")}
-        made_of_others = sorted(used - places.keys())
-        places |= {variable: place for place, variable in enumerate(made_of_others, len(parameters))}
-        tables = self._tables(ranges, forbidden, places)
-        lines = [f"{', '.join(parameters)}, = numbers"] if parameters else []
+        tables = tuple(ranges), tuple(forbidden), tuple(self._forms)
+        used = {variable for rows in tables for row in rows for variable, _ in row[-1]}
+        lines = [f"{', '.join(trace.parameters)}, = numbers"] if trace.parameters else []
         lines += trace.definitions(used, compared=not known)
         if comparisons:
             lines.append(f"if not ({' and '.join(comparisons)}): return None")
         if any(tables):
             self._names["tables"] = tables
-            lines.append(
-                f"found = evaluated((*numbers, {', '.join([f'v{each}' for each in made_of_others])}), *tables)"
-            )
+            values = [f"v{each}" if each in used else "0" for each in range(max(used, default=-1) + 1)]
+            lines.append(f"found = evaluated(({', '.join(values)},), *tables)")
             lines.append("if found is None: return None")
         if self._forms:
             lines.append(f"{', '.join(self._forms.values())}, = found")
         lines += [*self._lines, f"return {result}"]
         text = f"def fill({self._arguments}):\n" + "".join(f"    {line}\n" for line in lines)
         return _Written(text, self._names)
-
-    def _tables(
-        self, ranges: Sequence[Range], forbidden: Sequence[tuple[int, Linear]], places: dict[int, int]
-    ) -> tuple[tuple[Any, ...], ...]:
-        """What `evaluated` is given beside the values, which are those of variables in these places."""
-
-        def placed(linear: Linear) -> Linear:
-            return tuple([(places[variable], factor) for variable, factor in linear])
-
-        return (
-            tuple([(low, high, placed(linear)) for low, high, linear in ranges]),
-            tuple([(value, placed(linear)) for value, linear in forbidden]),
-            tuple([(constant, placed(linear)) for constant, linear in self._forms]),
-        )
 
     def _text(self, found: Any) -> str | None:
         """The expression of anything that a plan is made of; None if nothing in it is traced."""

@@ -98,6 +98,21 @@ static int put_number(PyObject *table, PyObject *key, number value) {
     return wrong;
 }
 
+/* A bound, or none. */
+struct bound {
+    number value;
+    int there;
+};
+
+static int read_bound(PyObject *object, struct bound *bound) {
+    *bound = (struct bound){0, object != none};
+    return bound->there ? read_small(object, &bound->value) : 0;
+}
+
+static PyObject *shown_bound(const struct bound *bound) {
+    return bound->there ? PyLong_FromLongLong(bound->value) : kept(none);
+}
+
 /* ---- forms ---------------------------------------------------------------------------------------------------------- */
 
 /* Terms that are not too many, in an order. */
@@ -163,16 +178,17 @@ static PyObject *plus(PyObject *terms, PyObject *others, number factor) {
     return found;
 }
 
-/* As `linear_forms.normal`. */
-static PyObject *normal(PyObject *terms) {
-    struct form form;
-    if (read_form(terms, &form) || form.count == 0 || sort(&form)) return NULL;
+/* The linear part of a form that ascends, as of `linear_forms.normal`, and its factor. */
+static PyObject *normal_form(const struct form *form, number *common_factor) {
     number factor = 0;
-    for (length at = 0; at < form.count; at++) factor = common(factor, form.terms[at].coefficient);
-    if (form.terms[0].coefficient < 0) factor = -factor;
-    PyObject *linear = PyTuple_New(form.count);
-    for (length at = 0; linear != NULL && at < form.count; at++) {
-        struct term *term = &form.terms[at];
+    for (length at = 0; at < form->count; at++) {
+        if (form->terms[at].coefficient < -LLONG_MAX / 2 || form->terms[at].coefficient > LLONG_MAX / 2) return NULL;
+        factor = common(factor, form->terms[at].coefficient);
+    }
+    if (form->terms[0].coefficient < 0) factor = -factor;
+    PyObject *linear = PyTuple_New(form->count);
+    for (length at = 0; linear != NULL && at < form->count; at++) {
+        const struct term *term = &form->terms[at];
         PyObject *variable = PyLong_FromLongLong(term->variable);
         PyObject *pair = tuple_of(2, variable, PyLong_FromLongLong(term->coefficient / factor), NULL, NULL);
         if (pair == NULL) {
@@ -181,7 +197,32 @@ static PyObject *normal(PyObject *terms) {
         }
         PyTuple_SetItem(linear, at, pair);
     }
-    return tuple_of(2, linear, PyLong_FromLongLong(factor), NULL, NULL);
+    *common_factor = factor;
+    return linear;
+}
+
+/* As `linear_forms.normal`. */
+static PyObject *normal(PyObject *terms) {
+    struct form form;
+    number factor;
+    if (read_form(terms, &form) || form.count == 0 || sort(&form)) return NULL;
+    PyObject *linear = normal_form(&form, &factor);
+    return linear == NULL ? NULL : tuple_of(2, linear, PyLong_FromLongLong(factor), NULL, NULL);
+}
+
+/* A form as a dict, in its order. */
+static PyObject *dict_of(const struct form *form) {
+    PyObject *terms = PyDict_New();
+    for (length at = 0; terms != NULL && at < form->count; at++) {
+        PyObject *variable = PyLong_FromLongLong(form->terms[at].variable);
+        int wrong = variable == NULL || put_number(terms, variable, form->terms[at].coefficient);
+        if (variable != NULL) Py_DecRef(variable);
+        if (wrong) {
+            Py_DecRef(terms);
+            return NULL;
+        }
+    }
+    return terms;
 }
 
 /* Room for the text of a form: each term has two numbers. */
@@ -274,48 +315,83 @@ static PyObject *evaluated(PyObject *const *given, length n) {
     return found;
 }
 
+/* A term in the variables that a solution leaves: as often in a form, which ascends, and what is constant in it. */
+static int put_in_form(PyObject *forms, PyObject *variable, number factor, struct form *form, number *constant) {
+    PyObject *known = entry(forms, variable);
+    struct form more = {.count = 1};
+    number of_form = 0;
+    if (known == NULL) {
+        if (read_number(variable, &more.terms[0].variable)) return ODD;
+        more.terms[0].coefficient = 1;
+    } else if (kind_of(known) != ROW || read_form(item(known, 0), &more) || read_number(item(known, 1), &of_form)) {
+        return ODD;
+    }
+    if (MULTIPLIES(of_form, factor, &of_form) || ADDS(*constant, of_form, constant)) return ODD;
+    for (length at = 0; at < more.count; at++) {
+        struct term *term = &more.terms[at];
+        length place = place_in(form, term->variable);
+        number part;
+        if (MULTIPLIES(term->coefficient, factor, &part)) return ODD;
+        if (place == form->count || form->terms[place].variable != term->variable) {
+            if (insert(form, place, term->variable, part)) return ODD;
+        } else if (ADDS(form->terms[place].coefficient, part, &form->terms[place].coefficient)) {
+            return ODD;
+        }
+    }
+    return 0;
+}
+
+/* Without terms that have become nothing. */
+static void drop_nothing(struct form *form) {
+    length count = 0;
+    for (length at = 0; at < form->count; at++)
+        if (form->terms[at].coefficient != 0) form->terms[count++] = form->terms[at];
+    form->count = count;
+}
+
 /* As `Solution.reduced`. */
 static PyObject *reduced(PyObject *solution, PyObject *terms, PyObject *constant_object) {
     PyObject *forms = SLOT(solution_class, solution, FORMS), *variable, *coefficient;
-    struct form found = {.count = 0}, more;
-    number constant, of_form, factor;
+    struct form found = {.count = 0};
+    number constant, factor;
     if (forms == NULL || read_number(constant_object, &constant)) return NULL;
-    for (length at = 0; PyDict_Next(terms, &at, &variable, &coefficient);) {
-        PyObject *known = entry(forms, variable);
-        if (read_small(coefficient, &factor)) return NULL;
-        if (known == NULL) {
-            more.count = 1;
-            if (read_number(variable, &more.terms[0].variable)) return NULL;
-            more.terms[0].coefficient = 1;
-            of_form = 0;
-        } else if (kind_of(known) != ROW || read_form(item(known, 0), &more) || read_number(item(known, 1), &of_form)) {
-            return NULL;
-        }
-        if (MULTIPLIES(of_form, factor, &of_form) || ADDS(constant, of_form, &constant)) return NULL;
-        for (length each = 0; each < more.count; each++) {
-            struct term *term = &more.terms[each];
-            length place = place_in(&found, term->variable);
-            number part;
-            if (MULTIPLIES(term->coefficient, factor, &part)) return NULL;
-            if (place == found.count || found.terms[place].variable != term->variable) {
-                if (insert(&found, place, term->variable, part)) return NULL;
-            } else if (ADDS(found.terms[place].coefficient, part, &found.terms[place].coefficient)) {
-                return NULL;
-            }
-        }
+    for (length at = 0; PyDict_Next(terms, &at, &variable, &coefficient);)
+        if (read_small(coefficient, &factor) || put_in_form(forms, variable, factor, &found, &constant)) return NULL;
+    drop_nothing(&found);
+    return tuple_of(2, dict_of(&found), PyLong_FromLongLong(constant), NULL, NULL);
+}
+
+/* As `Solution.range_of`. */
+static PyObject *range_of(PyObject *solution, PyObject *linear, PyObject *low_object, PyObject *high_object) {
+    PyObject *forms = SLOT(solution_class, solution, FORMS);
+    struct form form = {.count = 0};
+    struct bound low, high;
+    number constant = 0, factor;
+    int same = 1;
+    if (forms == NULL || kind_of(linear) != ROW || read_bound(low_object, &low) || read_bound(high_object, &high)) return NULL;
+    for (length at = 0; at < size(linear); at++) {
+        PyObject *term = item(linear, at), *variable = kind_of(term) == ROW && size(term) == 2 ? item(term, 0) : NULL;
+        if (variable == NULL || read_small(item(term, 1), &factor)) return NULL;
+        if (put_in_form(forms, variable, factor, &form, &constant)) return NULL;
+        same = same && entry(forms, variable) == NULL;
     }
-    PyObject *made = PyDict_New();
-    for (length at = 0; made != NULL && at < found.count; at++) {
-        if (found.terms[at].coefficient == 0) continue;
-        PyObject *key = PyLong_FromLongLong(found.terms[at].variable);
-        int wrong = key == NULL || put_number(made, key, found.terms[at].coefficient);
-        if (key != NULL) Py_DecRef(key);
-        if (wrong) {
-            Py_DecRef(made);
-            return NULL;
-        }
+    if (same) return tuple_of(3, kept(low_object), kept(high_object), kept(linear), NULL);
+    drop_nothing(&form);
+    if (form.count == 0) return kept(none);
+    PyObject *rest = normal_form(&form, &factor);
+    if (rest == NULL) return NULL;
+    if (constant < -LLONG_MAX / 4 || constant > LLONG_MAX / 4) {
+        Py_DecRef(rest);
+        return NULL;
     }
-    return tuple_of(2, made, PyLong_FromLongLong(constant), NULL, NULL);
+    if (factor < 0) {
+        struct bound before = low;
+        low = (struct bound){-high.value, high.there}, high = (struct bound){-before.value, before.there};
+        constant = -constant, factor = -factor;
+    }
+    low.value = -divided_down(constant - low.value, factor);
+    high.value = divided_down(high.value - constant, factor);
+    return tuple_of(3, shown_bound(&low), shown_bound(&high), rest, NULL);
 }
 
 /* ---- what a trace knows --------------------------------------------------------------------------------------------- */
@@ -386,17 +462,6 @@ static int normal_of(PyObject *trace, PyObject *terms, PyObject **linear, number
     return read_small(item(found, 1), factor);
 }
 
-/* A bound, or none. */
-struct bound {
-    number value;
-    int there;
-};
-
-static int read_bound(PyObject *object, struct bound *bound) {
-    bound->there = object != none;
-    return bound->there ? read_small(object, &bound->value) : 0;
-}
-
 /* The range of a linear part: no bounds where none is known. */
 static int read_range(PyObject *trace, PyObject *linear, struct bound *low, struct bound *high) {
     PyObject *known = entry(OF_TRACE(trace, RANGES), linear);
@@ -404,10 +469,6 @@ static int read_range(PyObject *trace, PyObject *linear, struct bound *low, stru
     if (known == NULL) return 0;
     if (kind_of(known) != ROW || size(known) != 2) return ODD;
     return read_bound(item(known, 0), low) || read_bound(item(known, 1), high) ? ODD : 0;
-}
-
-static PyObject *shown_bound(const struct bound *bound) {
-    return bound->there ? PyLong_FromLongLong(bound->value) : kept(none);
 }
 
 /* As `Trace._narrow`. */
@@ -608,20 +669,6 @@ static int divided(PyObject *terms, number divisor, PyObject *whole, struct form
     return 0;
 }
 
-static PyObject *terms_of_form(PyObject *trace, const struct form *form) {
-    PyObject *terms = PyDict_New();
-    for (length at = 0; terms != NULL && at < form->count; at++) {
-        PyObject *variable = PyLong_FromLongLong(form->terms[at].variable);
-        int wrong = variable == NULL || put_number(terms, variable, form->terms[at].coefficient);
-        if (variable != NULL) Py_DecRef(variable);
-        if (wrong) {
-            Py_DecRef(terms);
-            return NULL;
-        }
-    }
-    return known_terms(trace, terms);
-}
-
 /* As `Number.__floordiv__`, for a divisor above 0. */
 static PyObject *divide(const struct traced *mine, number divisor) {
     PyObject *trace = mine->trace;
@@ -643,7 +690,7 @@ static PyObject *divide(const struct traced *mine, number divisor) {
         for (length at = 0; at < rest.count; at++) factor = common(factor, rest.terms[at].coefficient);
         for (length at = 0; at < rest.count; at++) rest.terms[at].coefficient /= factor;
         low /= factor, divisor /= factor;
-        PyObject *left = terms_of_form(trace, &rest);
+        PyObject *left = known_terms(trace, dict_of(&rest));
         found = left == NULL ? ODD : quotient(trace, left, low, divisor, &known);
         if (found < 0) return NULL;
         if (found) {
@@ -722,6 +769,7 @@ enum {
 #undef NOTHING
 #undef ONE
     AT_reduced,
+    AT_range_of,
     COUNT_METHODS
 };
 
@@ -786,6 +834,10 @@ METHODS(NOTHING, ONE)
 #undef NOTHING
 #undef ONE
 
+static PyObject *method_range_of(PyObject *self, PyObject *const *given, length n) {
+    return or_by_method(n == 3 ? range_of(self, given[0], given[1], given[2]) : NULL, AT_range_of, self, given, n);
+}
+
 static PyObject *method_reduced(PyObject *self, PyObject *const *given, length n) {
     return or_by_method(n == 2 ? reduced(self, given[0], given[1]) : NULL, AT_reduced, self, given, n);
 }
@@ -802,6 +854,7 @@ static struct method {
 #undef NOTHING
 #undef ONE
     {&solution_class, {"reduced", method_reduced, TAKES_ARRAY, NULL}, NULL},
+    {&solution_class, {"range_of", method_range_of, TAKES_ARRAY, NULL}, NULL},
 };
 
 static PyObject *plain_method(int place) { return methods[place].plain; }
