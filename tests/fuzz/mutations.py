@@ -48,6 +48,13 @@ def _planner(name: str, module: str, old: str, new: str, issue: str = "") -> Def
     return _one(name, "planner", f"vdev.planner.{module}", old, new, issue)
 
 
+def _traced(name: str, old: str, new: str) -> Defect:
+    """One of numbers that are traced, in Python, which no compiled methods replace then."""
+    module = "vdev.translators.ranges.tracing"
+    plainly = "compiled.replace_methods(Number, _COMPILED)", "compiled.replace_methods(Number, ())"
+    return Defect(name, "planner", ((module, old, new), (module, *plainly)), "")
+
+
 def _by_tests(defect: Defect, tests: str) -> Defect:
     """One that random programs hardly reach, and a file of tests has to find."""
     return replace(defect, tests=f"tests/pure/{tests}.py")
@@ -348,7 +355,7 @@ DEFECTS: tuple[Defect, ...] = (
               "if isinstance(found, CArray) and _is_pointer(cursor):", "if False:"),
     # plans with parameters
     _planner("a plan is filled in without its conditions", "parameters",
-             "] if conditions else []\n", "] if False else []\n"),
+             "if known else trace.bounds()", "if True else trace.bounds()"),
     _planner("a view has one holder", "parameters",
              "valid = valid_by_labels(labelled_of(held, rest), pitches)",
              "valid = valid_by_labels(labelled_of(held, rest), pitches)[:1]"),
@@ -367,9 +374,9 @@ DEFECTS: tuple[Defect, ...] = (
              "parts = (footprint.reads, footprint.exact,", "parts = (footprint.exact,"),
     _by_tests(_planner("the window of one chunk", "parameters",
              "for chunk in chunks_of(traced, habit):", "for chunk in chunks_of(traced, habit)[:1]:"), "test_parameters"),
-    _one("a traced condition is one too wide", "planner", "vdev.translators.ranges.tracing",
+    _traced("a traced condition is one too wide",
          "self._narrow(linear, None, bound // abs(factor))", "self._narrow(linear, None, bound // abs(factor) + 1)"),
-    _one("a number that is looked at is not pinned", "planner", "vdev.translators.ranges.tracing",
+    _traced("a number that is looked at is not pinned",
          'self.trace.compare(self.terms, self.constant - self.value, 0, "==")\n        return self.value', "return self.value"),
     _one("a filled plan runs with the numbers of the first", "planner", "vdev.session.making_plans",
          "prepared = kept.prepared = kept.prepared.with_numbers(plan, recipe)", "prepared = kept.prepared"),

@@ -186,7 +186,12 @@ def test_numbers_of_64_bits_are_not_left_to_python() -> None:
                 make(name.encode(), refuse)(*parameters)
             called.add(name)
     assert called | {"cut_out", "numbers_of_labelled"} == {
-        name for _, functions in compiled._replaceable for name in functions
+        *(
+            name
+            for names, functions in compiled._replaceable
+            for name in functions
+            if "bands" in names["__name__"]
+        ),
     }
 
 

@@ -381,8 +381,8 @@ def test_ranges_are_filled_in_where_the_planner_makes_the_plan(compared_ranges: 
     assert usual.count(0) >= len(usual) // 2, plans
 
 
-def planted_conditions(trace: Trace) -> list[str]:
-    return []
+def planted_conditions(trace: Trace) -> tuple[list[Any], list[Any]]:
+    return [], []
 
 
 @pytest.mark.parametrize("comparison", ["compared", "compared_ranges"])
@@ -390,7 +390,7 @@ def test_a_plan_or_ranges_for_other_conditions_would_be_seen(
     request: pytest.FixtureRequest, comparison: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request.getfixturevalue(comparison)
-    monkeypatch.setattr(Trace, "conditions", planted_conditions)
+    monkeypatch.setattr(Trace, "bounds", planted_conditions)
     with pytest.raises(AssertionError):
         sum(run_random(seed, 3, True) for seed in range(6))
 

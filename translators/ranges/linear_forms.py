@@ -1,15 +1,25 @@
-"""Linear forms over numbered variables: their arithmetic, what follows from equations, and how they are written as Python."""
+"""Linear forms over numbered variables: their arithmetic, what follows from equations, and how they are written as Python.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `native/numbers.c`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import gcd
 
+from . import compiled
+
 Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
+#: the least and the largest value, if there are any, of a linear part
+Range = tuple[int | None, int | None, Linear]
 
 
 class Solution:
     """Variables expressed as forms of others, which follow from equations."""
+
+    __slots__ = "_in_forms_of", "_parameters", "forms"
 
     def __init__(self, parameters: set[int]) -> None:
         """`parameters`: the variables that are replaced first, the last of them before others."""
@@ -60,6 +70,21 @@ class Solution:
                 else:
                     del terms[other]
         return dict(sorted(terms.items())), constant  # the same, however it was found
+
+    def range_of(self, linear: Linear, low: int | None, high: int | None) -> Range | None:
+        """A range of a linear part in the variables that are left; None if the part is a constant then."""
+        if self.forms.keys().isdisjoint(dict(linear)):
+            return low, high, linear
+        terms, constant = self.reduced(dict(linear), 0)
+        if not terms:
+            return None
+        rest, factor = normal(terms)
+        if factor < 0:
+            low, high, constant, factor = high, low, -constant, -factor
+            low, high = (None if bound is None else -bound for bound in (low, high))
+        low = None if low is None else -((constant - low) // factor)
+        high = None if high is None else (high - constant) // factor
+        return low, high, rest
 
 
 def larger(first: int | None, second: int | None) -> int | None:
@@ -119,9 +144,38 @@ def show(terms: dict[int, int], constant: int) -> str:
     return text[2:] if text.startswith("+ ") else f"-{text[2:]}"
 
 
+def evaluated(
+    values: Sequence[int],
+    ranges: Sequence[Range],
+    forbidden: Sequence[tuple[int, Linear]],
+    forms: Sequence[tuple[int, Linear]],
+) -> tuple[int, ...] | None:
+    """The values of forms, each a constant and a linear part; None if a linear part is not in its range, or has a value that it must
+    not have. `values`: of variables, which are their places here.
+    """
+    for low, high, linear in ranges:
+        value = _value(values, linear)
+        if (low is not None and value < low) or (high is not None and value > high):
+            return None
+    if any(_value(values, linear) == value for value, linear in forbidden):
+        return None
+    return tuple([constant + _value(values, linear) for constant, linear in forms])
+
+
+def _value(values: Sequence[int], linear: Linear) -> int:
+    total = 0
+    for variable, coefficient in linear:
+        total += coefficient * values[variable]
+    return total
+
+
 def variables_in(text: str) -> list[int]:
     """The variables that an expression names."""
     return [int(number) for number in _VARIABLE.findall(text)]
 
 
 _VARIABLE = re.compile(r"\bv(\d+)\b")
+
+
+compiled.replace(globals(), ("plus", "normal", "show", "evaluated"))
+compiled.replace_methods(Solution, ("reduced", "range_of"))

@@ -10,7 +10,8 @@ same linear part are one condition, a range. Whatever asks for the number itself
 or to an array) gets it, and pins the number to its value: a condition, too. So nothing can be done with a Number that
 would come out otherwise unnoticed; what is pinned only makes the trace serve fewer parameters.
 
-Knows neither kernels nor plans.
+Knows neither kernels nor plans. What is called most is compiled as well (`compiled`): a change of Number's methods, and of those of
+Trace that these call, needs the same change in `native/numbers.c`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,28 @@ from math import gcd
 from operator import index
 from typing import Any
 
-from .linear_forms import Linear, Solution, larger, normal, plus, show, smaller, variables_in
+from . import compiled, linear_forms
+from .linear_forms import Linear, Range, Solution, larger, smaller, variables_in
 
 
 class Trace:
     """What was recorded of one calculation."""
+
+    __slots__ = (
+        *(
+            "_comparisons",
+            "_known",
+            "_multiples",
+            "_normal",
+            "_others",
+            "_ranges",
+            "_reals",
+            "_solution",
+            "_sums",
+            "_terms",
+        ),
+        *("_variables", "closed", "compared", "parameters"),
+    )
 
     def __init__(self) -> None:
         self.parameters: list[str] = []
@@ -78,7 +96,7 @@ class Trace:
         key = id(terms), id(others), factor
         found = self._sums.get(key)
         if found is None:
-            found = self._sums[key] = self.terms(plus(terms, others, factor))
+            found = self._sums[key] = self.terms(linear_forms.plus(terms, others, factor))
         return found
 
     def times(self, terms: Terms, factor: int) -> Terms:
@@ -94,7 +112,7 @@ class Trace:
         """As of `linear_forms`, for an object that `terms` gave."""
         found = self._normal.get(id(terms))
         if found is None:
-            found = self._normal[id(terms)] = normal(terms)
+            found = self._normal[id(terms)] = linear_forms.normal(terms)
         return found
 
     def check_open(self) -> None:
@@ -179,7 +197,8 @@ class Trace:
             variable = pending.pop()
             if variable not in needed:
                 needed.add(variable)
-                pending += variables_in(self._variables[variable])
+                if text := self._variables[variable]:  # a parameter has none
+                    pending += variables_in(text)
         own = [f"v{variable} = {text}" for variable in sorted(needed) if (text := self._variables[variable])]
         return own + reals
 
@@ -205,16 +224,11 @@ class Trace:
         return found
 
     def conditions(self) -> list[str]:
-        """Expressions that are all true if the calculation runs as it did.
-
-        If some are equations, the others are written in the variables that these leave, so that what follows from
-        them is not tested again.
-        """
-        solution = self.solution()
-        ranges, others = self._ranges_with(solution), self._others_with(solution)
-        found = [f"v{variable} == {show(*form)}" for variable, form in solution.forms.items()]
-        for linear, (low, high) in ranges.items():
-            text = show(dict(linear), 0)
+        """Expressions that are all true if the calculation runs as it did."""
+        ranges, forbidden = self.bounds()
+        found = []
+        for low, high, linear in ranges:
+            text = linear_forms.show(dict(linear), 0)
             if low is not None and low == high:
                 found.append(f"{text} == {low}")
             elif low is not None and high is not None:
@@ -223,34 +237,43 @@ class Trace:
                 found.append(f"{text} >= {low}")
             else:
                 found.append(f"{text} <= {high}")
+        found += [f"{linear_forms.show(dict(linear), 0)} != {value}" for value, linear in forbidden]
+        return [*found, *self._comparisons]
+
+    def bounds(self) -> tuple[list[Range], list[tuple[int, Linear]]]:
+        """The conditions on whole numbers: ranges of linear parts, and values that these must not have.
+
+        If some are equations, the others are written in the variables that these leave, so that what follows from
+        them is not tested again.
+        """
+        solution = self.solution()
+        ranges, others = self._ranges_with(solution), self._others_with(solution)
+        found: list[Range] = [
+            (constant, constant, ((variable, 1), *((other, -factor) for other, factor in terms.items())))
+            for variable, (terms, constant) in solution.forms.items()
+        ]
+        found += [(low, high, linear) for linear, (low, high) in ranges.items()]
+        forbidden = []
         for linear, values in others.items():
             low, high = ranges.get(linear, (None, None))
-            text = show(dict(linear), 0)
-            found += [
-                f"{text} != {value}"
-                for value in sorted(values)
-                if (low is None or low <= value) and (high is None or value <= high)
-            ]
-        return [*found, *self._comparisons]
+            for value in sorted(values):
+                if (low is None or low <= value) and (high is None or value <= high):
+                    forbidden.append((value, linear))
+        return found, forbidden
+
+    @property
+    def comparisons(self) -> list[str]:
+        """The conditions on floating-point numbers, as expressions."""
+        return list(self._comparisons)
 
     def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
         """The same, in terms of the variables that are left; two that become the same form are one range."""
         found: dict[Linear, tuple[int | None, int | None]] = {}
-        forms = solution.forms.keys()
         for linear, (low, high) in self._ranges.items():
-            terms = dict(linear)
-            if forms.isdisjoint(terms):
-                rest = linear
-            else:
-                terms, constant = solution.reduced(terms, 0)
-                if not terms:
-                    continue  # it follows from the equations: it held when they did
-                rest, factor = normal(terms)
-                if factor < 0:
-                    low, high, constant, factor = high, low, -constant, -factor
-                    low, high = (None if bound is None else -bound for bound in (low, high))
-                low = None if low is None else -((constant - low) // factor)
-                high = None if high is None else (high - constant) // factor
+            rewritten = solution.range_of(linear, low, high)
+            if rewritten is None:
+                continue  # it follows from the equations: it held when they did
+            low, high, rest = rewritten
             known = found.get(rest)
             found[rest] = (low, high) if known is None else (larger(known[0], low), smaller(known[1], high))
         return found
@@ -261,7 +284,7 @@ class Trace:
             terms, constant = solution.reduced(dict(linear), 0)
             if not terms:
                 continue
-            rest, factor = normal(terms)
+            rest, factor = linear_forms.normal(terms)
             # factor * rest + constant is never one of the forbidden values
             left = {(value - constant) // factor for value in values if (value - constant) % factor == 0}
             if left:
@@ -352,7 +375,9 @@ class Number:
         if type(other) is int:
             return self._times(other)
         if type(other) is Number:
-            first, second = sorted((show(self.terms, self.constant), show(other.terms, other.constant)))
+            first, second = sorted(
+                (linear_forms.show(self.terms, self.constant), linear_forms.show(other.terms, other.constant))
+            )
             return self._of(f"({first}) * ({second})", self.value * other.value)
         if _is_real(other):
             return self._real() * other
@@ -386,7 +411,9 @@ class Number:
             common = gcd(divisor, *rest.values())  # floor((a*x + b) / (a*d)) is floor((x + b//a) / d)
             rest, low, divided = {v: c // common for v, c in rest.items()}, low // common, divisor // common
             known = self.trace.quotient(self.trace.terms(rest), low, divided)
-            base = base + (self._of(f"({show(rest, low)}) // {divided}", 0) if known is None else known)
+            base = base + (
+                self._of(f"({linear_forms.show(rest, low)}) // {divided}", 0) if known is None else known
+            )
         if type(base) is Number:  # not a shared object: it was made here
             base.value = self.value // divisor
         return base
@@ -445,7 +472,7 @@ class Number:
         return other / self._real()
 
     def _real(self) -> Real:
-        return Real(self.trace, self.value, f"({show(self.terms, self.constant)})")
+        return Real(self.trace, self.value, f"({linear_forms.show(self.terms, self.constant)})")
 
     # comparisons ------------------------------------------------------------------------------------
 
@@ -529,7 +556,7 @@ class Number:
         return self._pinned().bit_length()
 
     def __repr__(self) -> str:
-        return f"<{self.value} = {show(self.terms, self.constant)}>"
+        return f"<{self.value} = {linear_forms.show(self.terms, self.constant)}>"
 
 
 class Real:
@@ -651,12 +678,32 @@ def _operand(operand: Operand) -> tuple[Any, str]:
     if type(operand) is Real:
         return operand.value, operand.text
     if type(operand) is Number:
-        return operand.value, f"({show(operand.terms, operand.constant)})"
+        return operand.value, f"({linear_forms.show(operand.terms, operand.constant)})"
     if isinstance(operand, float) and operand in (float("inf"), float("-inf")):
         return operand, "inf" if operand > 0 else "(-inf)"
     return operand, f"({operand!r})"
 
 
+_COMPILED = (
+    *(
+        "__add__",
+        "__radd__",
+        "__sub__",
+        "__rsub__",
+        "__neg__",
+        "__mul__",
+        "__rmul__",
+        "__floordiv__",
+        "__mod__",
+    ),
+    *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__bool__", "__index__", "__int__", "_pinned"),
+)
+
+
 def whole(number: Any) -> Any:
     """`number` as an int, whatever kind of integer it is; a Number stays as it is."""
     return number if type(number) is int or type(number) is Number else int(number)
+
+
+compiled.replace_methods(Trace, ())  # whose tables those of Number use
+compiled.replace_methods(Number, _COMPILED)

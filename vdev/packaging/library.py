@@ -83,8 +83,8 @@ def calls_key() -> str:
     return _key(_CALLS_SOURCE)
 
 
-def _key(source: Path) -> str:
-    return hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+def _key(*sources: Path) -> str:
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
 def folder(place: str) -> Path:
@@ -279,8 +279,9 @@ def compile_calls(target: Path) -> list[str]:
 
 def compile_ranges(target: Path) -> list[str]:
     """Compile the library that works with sets of bytes as `target`; the compiler's command. Raises NoCompiler."""
-    source = folder(PLACES[RANGES_NAME]) / "native" / "bands.c"
-    return _compiled(source, target, [f'-DVDEV_SOURCES="{_key(source)}"'], ["-ldl"])
+    sources = folder(PLACES[RANGES_NAME]) / "native"
+    key = _key(*sorted(sources.iterdir()))
+    return _compiled(sources / "bands.c", target, [f'-DVDEV_SOURCES="{key}"'], ["-ldl"])
 
 
 def _compiled(source: Path, target: Path, words: Sequence[str], linking: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from math import inf
 from typing import Any
 
@@ -49,8 +49,9 @@ from vdev.planner.views import (
     fit,
 )
 from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges import linear_forms
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
-from vdev.translators.ranges.linear_forms import show, variables_in
+from vdev.translators.ranges.linear_forms import Linear
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import is_array, parts_of, remade, source_of
 from vdev.translators.ranges.region import Region
@@ -275,88 +276,114 @@ class _Writer:
             "inf": inf,
             "touches": touches,
             "deferred": _deferred,
+            "evaluated": linear_forms.evaluated,
         }
         self._constants: dict[int, str] = {}
-        self._objects: dict[int, tuple[str, Any]] = {
+        #: what stands for an object, None if nothing in it is traced
+        self._shown: dict[int, tuple[str | None, Any]] = {
             id(state): (f"states[{slot}]", state) for slot, state in enumerate(states)
         }
         self._named: dict[str, str] = {}  #: by what is written down, its name
-        #: and by the identity of a number's terms, and its constant
+        #: by the identity of a number's terms, and its constant: its name
         self._numbers: dict[tuple[int, int], str] = {}
-        self._used: set[int] = set()
-        self._traced: dict[int, tuple[bool, Any]] = {}
+        #: constants and linear parts of those that are calculated, with their names
+        self._forms: dict[tuple[int, Linear], str] = {}
         self._solution = trace.solution()
 
     def function(self, made: Any, *, known: bool = False) -> _Written:
         """What makes `made` of other numbers. `known`: of such as keep all conditions."""
-        result = self._show(made)
-        conditions = [] if known else self._trace.conditions()
-        for text in conditions:
-            self._use(text)
-        count = len(self._trace.parameters)
-        unpacked = [f"{', '.join(self._trace.parameters)}, = numbers"] if count else []
-        test = [f"if not ({' and '.join(conditions)}): return None"] if conditions else []
-        lines = [
-            *unpacked,
-            *self._trace.definitions(self._used, compared=not known),
-            *test,
-            *self._lines,
-            f"return {result}",
-        ]
+        result, trace = self._show(made), self._trace
+        ranges, forbidden = ([], []) if known else trace.bounds()
+        comparisons = [] if known else trace.comparisons
+        tables = tuple(ranges), tuple(forbidden), tuple(self._forms)
+        used = {variable for rows in tables for row in rows for variable, _ in row[-1]}
+        lines = [f"{', '.join(trace.parameters)}, = numbers"] if trace.parameters else []
+        lines += trace.definitions(used, compared=not known)
+        if comparisons:
+            lines.append(f"if not ({' and '.join(comparisons)}): return None")
+        if any(tables):
+            self._names["tables"] = tables
+            values = [f"v{each}" if each in used else "0" for each in range(max(used, default=-1) + 1)]
+            lines.append(f"found = evaluated(({', '.join(values)},), *tables)")
+            lines.append("if found is None: return None")
+        if self._forms:
+            lines.append(f"{', '.join(self._forms.values())}, = found")
+        lines += [*self._lines, f"return {result}"]
         text = f"def fill({self._arguments}):\n" + "".join(f"    {line}\n" for line in lines)
         return _Written(text, self._names)
 
-    def _use(self, text: str) -> None:
-        self._used.update(variables_in(text))
-
-    def _show(self, found: Any) -> str:
-        """The expression of anything that a plan is made of."""
-        if type(found) is Number:
+    def _text(self, found: Any) -> str | None:
+        """The expression of anything that a plan is made of; None if nothing in it is traced."""
+        kind = type(found)
+        if kind in _PLAIN:
+            return None
+        if kind is Number:
             return self._number(found)
-        if type(found) is Real:
-            raise NotInView("a cost in the plan")
-        if not self._has_numbers(found):
-            return self._constant(found)
-        if type(found) is tuple:
-            return f"({', '.join(map(self._show, found))},)"
-        known = self._objects.get(id(found))
+        known = self._shown.get(id(found))
         if known is None:
-            if isinstance(found, Region):
-                if is_array(found):
-                    raise NotInView("a region without a pattern")
-                text = source_of(found, self._show)
-            elif (names := _names_of(found)) is not None:
-                kind = type(found)
-                self._names[kind.__name__] = kind
-                special = self._special(found) if isinstance(found, Plan) else {}
-                parts = [special.get(name) or self._show(getattr(found, name)) for name in names]
-                # a tuple's own constructor takes half the time of a named tuple's
-                text = (
-                    f"new({kind.__name__}, ({', '.join(parts)},))"
-                    if issubclass(kind, tuple)
-                    else f"{kind.__name__}({', '.join(parts)})"
-                )
-            else:
-                raise NotInView(f"a {type(found).__name__} in the plan")
-            known = self._objects[id(found)] = self._line(text), found
+            known = self._shown[id(found)] = self._made(found, kind), found
         return known[0]
 
-    def _special(self, found: Plan) -> dict[str, str]:
-        """The parts of a plan that are not shown as they are."""
-        return {"states": self._states(found.states), "touches": "deferred(touches, numbers)"}
+    def _made(self, found: Any, kind: type) -> str | None:
+        if kind is tuple:
+            shown = self._parts(found)
+            return None if shown is None else f"({', '.join(shown)},)"
+        if kind is Real:
+            raise NotInView("a cost in the plan")
+        if isinstance(found, Region):
+            return self._region(found)
+        if isinstance(found, Plan):
+            return self._line(f"Plan({', '.join(self._parts_of_plan(found))},)")
+        names = _names_of(kind)
+        if names is None:
+            raise NotInView(f"a {kind.__name__} in the plan")
+        shown = self._parts([getattr(found, name) for name in names])
+        if shown is None:
+            return None
+        self._names[kind.__name__] = kind
+        # a tuple's own constructor takes half the time of a named tuple's
+        if issubclass(kind, tuple):
+            return self._line(f"new({kind.__name__}, ({', '.join(shown)},))")
+        return self._line(f"{kind.__name__}({', '.join(shown)})")
+
+    def _parts(self, found: Sequence[Any]) -> list[str] | None:
+        """The expressions of several; None if nothing in them is traced."""
+        texts = [*map(self._text, found)]
+        if not any(texts):
+            return None
+        return [text or self._constant(part) for text, part in zip(texts, found, strict=True)]
+
+    def _region(self, found: Region) -> str | None:
+        if not any(map(self._text, parts_of(found))):
+            return None
+        if is_array(found):
+            raise NotInView("a region without a pattern")
+        return self._line(source_of(found, self._show))
+
+    def _show(self, found: Any) -> str:
+        return self._text(found) or self._constant(found)
+
+    def _parts_of_plan(self, found: Plan) -> list[str]:
+        """The parts of a plan, two of which are not shown as they are."""
+        special = {"states": self._states(found.states), "touches": "deferred(touches, numbers)"}
+        parts = []
+        for name in _names_of(Plan) or ():
+            parts.append(special.get(name) or self._show(getattr(found, name)))
+        self._names["Plan"] = Plan
+        return parts
 
     def _states(self, found: Sequence[BufferState]) -> str:
         """Those that a plan leaves, by slot."""
         parts = []
         for slot, state in enumerate(found):
-            known = self._objects.get(id(state))
+            known = self._shown.get(id(state))
             if known is None:
                 assert isinstance(state, ViewState), "nothing else comes of one"
                 inside = state.bands()
                 self._kept.append(inside)
                 parts.append(f"changed(states[{slot}], views[{slot}], {self._show(inside)})")
             else:
-                parts.append(known[0])
+                parts.append(str(known[0]))
         return f"({', '.join(parts)},)"
 
     def _line(self, text: str) -> str:
@@ -367,13 +394,15 @@ class _Writer:
         return name
 
     def _number(self, found: Number) -> str:
-        form = id(found.terms), found.constant
-        known = self._numbers.get(form)
+        number = id(found.terms), found.constant
+        known = self._numbers.get(number)
         if known is None:
-            text = show(*self._solution.reduced(found.terms, found.constant))
-            self._use(text)
-            known = text if text.startswith("v") and " " not in text else self._line(text)
-            self._numbers[form] = known
+            terms, constant = self._solution.reduced(found.terms, found.constant)
+            form = constant, tuple(terms.items())
+            known = self._forms.get(form)
+            if known is None:
+                known = self._forms[form] = f"n{len(self._forms)}"
+            self._numbers[number] = known
         return known
 
     def _constant(self, found: Any) -> str:
@@ -385,38 +414,14 @@ class _Writer:
             self._names[name] = found
         return name
 
-    def _has_numbers(self, found: Any) -> bool:
-        kind = type(found)
-        if kind in _PLAIN:
-            return False
-        if kind in _TRACED:
-            return True
-        known = self._traced.get(id(found))
-        if known is None:
-            known = self._traced[id(found)] = any(map(self._has_numbers, _parts(found))), found
-        return known[0]
 
-
-#: types of what has no numbers that are traced; and of what is made of them
+#: types of what has no numbers that are traced
 _PLAIN = frozenset({int, bool, str, float, bytes, type(None)})
-_TRACED = frozenset({Number, Real, ViewState})
 
 
-def _parts(found: Any) -> Sequence[Any]:
-    if type(found) is tuple:
-        return found
-    if isinstance(found, Region):
-        return parts_of(found)
-    if isinstance(found, BufferState):
-        return found.valid, found.replicas
-    names = _names_of(found)
-    if names is None:
-        raise NotInView(f"a {type(found).__name__} in the plan")
-    return [getattr(found, name) for name in names]
-
-
-def _names_of(found: Any) -> Sequence[str] | None:
-    """The fields of a record; None of anything else."""
-    if is_dataclass(found) and not isinstance(found, type):
-        return [item.name for item in fields(found)]
-    return list(type(found).__annotations__) if isinstance(found, (Copy, Launch, Touch)) else None
+@cache
+def _names_of(kind: type) -> Sequence[str] | None:
+    """The fields of records of a class; None of anything else."""
+    if is_dataclass(kind):
+        return [item.name for item in fields(kind)]
+    return list(kind.__annotations__) if issubclass(kind, (Copy, Launch, Touch)) else None

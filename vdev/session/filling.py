@@ -31,8 +31,8 @@ logger = logging.getLogger("vdev.session.filling")
 
 T = TypeVar("T")
 
-#: launches that are alike before one of them is traced: tracing a plan takes as long as making some twenty; the
-#: number doubles with each trace that was of no use
+#: launches that are alike before one of them is traced: tracing a plan takes as long as making two to three, without
+#: compiled numbers some seven, and is mostly for nothing if they are fewer; the number doubles with each trace that was of no use
 MOST_PLANNED = 3
 #: forms for launches that are alike, one for each set of conditions that has occurred
 MOST_FORMS = 6
@@ -40,7 +40,7 @@ MOST_FORMS = 6
 MOST_KINDS = 256
 #: launches of one kernel that are traced before that has been of use
 MOST_AT_FIRST = 4
-#: what a trace costs in plans: each plan that was filled in has earned one of them
+#: plans that a trace has to save, several times what it costs: each plan that was filled in is one of them
 TRACE_COST = 20
 
 #: set by tests: called with each plan that was filled in, and what it is for

@@ -1,105 +1,11 @@
-/* libvdev_ranges.so: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
+/* libvdev_ranges.so, with `numbers.c` in it: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
  *
  * The functions in Python are the definition. These here stand in their places, and call them wherever something is not as it mostly
  * is: a number that is no int of 64 bits, such as one that is traced (`tracing.py`); no memory. They have done nothing then, for
  * what they work with never changes. Sets and maps with labels are one thing here: what stands in the place of what is inside a
  * band (a *leaf*) is None in a set, and an int, the label, in a map.
- *
- * Python is used through functions of its stable interface that are looked up when they are needed, so that this file is compiled
- * without Python's headers, once for all of its versions.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define EXPORTED __attribute__((visibility("default")))
-
-/* What the library was made from, so that another version is not taken for it. */
-EXPORTED const char vdev_ranges_sources[] = VDEV_SOURCES;
-
-typedef struct python_object PyObject;
-typedef ptrdiff_t length;
-typedef long long number;
-typedef PyObject *(*Fast)(PyObject *, PyObject *const *, length);
-typedef struct {
-    const char *name;
-    Fast function;
-    int flags;
-    const char *doc;
-} PyMethodDef;
-enum { TAKES_ARRAY = 0x80, EQUAL = 2 };
-
-#define PYTHON(X)                                                                                                          \
-    X(PyObject *, PyTuple_New, (length))                                                                                   \
-    X(length, PyTuple_Size, (PyObject *))                                                                                  \
-    X(PyObject *, PyTuple_GetItem, (PyObject *, length))                                                                   \
-    X(int, PyTuple_SetItem, (PyObject *, length, PyObject *))                                                              \
-    X(PyObject *, PyObject_Type, (PyObject *))                                                                             \
-    X(PyObject *, PyObject_CallObject, (PyObject *, PyObject *))                                                           \
-    X(int, PyObject_RichCompareBool, (PyObject *, PyObject *, int))                                                        \
-    X(PyObject *, PyNumber_Or, (PyObject *, PyObject *))                                                                   \
-    X(number, PyLong_AsLongLongAndOverflow, (PyObject *, int *))                                                           \
-    X(PyObject *, PyLong_FromLongLong, (number))                                                                           \
-    X(PyObject *, PyBool_FromLong, (long))                                                                                 \
-    X(int, PyList_Append, (PyObject *, PyObject *))                                                                        \
-    X(length, PyList_Size, (PyObject *))                                                                                   \
-    X(int, PyList_SetSlice, (PyObject *, length, length, PyObject *))                                                      \
-    X(PyObject *, PyDict_New, (void))                                                                                      \
-    X(int, PyDict_SetItem, (PyObject *, PyObject *, PyObject *))                                                           \
-    X(PyObject *, PyCFunction_NewEx, (PyMethodDef *, PyObject *, PyObject *))                                              \
-    X(void, PyErr_Clear, (void))                                                                                           \
-    X(void, Py_IncRef, (PyObject *))                                                                                       \
-    X(void, Py_DecRef, (PyObject *))
-
-#define DECLARE(result, name, arguments) static result(*name) arguments;
-PYTHON(DECLARE)
-#undef DECLARE
-static PyObject *tuple_type, *int_type, *none;
-
-/* In all functions: -1 or NULL where something is not as it mostly is. */
-enum { LEAF, ROW, ODD = -1 };
-
-/* How a tuple lies in memory: words from its beginning to its type, its size, and its items. Looked for in tuples (`find_layout`), as
- * asking Python takes a third of the time here; 0 where it was not found, and Python is asked. */
-static struct {
-    length type, size, items;
-} layout;
-
-#define WORD(object, at) (((PyObject **)(object))[at])
-
-static PyObject *type_of(PyObject *object) {
-    if (layout.type) return WORD(object, layout.type);
-    PyObject *type = PyObject_Type(object);
-    if (type != NULL) Py_DecRef(type); /* it lives as long as the object does */
-    return type;
-}
-
-static int kind_of(PyObject *inner) {
-    if (inner == none) return LEAF;
-    PyObject *type = type_of(inner);
-    return type == tuple_type ? ROW : type == int_type ? LEAF : ODD;
-}
-
-/* Of a tuple. */
-static length size(PyObject *tuple) {
-    return layout.size ? (length)WORD(tuple, layout.size) : PyTuple_Size(tuple);
-}
-
-/* An item that it has. */
-static PyObject *item(PyObject *tuple, length at) {
-    return layout.items ? WORD(tuple, layout.items + at) : PyTuple_GetItem(tuple, at);
-}
-
-static int read_number(PyObject *object, number *value) {
-    if (type_of(object) != int_type) return ODD;
-    int overflow = 0;
-    *value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    return overflow ? ODD : 0;
-}
+#include "python.h"
 
 /* Whether two things that stand inside of bands are equal. Labels may have any number of bits. */
 static int same(PyObject *a, PyObject *b) {
@@ -1114,6 +1020,8 @@ static PyObject *settle(PyObject *bands, PyObject *pitches, struct units *units,
     return found;
 }
 
+#include "numbers.c"
+
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
 
 /* The result; that of the function in Python, which is `self`, where there is none. */
@@ -1337,6 +1245,11 @@ FUNCTION(settled) {
     OR_BY_PYTHON(found);
 }
 
+FUNCTION(plus) { OR_BY_PYTHON(plus_given(given, n)); }
+FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
+FUNCTION(show) { OR_BY_PYTHON(show_given(given, n)); }
+FUNCTION(evaluated) { OR_BY_PYTHON(evaluated(given, n)); }
+
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
     NAMED(intersect, intersect) NAMED(meet, meet) NAMED(unite, unite) NAMED(subtract, subtract)
@@ -1345,6 +1258,7 @@ static PyMethodDef functions[] = {
     NAMED(numbers_of_labelled, numbers_of_labelled) NAMED(_split, split) NAMED(_flatten, flatten)
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
     NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
+    NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
 #undef NAMED
 };
 
@@ -1389,7 +1303,8 @@ EXPORTED int32_t vdev_ranges_find_python(void) {
     tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
     int_type = dlsym(RTLD_DEFAULT, "PyLong_Type");
     none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-    return all && tuple_type != NULL && int_type != NULL && none != NULL && find_layout();
+    no = dlsym(RTLD_DEFAULT, "_Py_FalseStruct");
+    return all && tuple_type != NULL && int_type != NULL && none != NULL && no != NULL && find_layout() && name_signs();
 }
 
 /* What stands in the place of a function in Python, by its name; NULL where there is none. With the interpreter's lock. */

@@ -1,0 +1,186 @@
+"""Numbers that are traced, compiled: what a calculation gives, and all that its trace notes of it, is as with those in Python."""
+
+from __future__ import annotations
+
+import gc
+import operator
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from vdev.translators.ranges import compiled, linear_forms
+from vdev.translators.ranges.tracing import Number, Trace
+
+from vdev.backends import own_libraries
+from vdev.packaging import library
+
+pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
+
+WITH_TWO: tuple[Callable[[Any, Any], Any], ...] = (
+    *(operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod),
+    *(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne, max, min, divmod),
+)
+WITH_ONE: tuple[Callable[[Any], Any], ...] = (operator.neg, bool, int, operator.index, abs, float)
+#: what numbers meet now and then: all that is not an int of 64 bits is left to Python
+OTHERS: tuple[Any, ...] = (
+    True,
+    2.5,
+    1 << 70,
+    (1 << 63) - 1,
+    -(1 << 63),
+    np.int64(7),
+    np.arange(3),
+    None,
+    "text",
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _loaded() -> None:
+    assert own_libraries.load_ranges()
+
+
+def attempt(function: Callable[..., Any], *operands: Any) -> Any:
+    """What comes of it: an error is a result like others."""
+    try:
+        return function(*operands)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+        return type(error).__name__
+
+
+def outcome(seed: int, large: int = 0) -> tuple[Any, ...]:
+    """What a random calculation gives, and its trace. `large`: in how many of a hundred operands numbers are large, or none."""
+    rng, trace = random.Random(seed), Trace()
+    numbers: list[Any] = [
+        trace.parameter(rng.choice((0, 1, 3, 40, 1000))) for _ in range(rng.randrange(1, 6))
+    ]
+    found = []
+
+    def operand() -> Any:
+        if rng.randrange(100) < large:
+            return rng.choice(OTHERS)
+        return rng.choice((*numbers[-6:], *numbers[:6], rng.randrange(-20, 20), 1 << rng.randrange(16)))
+
+    for _ in range(rng.randrange(5, 120)):
+        if rng.random() < 0.1:
+            made = attempt(rng.choice(WITH_ONE), rng.choice(numbers))
+        else:
+            made = attempt(rng.choice(WITH_TWO), *rng.sample((rng.choice(numbers), operand()), 2))
+        found.append(made)
+        numbers += [each for each in (made if isinstance(made, tuple) else (made,)) if type(each) is Number]
+        for each in numbers[-2:]:
+            if abs(each.value) > 1 << 40 and rng.randrange(100) >= large:
+                numbers.remove(each)
+    return repr(found), everything_noted(trace)
+
+
+def everything_noted(trace: Trace) -> list[Any]:
+    conditions = trace.conditions()
+    solution = trace.solution()
+    return [
+        *(trace._variables, trace._known, trace._ranges, trace._others, list(trace._terms), conditions),
+        [(sign, constant) for sign, constant, *_ in trace.compared],
+        *(list(trace.compared.values()), list(trace._sums.values()), list(trace._multiples.values())),
+        *(list(trace._normal.values()), [(*each, list(each[0])) for each in solution.forms.values()]),
+        *(
+            trace._comparisons,
+            trace._reals,
+            trace.definitions(set(range(len(trace._variables))), compared=True),
+        ),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("large", [0, 5])
+def test_what_a_calculation_gives_and_what_is_noted_of_it(large: int) -> None:
+    conditions = 0
+    for seed in range(400):
+        found = outcome(seed, large)
+        with compiled.plainly():
+            wanted = outcome(seed, large)
+        assert found == wanted, seed
+        conditions += len(found[1][5])
+    assert conditions > 2000
+
+
+def test_values_of_forms_under_conditions() -> None:
+    rng = random.Random(9)
+    outcomes = Counter[bool]()
+    for _ in range(3000):
+        large = rng.random() < 0.1
+        numbers = [
+            0.5,
+            *(rng.choice((1 << 62, 1 << 70)) if large else rng.randrange(-9, 9) for _ in range(4)),
+        ]
+
+        def linear() -> tuple[tuple[int, int], ...]:
+            return tuple((rng.randrange(1, 5), rng.randrange(-4, 5)) for _ in range(rng.randrange(4)))
+
+        bounds = (rng.choice((None, -60, 0)), rng.choice((None, 0, 60)))
+        ranges = tuple((*bounds, linear()) for _ in range(rng.randrange(3)))
+        forbidden = tuple((rng.randrange(-20, 20), linear()) for _ in range(rng.randrange(3)))
+        given = tuple(numbers), ranges, forbidden, tuple((rng.randrange(99), linear()) for _ in range(3))
+        found = linear_forms.evaluated(*given)
+        with compiled.plainly():
+            assert linear_forms.evaluated(*given) == found
+        outcomes[found is None] += 1
+    assert min(outcomes.values()) > 500
+
+
+def test_numbers_of_64_bits_are_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    (methods,) = (methods for cls, methods in compiled._with_methods if cls is Number)
+    assert all(type(getattr(Number, name)).__name__ == "method_descriptor" for name in methods)
+    trace = Trace()
+    a, b = trace.parameter(5), trace.parameter(70)
+    for name in (
+        "plus",
+        "times",
+        "terms",
+        "normal",
+        "compare",
+        "quotient",
+        "variable",
+    ):  # what those in Python call
+        monkeypatch.delattr(Trace, name)
+    assert repr(
+        [a + b, 3 + a, a - b, 4 - a, a * b, -a, 3 * a // 8, (b + 8) % 4, a < b, a == 5, bool(b), int(a)]
+    ) == (
+        "[<75 = v0 + v1>, <8 = v0 + 3>, <-65 = v0 - v1>, <-1 = -v0 + 4>, <350 = v2>, <-5 = -v0>, <1 = v3>, <2 = v1 - 4 * v4>,"
+        " True, True, True, 5]"
+    )
+
+
+def test_a_number_that_outlives_its_calculation_is_refused() -> None:
+    trace = Trace()
+    number = trace.parameter(5)
+    trace.closed = True
+    for function in (
+        lambda: number + 1,
+        lambda: number * 2,
+        lambda: number < 3,
+        lambda: bool(number),
+        lambda: 8 // number,
+    ):
+        with pytest.raises(RuntimeError, match="outlived"):
+            function()
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_nothing_is_kept() -> None:
+    def blocks() -> int:
+        gc.collect()  # Python keeps objects for later use until then
+        return sys.getallocatedblocks()
+
+    def work() -> None:
+        for seed in range(60):
+            outcome(seed, 5)
+
+    work()
+    before = blocks()
+    for _ in range(5):
+        work()
+    assert blocks() - before < 200

@@ -1,0 +1,895 @@
+/* What `tracing.py` and `linear_forms.py` do most, on the same objects and with the same results: numbers that are traced.
+ *
+ * The methods in Python are the definition. These here stand in their places, and call them wherever something is not as it mostly is:
+ * an operand that is neither a Number nor an int, an int of more than 64 bits, a trace that is closed; no memory. What they have noted
+ * until then, they would have noted all the same, and to note it again changes nothing.
+ *
+ * `terms` are dicts, as there, and of a trace; what finds them gives them borrowed, as they live as long as it does.
+ */
+
+/* ---- objects with slots --------------------------------------------------------------------------------------------- */
+
+enum { CONSTANT, TERMS, TRACE, VALUE, NUMBER_SLOTS };
+enum { CLOSED, COMPARED, KNOWN, MULTIPLES, NORMAL, OTHERS, RANGES, SOLUTION, SUMS, ALL_TERMS, VARIABLES, TRACE_SLOTS };
+enum { FORMS, SOLUTION_SLOTS };
+enum { MOST_SLOTS = 24 };
+
+/* Classes of which there are methods here: the names of their slots, and where objects have them, in words from their beginning. */
+static struct slotted {
+    const char *name;
+    const char *slots[TRACE_SLOTS];
+    length at[TRACE_SLOTS];
+    PyObject *class; /* NULL until it is known where the slots are; it is never let go */
+} number_class = {.name = "Number", .slots = {"constant", "terms", "trace", "value"}},
+  trace_class = {.name = "Trace",
+                 .slots = {"closed", "compared", "_known", "_multiples", "_normal", "_others", "_ranges", "_solution", "_sums",
+                           "_terms", "_variables"}},
+  solution_class = {.name = "Solution", .slots = {"forms"}};
+
+#define SLOT(of, object, slot) WORD(object, (of).at[slot])
+#define OF_NUMBER(object, slot) SLOT(number_class, object, slot)
+#define OF_TRACE(object, slot) SLOT(trace_class, object, slot)
+
+/* Put another object there, whose reference is taken. */
+static void put_slot(struct slotted *of, PyObject *object, int slot, PyObject *value) {
+    PyObject *before = SLOT(*of, object, slot);
+    SLOT(*of, object, slot) = value;
+    if (before != NULL) Py_DecRef(before);
+}
+
+/* ---- small things --------------------------------------------------------------------------------------------------- */
+
+#define ADDS __builtin_add_overflow
+#define SUBTRACTS __builtin_sub_overflow
+#define MULTIPLIES __builtin_mul_overflow
+
+/* Rounded down; no divisor is 0, and nothing is as small as the least number. */
+static number divided_down(number a, number b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static number modulo(number a, number b) { return a - divided_down(a, b) * b; }
+static number absolute(number a) { return a < 0 ? -a : a; }
+static number common(number a, number b) {
+    for (a = absolute(a), b = absolute(b); b != 0;) {
+        number rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* A number that can be negated, and have 1 added. */
+static int read_small(PyObject *object, number *value) {
+    return read_number(object, value) || *value < -LLONG_MAX / 2 || *value > LLONG_MAX / 2 ? ODD : 0;
+}
+
+/* Of objects whose references are taken. */
+static PyObject *tuple_of(length count, PyObject *a, PyObject *b, PyObject *c, PyObject *d) {
+    PyObject *items[] = {a, b, c, d}, *made = PyTuple_New(count);
+    for (length at = 0; at < count; at++) {
+        if (items[at] == NULL && made != NULL) {
+            Py_DecRef(made); /* with what it has already */
+            made = NULL;
+        }
+        if (made != NULL) PyTuple_SetItem(made, at, items[at]);
+        else if (items[at] != NULL) Py_DecRef(items[at]);
+    }
+    return made;
+}
+
+static PyObject *kept(PyObject *object) {
+    Py_IncRef(object);
+    return object;
+}
+
+/* What a table has under a key, borrowed; NULL if there is nothing. */
+static PyObject *entry(PyObject *table, PyObject *key) { return PyDict_GetItem(table, key); }
+
+/* Enter what was made under a key; the references of both are taken, and what is there is borrowed. */
+static PyObject *entered(PyObject *table, PyObject *key, PyObject *made) {
+    PyObject *found = key == NULL || made == NULL || PyDict_SetItem(table, key, made) ? NULL : made;
+    if (key != NULL) Py_DecRef(key);
+    if (made != NULL) Py_DecRef(made); /* the table has it */
+    return found;
+}
+
+static int put_number(PyObject *table, PyObject *key, number value) {
+    PyObject *object = PyLong_FromLongLong(value);
+    int wrong = object == NULL || PyDict_SetItem(table, key, object) ? ODD : 0;
+    if (object != NULL) Py_DecRef(object);
+    return wrong;
+}
+
+/* A bound, or none. */
+struct bound {
+    number value;
+    int there;
+};
+
+static int read_bound(PyObject *object, struct bound *bound) {
+    *bound = (struct bound){0, object != none};
+    return bound->there ? read_small(object, &bound->value) : 0;
+}
+
+static PyObject *shown_bound(const struct bound *bound) {
+    return bound->there ? PyLong_FromLongLong(bound->value) : kept(none);
+}
+
+/* ---- forms ---------------------------------------------------------------------------------------------------------- */
+
+/* Terms that are not too many, in an order. */
+enum { MOST_TERMS = 48 };
+struct form {
+    struct term {
+        number variable, coefficient;
+    } terms[MOST_TERMS];
+    length count;
+};
+
+static int read_form(PyObject *terms, struct form *form) {
+    PyObject *variable, *coefficient;
+    form->count = 0;
+    if (PyDict_Size(terms) < 0 || PyDict_Size(terms) > MOST_TERMS) return ODD;
+    for (length at = 0; PyDict_Next(terms, &at, &variable, &coefficient); form->count++) {
+        struct term *term = &form->terms[form->count];
+        if (read_number(variable, &term->variable) || read_small(coefficient, &term->coefficient)) return ODD;
+    }
+    return 0;
+}
+
+/* Where the variable is, or has to be inserted, in a form that ascends. */
+static length place_in(const struct form *form, number variable) {
+    length at = form->count;
+    while (at > 0 && form->terms[at - 1].variable >= variable) at--;
+    return at;
+}
+
+static int insert(struct form *form, length at, number variable, number coefficient) {
+    if (form->count == MOST_TERMS) return ODD;
+    memmove(&form->terms[at + 1], &form->terms[at], (size_t)(form->count - at) * sizeof *form->terms);
+    form->terms[at] = (struct term){variable, coefficient};
+    form->count++;
+    return 0;
+}
+
+static int sort(struct form *form) {
+    struct form sorted = {.count = 0};
+    for (length at = 0; at < form->count; at++) {
+        struct term *term = &form->terms[at];
+        if (insert(&sorted, place_in(&sorted, term->variable), term->variable, term->coefficient)) return ODD;
+    }
+    memcpy(form->terms, sorted.terms, (size_t)form->count * sizeof *form->terms);
+    return 0;
+}
+
+/* As `linear_forms.plus`. */
+static PyObject *plus(PyObject *terms, PyObject *others, number factor) {
+    PyObject *found = PyDict_Copy(terms), *variable, *coefficient;
+    int wrong = found == NULL;
+    for (length at = 0; !wrong && PyDict_Next(others, &at, &variable, &coefficient);) {
+        number of_other, total = 0;
+        PyObject *known = entry(found, variable);
+        wrong = read_small(coefficient, &of_other) || (known != NULL && read_number(known, &total)) ||
+                MULTIPLIES(of_other, factor, &of_other) || ADDS(total, of_other, &total);
+        if (!wrong) wrong = total != 0 ? put_number(found, variable, total) : PyDict_DelItem(found, variable);
+    }
+    if (wrong && found != NULL) {
+        Py_DecRef(found);
+        return NULL;
+    }
+    return found;
+}
+
+/* The linear part of a form that ascends, as of `linear_forms.normal`, and its factor. */
+static PyObject *normal_form(const struct form *form, number *common_factor) {
+    number factor = 0;
+    for (length at = 0; at < form->count; at++) {
+        if (form->terms[at].coefficient < -LLONG_MAX / 2 || form->terms[at].coefficient > LLONG_MAX / 2) return NULL;
+        factor = common(factor, form->terms[at].coefficient);
+    }
+    if (form->terms[0].coefficient < 0) factor = -factor;
+    PyObject *linear = PyTuple_New(form->count);
+    for (length at = 0; linear != NULL && at < form->count; at++) {
+        const struct term *term = &form->terms[at];
+        PyObject *variable = PyLong_FromLongLong(term->variable);
+        PyObject *pair = tuple_of(2, variable, PyLong_FromLongLong(term->coefficient / factor), NULL, NULL);
+        if (pair == NULL) {
+            Py_DecRef(linear);
+            return NULL;
+        }
+        PyTuple_SetItem(linear, at, pair);
+    }
+    *common_factor = factor;
+    return linear;
+}
+
+/* As `linear_forms.normal`. */
+static PyObject *normal(PyObject *terms) {
+    struct form form;
+    number factor;
+    if (read_form(terms, &form) || form.count == 0 || sort(&form)) return NULL;
+    PyObject *linear = normal_form(&form, &factor);
+    return linear == NULL ? NULL : tuple_of(2, linear, PyLong_FromLongLong(factor), NULL, NULL);
+}
+
+/* A form as a dict, in its order. */
+static PyObject *dict_of(const struct form *form) {
+    PyObject *terms = PyDict_New();
+    for (length at = 0; terms != NULL && at < form->count; at++) {
+        PyObject *variable = PyLong_FromLongLong(form->terms[at].variable);
+        int wrong = variable == NULL || put_number(terms, variable, form->terms[at].coefficient);
+        if (variable != NULL) Py_DecRef(variable);
+        if (wrong) {
+            Py_DecRef(terms);
+            return NULL;
+        }
+    }
+    return terms;
+}
+
+/* Room for the text of a form: each term has two numbers. */
+enum { MOST_TEXT = (MOST_TERMS + 1) * 48 + 1 };
+
+/* As `linear_forms.show`; how long the text is. */
+static length show(const struct form *form, number constant, char *text) {
+    length end = 0;
+    for (length at = 0; at <= form->count; at++) {
+        const struct term *term = at < form->count ? &form->terms[at] : NULL;
+        number shown = term != NULL ? term->coefficient : constant;
+        if (term == NULL && shown == 0 && form->count) break;
+        const char *sign = shown < 0 ? (end ? " - " : "-") : (end ? " + " : "");
+        end += sprintf(text + end, "%s", sign);
+        if (term == NULL || absolute(shown) != 1) end += sprintf(text + end, "%lld", absolute(shown));
+        if (term != NULL) end += sprintf(text + end, "%sv%lld", absolute(shown) != 1 ? " * " : "", term->variable);
+    }
+    return end;
+}
+
+static length show_terms(PyObject *terms, number constant, char *text) {
+    struct form form;
+    return read_form(terms, &form) ? ODD : show(&form, constant, text);
+}
+
+/* `linear_forms.plus` and `linear_forms.show`, of what they are given. */
+static PyObject *plus_given(PyObject *const *given, length n) {
+    number factor;
+    return n == 3 && !read_number(given[2], &factor) ? plus(given[0], given[1], factor) : NULL;
+}
+
+static PyObject *show_given(PyObject *const *given, length n) {
+    char text[MOST_TEXT];
+    number constant;
+    if (n != 2 || read_small(given[1], &constant)) return NULL;
+    length end = show_terms(given[0], constant, text);
+    return end < 0 ? NULL : PyUnicode_FromStringAndSize(text, end);
+}
+
+/* The value of a linear part, by the values of variables: a tuple. */
+static int value_of(PyObject *values, PyObject *linear, number *total) {
+    if (kind_of(linear) != ROW) return ODD;
+    *total = 0;
+    for (length at = 0; at < size(linear); at++) {
+        PyObject *term = item(linear, at);
+        number variable, coefficient, value;
+        if (kind_of(term) != ROW || size(term) != 2 || read_number(item(term, 0), &variable)) return ODD;
+        if (variable < 0 || variable >= size(values) || read_number(item(term, 1), &coefficient)) return ODD;
+        if (read_number(item(values, variable), &value)) return ODD;
+        if (MULTIPLIES(coefficient, value, &value) || ADDS(*total, value, total)) return ODD;
+    }
+    return 0;
+}
+
+/* Whether a linear part of the members of a tuple is in its range, or is not what it must not be. */
+static int is_allowed(PyObject *values, PyObject *row, length parts) {
+    number value, low, high;
+    if (kind_of(row) != ROW || size(row) != parts || value_of(values, item(row, parts - 1), &value)) return ODD;
+    PyObject *least = item(row, 0), *most = item(row, parts - 2);
+    if ((least != none && read_number(least, &low)) || (most != none && read_number(most, &high))) return ODD;
+    if (parts == 2) return least == none ? ODD : value != low;
+    return (least == none || value >= low) && (most == none || value <= high);
+}
+
+/* As `linear_forms.evaluated`, of what it is given. */
+static PyObject *evaluated(PyObject *const *given, length n) {
+    for (length at = 0; at < n; at++)
+        if (kind_of(given[at]) != ROW) return NULL;
+    if (n != 4) return NULL;
+    for (length table = 1; table < 3; table++) {
+        for (length at = 0; at < size(given[table]); at++) {
+            int allowed = is_allowed(given[0], item(given[table], at), table == 1 ? 3 : 2);
+            if (allowed != 1) return allowed < 0 ? NULL : kept(none);
+        }
+    }
+    length count = size(given[3]);
+    PyObject *found = PyTuple_New(count);
+    for (length at = 0; found != NULL && at < count; at++) {
+        PyObject *form = item(given[3], at);
+        number constant, value;
+        int wrong = kind_of(form) != ROW || size(form) != 2 || read_number(item(form, 0), &constant) ||
+                    value_of(given[0], item(form, 1), &value) || ADDS(constant, value, &value);
+        PyObject *object = wrong ? NULL : PyLong_FromLongLong(value);
+        if (object == NULL) {
+            Py_DecRef(found);
+            return NULL;
+        }
+        PyTuple_SetItem(found, at, object);
+    }
+    return found;
+}
+
+/* A term in the variables that a solution leaves: as often in a form, which ascends, and what is constant in it. */
+static int put_in_form(PyObject *forms, PyObject *variable, number factor, struct form *form, number *constant) {
+    PyObject *known = entry(forms, variable);
+    struct form more = {.count = 1};
+    number of_form = 0;
+    if (known == NULL) {
+        if (read_number(variable, &more.terms[0].variable)) return ODD;
+        more.terms[0].coefficient = 1;
+    } else if (kind_of(known) != ROW || read_form(item(known, 0), &more) || read_number(item(known, 1), &of_form)) {
+        return ODD;
+    }
+    if (MULTIPLIES(of_form, factor, &of_form) || ADDS(*constant, of_form, constant)) return ODD;
+    for (length at = 0; at < more.count; at++) {
+        struct term *term = &more.terms[at];
+        length place = place_in(form, term->variable);
+        number part;
+        if (MULTIPLIES(term->coefficient, factor, &part)) return ODD;
+        if (place == form->count || form->terms[place].variable != term->variable) {
+            if (insert(form, place, term->variable, part)) return ODD;
+        } else if (ADDS(form->terms[place].coefficient, part, &form->terms[place].coefficient)) {
+            return ODD;
+        }
+    }
+    return 0;
+}
+
+/* Without terms that have become nothing. */
+static void drop_nothing(struct form *form) {
+    length count = 0;
+    for (length at = 0; at < form->count; at++)
+        if (form->terms[at].coefficient != 0) form->terms[count++] = form->terms[at];
+    form->count = count;
+}
+
+/* As `Solution.reduced`. */
+static PyObject *reduced(PyObject *solution, PyObject *terms, PyObject *constant_object) {
+    PyObject *forms = SLOT(solution_class, solution, FORMS), *variable, *coefficient;
+    struct form found = {.count = 0};
+    number constant, factor;
+    if (forms == NULL || read_number(constant_object, &constant)) return NULL;
+    for (length at = 0; PyDict_Next(terms, &at, &variable, &coefficient);)
+        if (read_small(coefficient, &factor) || put_in_form(forms, variable, factor, &found, &constant)) return NULL;
+    drop_nothing(&found);
+    return tuple_of(2, dict_of(&found), PyLong_FromLongLong(constant), NULL, NULL);
+}
+
+/* As `Solution.range_of`. */
+static PyObject *range_of(PyObject *solution, PyObject *linear, PyObject *low_object, PyObject *high_object) {
+    PyObject *forms = SLOT(solution_class, solution, FORMS);
+    struct form form = {.count = 0};
+    struct bound low, high;
+    number constant = 0, factor;
+    int same = 1;
+    if (forms == NULL || kind_of(linear) != ROW || read_bound(low_object, &low) || read_bound(high_object, &high)) return NULL;
+    for (length at = 0; at < size(linear); at++) {
+        PyObject *term = item(linear, at), *variable = kind_of(term) == ROW && size(term) == 2 ? item(term, 0) : NULL;
+        if (variable == NULL || read_small(item(term, 1), &factor)) return NULL;
+        if (put_in_form(forms, variable, factor, &form, &constant)) return NULL;
+        same = same && entry(forms, variable) == NULL;
+    }
+    if (same) return tuple_of(3, kept(low_object), kept(high_object), kept(linear), NULL);
+    drop_nothing(&form);
+    if (form.count == 0) return kept(none);
+    PyObject *rest = normal_form(&form, &factor);
+    if (rest == NULL) return NULL;
+    if (constant < -LLONG_MAX / 4 || constant > LLONG_MAX / 4) {
+        Py_DecRef(rest);
+        return NULL;
+    }
+    if (factor < 0) {
+        struct bound before = low;
+        low = (struct bound){-high.value, high.there}, high = (struct bound){-before.value, before.there};
+        constant = -constant, factor = -factor;
+    }
+    low.value = -divided_down(constant - low.value, factor);
+    high.value = divided_down(high.value - constant, factor);
+    return tuple_of(3, shown_bound(&low), shown_bound(&high), rest, NULL);
+}
+
+/* ---- what a trace knows --------------------------------------------------------------------------------------------- */
+
+/* As `Trace.terms`; the reference of what is given is taken. */
+static PyObject *known_terms(PyObject *trace, PyObject *terms) {
+    PyObject *key = terms == NULL ? NULL : PyTuple_New(PyDict_Size(terms)), *variable, *coefficient;
+    for (length at = 0, place = 0; key != NULL && PyDict_Next(terms, &at, &variable, &coefficient); place++) {
+        PyObject *pair = tuple_of(2, kept(variable), kept(coefficient), NULL, NULL);
+        if (pair == NULL) {
+            Py_DecRef(key);
+            key = NULL;
+        } else {
+            PyTuple_SetItem(key, place, pair);
+        }
+    }
+    PyObject *found = key == NULL ? NULL : entry(OF_TRACE(trace, ALL_TERMS), key);
+    if (found == NULL) return entered(OF_TRACE(trace, ALL_TERMS), key, terms);
+    Py_DecRef(key);
+    Py_DecRef(terms);
+    return found;
+}
+
+/* As `Trace.plus`. */
+static PyObject *sum(PyObject *trace, PyObject *terms, PyObject *others, number factor) {
+    PyObject *table = OF_TRACE(trace, SUMS);
+    PyObject *key = tuple_of(3, PyLong_FromVoidPtr(terms), PyLong_FromVoidPtr(others), PyLong_FromLongLong(factor), NULL);
+    PyObject *found = key == NULL ? NULL : entry(table, key);
+    if (found == NULL) {
+        found = known_terms(trace, plus(terms, others, factor));
+        return entered(table, key, found == NULL ? NULL : kept(found));
+    }
+    Py_DecRef(key);
+    return found;
+}
+
+/* As `Trace.times`. */
+static PyObject *multiple(PyObject *trace, PyObject *terms, number factor) {
+    PyObject *table = OF_TRACE(trace, MULTIPLES), *variable, *coefficient;
+    PyObject *key = tuple_of(2, PyLong_FromVoidPtr(terms), PyLong_FromLongLong(factor), NULL, NULL);
+    PyObject *found = key == NULL ? NULL : entry(table, key);
+    if (found != NULL || key == NULL) {
+        if (key != NULL) Py_DecRef(key);
+        return found;
+    }
+    PyObject *product = PyDict_New();
+    int wrong = product == NULL;
+    for (length at = 0; !wrong && PyDict_Next(terms, &at, &variable, &coefficient);) {
+        number part;
+        wrong = read_number(coefficient, &part) || MULTIPLIES(part, factor, &part) || put_number(product, variable, part);
+    }
+    if (wrong && product != NULL) {
+        Py_DecRef(product);
+        product = NULL;
+    }
+    found = known_terms(trace, product);
+    return entered(table, key, found == NULL ? NULL : kept(found));
+}
+
+/* As `Trace.normal`. */
+static int normal_of(PyObject *trace, PyObject *terms, PyObject **linear, number *factor) {
+    PyObject *table = OF_TRACE(trace, NORMAL), *key = PyLong_FromVoidPtr(terms);
+    PyObject *found = key == NULL ? NULL : entry(table, key);
+    if (found == NULL) found = entered(table, key, normal(terms));
+    else Py_DecRef(key);
+    if (found == NULL || kind_of(found) != ROW || size(found) != 2) return ODD;
+    *linear = item(found, 0);
+    return read_small(item(found, 1), factor);
+}
+
+/* The range of a linear part: no bounds where none is known. */
+static int read_range(PyObject *trace, PyObject *linear, struct bound *low, struct bound *high) {
+    PyObject *known = entry(OF_TRACE(trace, RANGES), linear);
+    low->there = high->there = 0;
+    if (known == NULL) return 0;
+    if (kind_of(known) != ROW || size(known) != 2) return ODD;
+    return read_bound(item(known, 0), low) || read_bound(item(known, 1), high) ? ODD : 0;
+}
+
+/* As `Trace._narrow`. */
+static int narrow(PyObject *trace, PyObject *linear, struct bound low, struct bound high) {
+    struct bound least, most;
+    if (read_range(trace, linear, &least, &most)) return ODD;
+    if (least.there) low = (struct bound){low.there ? larger(low.value, least.value) : least.value, 1};
+    if (most.there) high = (struct bound){high.there ? smaller(high.value, most.value) : most.value, 1};
+    put_slot(&trace_class, trace, SOLUTION, kept(none));
+    PyObject *range = tuple_of(2, shown_bound(&low), shown_bound(&high), NULL, NULL);
+    return entered(OF_TRACE(trace, RANGES), kept(linear), range) == NULL ? ODD : 0;
+}
+
+/* Note that a linear part is not this. */
+static int forbid(PyObject *trace, PyObject *linear, number value) {
+    PyObject *table = OF_TRACE(trace, OTHERS), *values = entry(table, linear), *object = PyLong_FromLongLong(value);
+    if (values == NULL) values = entered(table, kept(linear), PySet_New(NULL));
+    int wrong = object == NULL || values == NULL || PySet_Add(values, object) ? ODD : 0;
+    if (object != NULL) Py_DecRef(object);
+    return wrong;
+}
+
+/* Of `compare`, as Python writes them. */
+enum sign { LESS, LESS_OR_EQUAL, SAME, SIGNS };
+static PyObject *signs[SIGNS];
+
+static int name_signs(void) {
+    const char *names[] = {"<", "<=", "=="};
+    for (int at = 0; at < SIGNS; at++)
+        if (signs[at] == NULL && (signs[at] = PyUnicode_InternFromString(names[at])) == NULL) return 0;
+    return 1;
+}
+
+static int holds(number value, enum sign sign) {
+    return value < 0 ? sign != SAME : value == 0 && sign != LESS;
+}
+
+/* As `Trace._noted`. */
+static int noted(PyObject *trace, PyObject *terms, number constant, number value, enum sign sign) {
+    static const struct bound unknown = {0, 0};
+    PyObject *linear;
+    number factor, steps = absolute(constant);
+    if (steps > LLONG_MAX / 4 || absolute(value) > LLONG_MAX / 4 || normal_of(trace, terms, &linear, &factor)) return ODD;
+    int true = holds(value, sign);
+    if (sign == SAME) {
+        struct bound now = {divided_down(value - constant, factor), 1};
+        if (value == 0) return narrow(trace, linear, now, now) ? ODD : true;
+        if (constant % factor == 0 && forbid(trace, linear, -constant / factor)) return ODD;
+        return true; /* otherwise it can never be 0 */
+    }
+    if (sign == LESS) constant++; /* of integers: < 0 is +1 <= 0 */
+    /* factor * L + constant <= 0, or else factor * L + constant >= 1 */
+    if (true == (factor > 0)) {
+        struct bound high = {divided_down(true ? -constant : constant - 1, absolute(factor)), 1};
+        return narrow(trace, linear, unknown, high) ? ODD : true;
+    }
+    struct bound low = {-divided_down(true ? -constant : constant - 1, absolute(factor)), 1};
+    return narrow(trace, linear, low, unknown) ? ODD : true;
+}
+
+/* Enter the result of a comparison; the reference of the key is taken. */
+static int enter_result(PyObject *trace, PyObject *key, int result) {
+    return result < 0 || entered(OF_TRACE(trace, COMPARED), key, PyBool_FromLong(result)) == NULL ? ODD : result;
+}
+
+/* As `Trace.compare`. */
+static int compare(PyObject *trace, PyObject *terms, number constant, number value, enum sign sign) {
+    PyObject *key = tuple_of(3, kept(signs[sign]), PyLong_FromLongLong(constant), PyLong_FromVoidPtr(terms), NULL);
+    PyObject *found = key == NULL ? NULL : entry(OF_TRACE(trace, COMPARED), key);
+    if (found == NULL && key != NULL) {
+        int result = noted(trace, terms, constant, value, sign);
+        if (result >= 0) return enter_result(trace, key, result);
+    }
+    if (key != NULL) Py_DecRef(key);
+    return found == NULL ? ODD : found != no;
+}
+
+/* As `Trace.quotient`: whether there is one. */
+static int quotient(PyObject *trace, PyObject *terms, number constant, number divisor, number *found) {
+    PyObject *linear;
+    number factor, first, last;
+    struct bound low, high;
+    if (normal_of(trace, terms, &linear, &factor) || read_range(trace, linear, &low, &high)) return ODD;
+    if (!low.there || !high.there) return 0;
+    if (MULTIPLIES(factor, low.value, &first) || ADDS(first, constant, &first)) return ODD;
+    if (MULTIPLIES(factor, high.value, &last) || ADDS(last, constant, &last)) return ODD;
+    if (first == LLONG_MIN || last == LLONG_MIN) return ODD;
+    *found = divided_down(first, divisor);
+    return *found == divided_down(last, divisor);
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------- */
+
+struct traced {
+    PyObject *trace, *terms;
+    number value, constant;
+};
+
+/* A Number whose trace is not closed. */
+static int read_traced(PyObject *object, struct traced *read) {
+    read->trace = OF_NUMBER(object, TRACE);
+    read->terms = OF_NUMBER(object, TERMS);
+    if (read->trace == NULL || read->terms == NULL || type_of(read->trace) != trace_class.class) return ODD;
+    if (OF_TRACE(read->trace, CLOSED) != no) return ODD;
+    return read_small(OF_NUMBER(object, VALUE), &read->value) || read_small(OF_NUMBER(object, CONSTANT), &read->constant) ? ODD : 0;
+}
+
+enum operand { AN_INT, A_NUMBER };
+
+/* What is done with a number, as a number of the same trace: an int has no terms. Which it is. */
+static int read_operand(PyObject *object, struct traced *read) {
+    PyObject *type = type_of(object);
+    if (type == number_class.class) return read_traced(object, read) ? ODD : A_NUMBER;
+    read->terms = NULL;
+    if (type != int_type || read_small(object, &read->value)) return ODD;
+    read->constant = read->value;
+    return AN_INT;
+}
+
+/* A Number, or an int where there are no terms. */
+static PyObject *made(PyObject *trace, number value, PyObject *terms, number constant) {
+    if (terms == NULL) return NULL;
+    if (PyDict_Size(terms) == 0) return PyLong_FromLongLong(constant);
+    PyObject *of_value = PyLong_FromLongLong(value), *of_constant = PyLong_FromLongLong(constant);
+    PyObject *found = of_value == NULL || of_constant == NULL ? NULL : PyType_GenericAlloc(number_class.class, 0);
+    if (found == NULL) {
+        if (of_value != NULL) Py_DecRef(of_value);
+        if (of_constant != NULL) Py_DecRef(of_constant);
+        return NULL;
+    }
+    OF_NUMBER(found, CONSTANT) = of_constant;
+    OF_NUMBER(found, TERMS) = kept(terms);
+    OF_NUMBER(found, TRACE) = kept(trace);
+    OF_NUMBER(found, VALUE) = of_value;
+    return found;
+}
+
+/* A number and `factor` times an operand, for a factor of 1 or -1. */
+static PyObject *added(PyObject *self, PyObject *other, number factor) {
+    struct traced mine, more;
+    int kind = read_traced(self, &mine) ? ODD : read_operand(other, &more);
+    if (kind == ODD) return NULL;
+    PyObject *terms = kind == A_NUMBER ? sum(mine.trace, mine.terms, more.terms, factor) : mine.terms;
+    return made(mine.trace, mine.value + factor * more.value, terms, mine.constant + factor * more.constant);
+}
+
+static PyObject *times(PyObject *self, number factor) {
+    struct traced mine;
+    number value, constant;
+    if (factor == 0) return PyLong_FromLongLong(0);
+    if (factor == 1) return kept(self); /* nothing changes a number */
+    if (read_traced(self, &mine) || MULTIPLIES(mine.value, factor, &value) || MULTIPLIES(mine.constant, factor, &constant))
+        return NULL;
+    return made(mine.trace, value, multiple(mine.trace, mine.terms, factor), constant);
+}
+
+/* As `Number._of`, its terms: of a variable with this expression. */
+static PyObject *terms_of(PyObject *trace, const char *text, length end) {
+    PyObject *table = OF_TRACE(trace, KNOWN), *all = OF_TRACE(trace, VARIABLES);
+    PyObject *expression = PyUnicode_FromStringAndSize(text, end);
+    PyObject *found = expression == NULL ? NULL : entry(table, expression);
+    if (found == NULL && expression != NULL) {
+        length count = PyList_Size(all);
+        if (count >= 0 && !PyList_Append(all, expression))
+            found = entered(table, kept(expression), PyLong_FromLongLong(count));
+    }
+    if (expression != NULL) Py_DecRef(expression);
+    PyObject *terms = found == NULL ? NULL : PyDict_New();
+    if (terms != NULL && put_number(terms, found, 1)) {
+        Py_DecRef(terms);
+        terms = NULL;
+    }
+    return known_terms(trace, terms);
+}
+
+static PyObject *product(const struct traced *a, const struct traced *b) {
+    char first[MOST_TEXT], second[MOST_TEXT], text[2 * MOST_TEXT + 8];
+    number value;
+    length end = show_terms(a->terms, a->constant, first), stop = show_terms(b->terms, b->constant, second);
+    if (end < 0 || stop < 0 || MULTIPLIES(a->value, b->value, &value)) return NULL;
+    first[end] = second[stop] = 0;
+    int turned = strcmp(first, second) > 0;
+    end = sprintf(text, "(%s) * (%s)", turned ? second : first, turned ? first : second);
+    return made(a->trace, value, terms_of(a->trace, text, end), 0);
+}
+
+/* The whole parts of coefficients divided by a divisor, and what is left of them. */
+static int divided(PyObject *terms, number divisor, PyObject *whole, struct form *rest) {
+    PyObject *variable, *object;
+    rest->count = 0;
+    for (length at = 0; PyDict_Next(terms, &at, &variable, &object);) {
+        number coefficient, name;
+        if (read_number(variable, &name) || read_small(object, &coefficient)) return ODD;
+        number part = divided_down(coefficient, divisor), left = coefficient - part * divisor;
+        if (part && put_number(whole, variable, part)) return ODD;
+        if (left && insert(rest, rest->count, name, left)) return ODD;
+    }
+    return 0;
+}
+
+/* As `Number.__floordiv__`, for a divisor above 0. */
+static PyObject *divide(const struct traced *mine, number divisor) {
+    PyObject *trace = mine->trace;
+    char shown[MOST_TEXT], text[MOST_TEXT + 48];
+    number known;
+    int found = quotient(trace, mine->terms, mine->constant, divisor, &known);
+    if (found != 0) return found < 0 ? NULL : PyLong_FromLongLong(known);
+    struct form rest;
+    PyObject *whole = PyDict_New();
+    if (whole != NULL && divided(mine->terms, divisor, whole, &rest)) {
+        Py_DecRef(whole);
+        return NULL;
+    }
+    PyObject *terms = known_terms(trace, whole);
+    number constant = divided_down(mine->constant, divisor), low = modulo(mine->constant, divisor);
+    if (terms != NULL && rest.count) {
+        /* floor((a*x + b) / (a*d)) is floor((x + b//a) / d) */
+        number factor = divisor;
+        for (length at = 0; at < rest.count; at++) factor = common(factor, rest.terms[at].coefficient);
+        for (length at = 0; at < rest.count; at++) rest.terms[at].coefficient /= factor;
+        low /= factor, divisor /= factor;
+        PyObject *left = known_terms(trace, dict_of(&rest));
+        found = left == NULL ? ODD : quotient(trace, left, low, divisor, &known);
+        if (found < 0) return NULL;
+        if (found) {
+            constant += known;
+        } else {
+            shown[show(&rest, low, shown)] = 0;
+            left = terms_of(trace, text, sprintf(text, "(%s) // %lld", shown, divisor));
+            if (left == NULL) return NULL;
+            terms = PyDict_Size(terms) == 0 ? left : sum(trace, terms, left, 1);
+        }
+        divisor *= factor;
+    }
+    return made(trace, divided_down(mine->value, divisor), terms, constant);
+}
+
+/* Whether a comparison holds. */
+static int compared(PyObject *self, PyObject *other, enum sign sign) {
+    struct traced mine, more;
+    int kind = read_traced(self, &mine) ? ODD : read_operand(other, &more);
+    if (kind == ODD) return ODD;
+    number constant = mine.constant - more.constant, value = mine.value - more.value;
+    if (kind == AN_INT) return compare(mine.trace, mine.terms, constant, value, sign);
+    PyObject *known = OF_TRACE(mine.trace, COMPARED), *a = PyLong_FromVoidPtr(mine.terms), *b = PyLong_FromVoidPtr(more.terms);
+    PyObject *key = tuple_of(4, kept(signs[sign]), PyLong_FromLongLong(constant), a, b);
+    PyObject *found = key == NULL ? NULL : entry(known, key);
+    if (found == NULL && key != NULL) {
+        PyObject *terms = sum(mine.trace, mine.terms, more.terms, -1);
+        int result = terms == NULL ? ODD : PyDict_Size(terms) ? compare(mine.trace, terms, constant, value, sign) : holds(constant, sign);
+        if (result >= 0) return enter_result(mine.trace, key, result);
+    }
+    if (key != NULL) Py_DecRef(key);
+    return found == NULL ? ODD : found != no;
+}
+
+/* ---- as methods ----------------------------------------------------------------------------------------------------- */
+
+static PyObject *plain_method(int place);
+
+/* The result; that of the method in Python where there is none. */
+static PyObject *or_by_method(PyObject *found, int place, PyObject *self, PyObject *const *given, length count) {
+    if (found != NULL) return found;
+    PyErr_Clear();
+    PyObject *arguments = PyTuple_New(count + 1);
+    if (arguments == NULL) return NULL;
+    PyTuple_SetItem(arguments, 0, kept(self));
+    for (length at = 0; at < count; at++) PyTuple_SetItem(arguments, at + 1, kept(given[at]));
+    found = PyObject_CallObject(plain_method(place), arguments);
+    Py_DecRef(arguments);
+    return found;
+}
+
+#define METHODS(NOTHING, ONE)                                                                                              \
+    ONE(__add__, added(self, other, 1))                                                                                    \
+    ONE(__radd__, added(self, other, 1))                                                                                   \
+    ONE(__sub__, added(self, other, -1))                                                                                   \
+    ONE(__rsub__, turned(self, other))                                                                                     \
+    ONE(__mul__, multiplied(self, other))                                                                                  \
+    ONE(__rmul__, multiplied(self, other))                                                                                 \
+    ONE(__floordiv__, quotient_of(self, other))                                                                            \
+    ONE(__mod__, rest_of(self, other))                                                                                     \
+    ONE(__lt__, answered(compared(self, other, LESS), 0))                                                                  \
+    ONE(__le__, answered(compared(self, other, LESS_OR_EQUAL), 0))                                                         \
+    ONE(__gt__, answered(compared(self, other, LESS_OR_EQUAL), 1))                                                         \
+    ONE(__ge__, answered(compared(self, other, LESS), 1))                                                                  \
+    ONE(__eq__, answered(compared(self, other, SAME), 0))                                                                  \
+    NOTHING(__bool__, is_there(self))                                                                                      \
+    NOTHING(__neg__, times(self, -1))                                                                                      \
+    NOTHING(__index__, pinned(self))                                                                                       \
+    NOTHING(__int__, pinned(self))                                                                                         \
+    NOTHING(_pinned, pinned(self))
+
+enum {
+#define NOTHING(name, found) AT_##name,
+#define ONE(name, found) AT_##name,
+    METHODS(NOTHING, ONE)
+#undef NOTHING
+#undef ONE
+    AT_reduced,
+    AT_range_of,
+    COUNT_METHODS
+};
+
+static PyObject *answered(int result, int turned) { return result < 0 ? NULL : PyBool_FromLong(result != turned); }
+
+static PyObject *is_there(PyObject *self) {
+    struct traced mine;
+    if (read_traced(self, &mine)) return NULL;
+    return answered(compare(mine.trace, mine.terms, mine.constant, mine.value, SAME), 1);
+}
+
+static PyObject *pinned(PyObject *self) {
+    struct traced mine;
+    if (read_traced(self, &mine)) return NULL;
+    int result = compare(mine.trace, mine.terms, mine.constant - mine.value, 0, SAME);
+    return result < 0 ? NULL : PyLong_FromLongLong(mine.value);
+}
+
+/* An int less a number. */
+static PyObject *turned(PyObject *self, PyObject *other) {
+    struct traced more;
+    if (type_of(other) == number_class.class || read_operand(other, &more) != AN_INT) return NULL;
+    PyObject *negated = times(self, -1), *found = negated == NULL ? NULL : added(negated, other, 1);
+    if (negated != NULL) Py_DecRef(negated);
+    return found;
+}
+
+static PyObject *multiplied(PyObject *self, PyObject *other) {
+    struct traced mine, more;
+    number factor;
+    if (type_of(other) != number_class.class) return read_number(other, &factor) ? NULL : times(self, factor);
+    return read_traced(self, &mine) || read_traced(other, &more) ? NULL : product(&mine, &more);
+}
+
+/* For a divisor above 0. */
+static PyObject *quotient_of(PyObject *self, PyObject *other) {
+    struct traced mine;
+    number divisor;
+    if (read_traced(self, &mine) || read_small(other, &divisor) || divisor <= 0) return NULL;
+    return divide(&mine, divisor);
+}
+
+static PyObject *rest_of(PyObject *self, PyObject *other) {
+    PyObject *quotient = quotient_of(self, other);
+    PyObject *whole = quotient == NULL ? NULL : PyNumber_Multiply(quotient, other);
+    PyObject *found = whole == NULL ? NULL : added(self, whole, -1);
+    if (quotient != NULL) Py_DecRef(quotient);
+    if (whole != NULL) Py_DecRef(whole);
+    return found;
+}
+
+#define NOTHING(name, found)                                                                                               \
+    static PyObject *method_##name(PyObject *self, PyObject *nothing) {                                                    \
+        (void)nothing;                                                                                                     \
+        return or_by_method(found, AT_##name, self, NULL, 0);                                                              \
+    }
+#define ONE(name, found)                                                                                                   \
+    static PyObject *method_##name(PyObject *self, PyObject *other) {                                                      \
+        return or_by_method(found, AT_##name, self, &other, 1);                                                            \
+    }
+METHODS(NOTHING, ONE)
+#undef NOTHING
+#undef ONE
+
+static PyObject *method_range_of(PyObject *self, PyObject *const *given, length n) {
+    return or_by_method(n == 3 ? range_of(self, given[0], given[1], given[2]) : NULL, AT_range_of, self, given, n);
+}
+
+static PyObject *method_reduced(PyObject *self, PyObject *const *given, length n) {
+    return or_by_method(n == 2 ? reduced(self, given[0], given[1]) : NULL, AT_reduced, self, given, n);
+}
+
+/* Methods, by their class; `plain`: the one in Python. */
+static struct method {
+    struct slotted *of;
+    PyMethodDef definition;
+    PyObject *plain;
+} methods[] = {
+#define NOTHING(name, found) {&number_class, {#name, (Fast)(void *)method_##name, TAKES_NOTHING, NULL}, NULL},
+#define ONE(name, found) {&number_class, {#name, (Fast)(void *)method_##name, TAKES_ONE, NULL}, NULL},
+    METHODS(NOTHING, ONE)
+#undef NOTHING
+#undef ONE
+    {&solution_class, {"reduced", method_reduced, TAKES_ARRAY, NULL}, NULL},
+    {&solution_class, {"range_of", method_range_of, TAKES_ARRAY, NULL}, NULL},
+};
+
+static PyObject *plain_method(int place) { return methods[place].plain; }
+
+static struct slotted *const slotted_classes[] = {&number_class, &trace_class, &solution_class};
+
+/* Look where objects of a class have their slots: `example` is one, with another object in each, and `values` has these by the slots'
+ * names. Whether all that are used here were found; then there are methods for it. With the interpreter's lock. */
+EXPORTED int32_t vdev_range_slots(const char *name, PyObject *class, PyObject *example, PyObject *values) {
+    struct slotted *of = NULL;
+    for (size_t at = 0; at < sizeof slotted_classes / sizeof *slotted_classes; at++)
+        if (strcmp(slotted_classes[at]->name, name) == 0) of = slotted_classes[at];
+    length count = PyDict_Size(values), head = layout.type + 1; /* of words that every object has */
+    if (of == NULL || !layout.type || count < 0 || count > MOST_SLOTS) return 0;
+    for (int slot = 0; slot < TRACE_SLOTS && of->slots[slot] != NULL; slot++) {
+        PyObject *key = PyUnicode_InternFromString(of->slots[slot]), *wanted = key == NULL ? NULL : entry(values, key);
+        if (key != NULL) Py_DecRef(key);
+        length at = head;
+        while (at < head + count && WORD(example, at) != wanted) at++;
+        if (wanted == NULL || at == head + count) return 0;
+        of->at[slot] = at;
+    }
+    if (of->class == NULL) Py_IncRef(class);
+    of->class = class;
+    return 1;
+}
+
+/* What stands in the place of a method in Python, by the names of its class and its own; NULL where there is none. */
+EXPORTED PyObject *vdev_range_method(const char *class, const char *name, PyObject *plain) {
+    for (int at = 0; at < COUNT_METHODS; at++) {
+        struct method *method = &methods[at];
+        if (strcmp(method->definition.name, name) || strcmp(method->of->name, class) || method->of->class == NULL) continue;
+        if (method->plain == NULL) Py_IncRef(plain);
+        method->plain = plain;
+        return PyDescr_NewMethod(method->of->class, &method->definition);
+    }
+    return NULL;
+}
