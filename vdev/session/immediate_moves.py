@@ -43,6 +43,7 @@ _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 class Repeatable(Protocol):
     """A transfer that is made again in the state that its buffer was in."""
 
+    line: Line  #: the direct way to its worker
     standing: object  #: the executor's when it was found out that it may be made
     queue: object  #: … in that queue
 
@@ -295,7 +296,7 @@ class MovesAtOnce:
             if readers is not None and not self._executor.have_ended(readers):
                 return False
         last = queue.last
-        return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
+        return not queue.in_order or last is None or last is line.latest or stands_at(last, worker)
 
 
 def completion_in(queue: QueueOrder, part: Part) -> Completion:
@@ -308,7 +309,7 @@ def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder) -> boo
     executor, barrier = session.executor, queue.barrier
     if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
         return False
-    if queue.profiled or (barrier is not None and not barrier.settled):
+    if queue.profiled or (barrier is not None and not is_ahead(barrier, kept.line.worker.number)):
         return False
     if (
         queue.in_order
@@ -354,7 +355,7 @@ def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, 
     )
 
 
-def _stands_at(completion: Completion, worker: int) -> bool:
+def stands_at(completion: Completion, worker: int) -> bool:
     """Whether only that worker still has something to do for it."""
     progress = completion.progress
     if type(progress) is Stretch and progress.worker == worker:
@@ -366,7 +367,8 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
     """Whether everything that a command waits for was handed to its worker before it, and none of it is known to have
     failed. `alone`: there is no other worker.
     """
-    if queue.barrier is not None and not queue.barrier.settled:
+    barrier = queue.barrier
+    if barrier is not None and not is_ahead(barrier, worker):
         return False
     if {*map(type, after)} != _PARTS:
         for item in after:
@@ -377,9 +379,20 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
     return all(each.parts is None and each.worker == worker for each in {*map(_stretch_of, after)})
 
 
+def is_ahead(barrier: Completion, worker: int) -> bool:
+    """Whether a barrier holds up nothing that is handed to a worker: it is complete, or that worker was given it at once, which has no
+    reason to fail then (`vdev.session.immediate_markers`).
+    """
+    if type(barrier) is Part:
+        stretch = barrier.stretch
+        if stretch.parts is None and stretch.worker == worker:
+            return True
+    return barrier.settled
+
+
 def _is_behind(earlier: Completion, worker: int, *, alone: bool) -> bool:
     if earlier.settled:
         return earlier.status == 0
     if earlier.progress is None or earlier.error is not None:
         return False
-    return alone or _stands_at(earlier, worker)
+    return alone or stands_at(earlier, worker)
