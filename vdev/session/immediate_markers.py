@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vdev.executor.completion import DONE
 from vdev.executor.prepare import MARKER
-from vdev.executor.stretch import Stretch
+from vdev.executor.stretch import Part, Stretch
 from vdev.session.immediate_moves import MovesAtOnce, may_follow, stands_at
 
 if TYPE_CHECKING:
@@ -34,7 +34,15 @@ class MarkersAtOnce(MovesAtOnce):
             marked = self.mark(after, queue)
             if marked is not None and is_barrier:
                 queue.barrier = marked
+        self.throttle_behind(marked)
         return marked
+
+    def throttle_behind(self, ended: Completion | None) -> None:
+        """A command may have been handed over that ends so: `Line.throttle` where that is due. Outside all locks."""
+        if type(ended) is Part:
+            line = self._executor.lines[ended.stretch.worker]
+            if line is not None and line.worker.marked != line.looked_at:
+                line.throttle()
 
     def mark(self, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
         """Hand over a marker behind all of `after`, or all of its queue where there is nothing. None if it has to be submitted. Under

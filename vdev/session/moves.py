@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vdev.executor.completion import COMPLETE
 from vdev.executor.direct_reads import (
     Arriving,
     Reading,
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+def uncounted() -> int:
+    """There is nothing to do while a read is on its way that is part of another command, and not counted itself."""
+    return COMPLETE
 
 
 class Moves:
@@ -182,18 +188,22 @@ class Moves:
         return completion
 
     @waits
-    def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
-        """Read, and return when the read is done: its status. None if it has to be submitted."""
+    def read_at_once(
+        self, command: Read, queue: QueueOrder, after: Sequence[Completion], *, counts: bool = True
+    ) -> int | None:
+        """Read, and return when the read is done: its status. None if it has to be submitted. `counts`: whether it is a command of the
+        program's, and not a part of one.
+        """
         with self._session.lock:
             self.look(command.layout.nbytes)
             order = queue.last if queue.in_order else None
-            reading = self._begin_reading(command, queue, after, None)
+            reading = self._begin_reading(command, queue, after, None, counts=counts)
         if isinstance(reading, Worker):
             quiet = reading
             prepare_reading(quiet, command.layout)
             with self._session.lock:
                 order = queue.last if queue.in_order else None
-                reading = self._begin_reading(command, queue, after, quiet)
+                reading = self._begin_reading(command, queue, after, quiet, counts=counts)
         if reading is None or isinstance(reading, Worker):
             return None
         status = reading.wait()
@@ -204,6 +214,18 @@ class Moves:
         ):
             order.wait()
         return status
+
+    @waits
+    def read_for_map(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
+        """`read_at_once` of consecutive bytes for a mapping, which is counted itself."""
+        buffer, layout = command.buffer, command.layout
+        reading = buffer.reading
+        wanted = layout.buffer_start, layout.nbytes
+        if reading is not None and not after and (reading.start, reading.nbytes) == wanted:
+            done = self.read_again(buffer, reading, command.host, queue, uncounted, ())
+            if done is not None:
+                return done
+        return self.read_at_once(command, queue, after, counts=False)
 
     @waits
     def read_again(
@@ -269,9 +291,10 @@ class Moves:
         else:
             self.look(reading.nbytes)
         session.number += 1
-        tally = session.ledger.commands["read"]
-        tally.count += 1
-        tally.moved.worker_to_host += reading.nbytes
+        if meanwhile is not uncounted:
+            tally = session.ledger.command("read")
+            tally.count += 1
+            tally.moved.worker_to_host += reading.nbytes
         return meanwhile(*given)
 
     def look(self, nbytes: int) -> None:
@@ -302,7 +325,13 @@ class Moves:
         )
 
     def _begin_reading(
-        self, command: Read, queue: QueueOrder, after: Sequence[Completion], quiet: Worker | None
+        self,
+        command: Read,
+        queue: QueueOrder,
+        after: Sequence[Completion],
+        quiet: Worker | None,
+        *,
+        counts: bool = True,
     ) -> Reading | Arriving | Worker | None:
         """Hand over a read like one whose plan is known, if nobody wants to hear of it (`begin_reading`)."""
         session = self._session
@@ -326,7 +355,8 @@ class Moves:
         )
         if reading is not None and not isinstance(reading, Worker):
             buffer.used = session.number = session.number + 1
-            session.ledger.count("read", found.plan)
+            if counts:
+                session.ledger.count("read", found.plan)
             buffer.reading = None
             if isinstance(reading, Arriving):
                 self._keep_reading(command, found.prepared.alone, before)

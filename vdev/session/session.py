@@ -27,7 +27,7 @@ from vdev.process import forking
 from vdev.process.interrupts import long, waits
 from vdev.session.buffers import VirtualBuffer, buffer_of
 from vdev.session.built_programs import BuiltPrograms
-from vdev.session.commands import Command, Launch, Marker, Read, Unmap, Write
+from vdev.session.commands import Command, Launch, Map, Marker, Read, Unmap, Write
 from vdev.session.core import Checker, SessionCore
 from vdev.session.immediate import AtOnce
 from vdev.session.launches import Launches
@@ -200,6 +200,26 @@ class Session(SessionCore):
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
         """Read, and return when the read is done: its status. None if it has to be submitted."""
         return self.moves.read_at_once(command, queue, after)
+
+    @waits
+    def map_at_once(self, command: Map, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
+        """Map, and return when the mapping is made: its status. None if it has to be submitted."""
+        at_once = self.at_once
+        if at_once is None or queue.profiled:
+            return None
+        made = at_once.begin_map(command)
+        if made is None and not after:
+            self.moves.calm(command.nbytes)  # some of what uses the home may only have to be looked at
+            made = at_once.begin_map(command)
+        if made is None:
+            return None
+        if command.read:
+            status = self.moves.read_for_map(Read(command.buffer, made.layout, made.host), queue, after)
+        else:  # nothing is copied
+            with self.lock:
+                behind = at_once.mark(after, queue)
+            status = None if behind is None else behind.wait()
+        return None if status == 0 and not at_once.end_map(command, made) else status
 
     def write_at_once(
         self, command: Write, after: Sequence[Completion], queue: QueueOrder
