@@ -408,6 +408,8 @@ DEFECTS: tuple[Defect, ...] = (
              "if buffer.state is not made.found.plan.states[0]:", "if False:")),
     _session("what the host maps for writing stays on its worker", "test_immediate_maps", ("session.immediate_maps",
              "(buffer.state,) = made.found.plan.states", "pass")),
+    _session("a box is put where the array begins", "test_immediate_boxes", ("session.moves",
+             "layout.buffer_pitches, layout.host_start, layout.host_pitches)", "layout.buffer_pitches, 0, layout.host_pitches)")),
     _session("a submitted launch changes what others still read", "test_kept", ("executor.hazards",
              "            if readers is not None:\n                found = self._add(",
              "            if False:\n                found = self._add(")),

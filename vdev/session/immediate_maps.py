@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.planner.transfers import plan_map, plan_read, plan_write
+from vdev.planner.transfers import plan_map
 from vdev.session.commands import Map, Read, Unmap, Write
 from vdev.session.immediate_markers import MarkersAtOnce
+from vdev.session.immediate_moves import planned_move
 from vdev.session.launch_plans import ReadyPlan
 from vdev.translators.ranges.rectangles import Layout
 
@@ -63,7 +64,7 @@ class MapsAtOnce(MarkersAtOnce):
                 return None
             made = MadeMapping(command, before, self._plan_of_map(command, before))
             if command.read:
-                self._plan_of_move(Read, made)
+                planned_move(session, self._transfers, Read, made.layout, before)
         return made
 
     def end_map(self, command: Map, made: MadeMapping) -> bool:
@@ -108,7 +109,7 @@ class MapsAtOnce(MarkersAtOnce):
         session, executor, buffer = self._session, self._executor, mapping.buffer
         if buffer.state is not made.found.plan.states[0]:
             return None
-        found = self._plan_of_move(Write, made)
+        found = planned_move(session, self._transfers, Write, made.layout, made.before)
         line = self._line_of(found)
         if line is None or found.prepared.upload is None or found.plan.states != (made.before,):
             return None
@@ -151,17 +152,4 @@ class MapsAtOnce(MarkersAtOnce):
             plan = plan_map(before, region, self._session.links, read=read, write=write)
             found = ReadyPlan(plan, self._executor.prepare(plan))
             self._transfers.remember_same(what, (before,), found)
-        return found
-
-    def _plan_of_move(self, kind: type[Read | Write], made: MadeMapping) -> ReadyPlan:
-        """The plan of what brings the bytes home, or back."""
-        found = self._transfers.find_move(kind, made.layout, made.before)
-        if found is None:
-            region, links = made.layout.buffer_region(), self._session.links
-            if kind is Read:
-                plan = plan_read(made.before, region, links, contiguous=True)
-            else:
-                plan = plan_write(made.before, region, links)
-            found = ReadyPlan(plan, self._executor.prepare(plan))
-            self._transfers.remember((kind, made.layout, made.before), found)
         return found

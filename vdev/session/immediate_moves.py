@@ -15,6 +15,7 @@ from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
+from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
@@ -195,7 +196,7 @@ class MovesAtOnce:
             if part is None:
                 return None
             session.ledger.count("read" if reads else "write", found.plan)
-            if not (reads or after):
+            if layout.is_contiguous and not (reads or after):
                 buffer.writing = RepeatedWrite(
                     line, (found.prepared, [buffer.holdings], (), None, (), ()), layout
                 )
@@ -299,6 +300,27 @@ class MovesAtOnce:
         return not queue.in_order or last is None or last is line.latest or stands_at(last, worker)
 
 
+def planned_move(
+    session: SessionCore,
+    transfers: TransferPlans,
+    kind: type[Read | Write],
+    layout: Layout,
+    state: BufferState,
+) -> ReadyPlan:
+    """The plan of a read or write of consecutive bytes that is part of another command. Under the session's lock."""
+    found = transfers.find_move(kind, layout, state)
+    if found is None:
+        region, links = layout.buffer_region(), session.links
+        plan = (
+            plan_read(state, region, links, contiguous=True)
+            if kind is Read
+            else plan_write(state, region, links)
+        )
+        found = ReadyPlan(plan, session.executor.prepare(plan))
+        transfers.remember((kind, layout, state), found)
+    return found
+
+
 def completion_in(queue: QueueOrder, part: Part) -> Completion:
     """What the program's event gets of a command that was handed over in a queue."""
     return part.stretch.completion if queue.profiled else part
@@ -334,9 +356,10 @@ def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:
 
 
 def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:
-    if found.prepared.upload is None or not layout.is_contiguous:
+    backend = line.worker.backend
+    if found.prepared.upload is None or not (layout.is_contiguous or backend.writes_boxes_now):
         return False
-    return layout.nbytes <= line.worker.backend.small_write_nbytes
+    return layout.nbytes <= backend.small_write_nbytes
 
 
 def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from vdev.backends.base import Box, copy_box
 from vdev.executor.completion import COMPLETE
 from vdev.executor.direct_reads import (
     Arriving,
@@ -27,11 +30,12 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
-from vdev.session.immediate_moves import may_follow, may_repeat
+from vdev.session.immediate_moves import may_follow, may_repeat, planned_move
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.recalls import is_watched, recall_transfer
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
+from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +50,11 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+def counted() -> int:
+    """There is nothing to do while a read is on its way."""
+    return COMPLETE
 
 
 def uncounted() -> int:
@@ -194,6 +203,12 @@ class Moves:
         """Read, and return when the read is done: its status. None if it has to be submitted. `counts`: whether it is a command of the
         program's, and not a part of one.
         """
+        if command.layout.is_contiguous:
+            done = self._read_like_last(command, queue, after, counts=counts)
+        else:
+            done = self._read_box(command, queue, after)
+        if done is not None:
+            return done
         with self._session.lock:
             self.look(command.layout.nbytes)
             order = queue.last if queue.in_order else None
@@ -216,16 +231,41 @@ class Moves:
         return status
 
     @waits
-    def read_for_map(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
-        """`read_at_once` of consecutive bytes for a mapping, which is counted itself."""
+    def _read_box(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
+        """Read all from a box's first byte to its last, which are few, and give the program the box's."""
+        session, buffer, layout = self._session, command.buffer, command.layout
+        start, nbytes = layout.buffer_start, layout.reach
+        with session.lock:
+            state = buffer.state
+            if state.resident is None or state.fine or state.pending:
+                return None
+            if nbytes > session.executor.all_workers[state.resident].backend.small_read_nbytes:
+                return None
+            around = Layout.contiguous(start, nbytes)
+            planned_move(session, self.plans, Read, around, state)
+        found = np.empty(nbytes, np.uint8)
+        status = self.read_at_once(Read(buffer, around, found), queue, after)
+        if status == COMPLETE:
+            box = Box(layout.shape, 0, layout.buffer_pitches, layout.host_start, layout.host_pitches)
+            copy_box(found, command.host, box)
+        return status
+
+    @waits
+    def _read_like_last(
+        self, command: Read, queue: QueueOrder, after: Sequence[Completion], *, counts: bool
+    ) -> int | None:
+        """`read_again`, where the buffer's last read was one of the same bytes."""
         buffer, layout = command.buffer, command.layout
         reading = buffer.reading
-        wanted = layout.buffer_start, layout.nbytes
-        if reading is not None and not after and (reading.start, reading.nbytes) == wanted:
-            done = self.read_again(buffer, reading, command.host, queue, uncounted, ())
-            if done is not None:
-                return done
-        return self.read_at_once(command, queue, after, counts=False)
+        if (
+            reading is None
+            or after
+            or reading.start != layout.buffer_start
+            or reading.nbytes != layout.nbytes
+        ):
+            return None
+        host = command.host[layout.host_start : layout.host_start + layout.nbytes]
+        return self.read_again(buffer, reading, host, queue, counted if counts else uncounted, ())
 
     @waits
     def read_again(

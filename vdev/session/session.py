@@ -214,7 +214,8 @@ class Session(SessionCore):
         if made is None:
             return None
         if command.read:
-            status = self.moves.read_for_map(Read(command.buffer, made.layout, made.host), queue, after)
+            read = Read(command.buffer, made.layout, made.host)
+            status = self.moves.read_at_once(read, queue, after, counts=False)
         else:  # nothing is copied
             with self.lock:
                 behind = at_once.mark(after, queue)
