@@ -19,16 +19,16 @@ from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.ordering import QueueOrder
 from vdev.session.recalls import recall_transfer
 from vdev.session.transfers import transfer_of
+from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
-    from vdev.session.ordering import QueueOrder
-    from vdev.translators.ranges.rectangles import Layout
 
 #: launches in a row, handed over immediately to the same one of several workers, after which new buffers begin there,
 #: too
@@ -79,6 +79,7 @@ class MovesAtOnce:
         #: the worker that the last launches were handed to immediately, and how many of them in a row
         self._at, self.streak_length = 0, 0
         self._transfers = transfers
+        self._loose = QueueOrder(in_order=False, profiled=False)  #: what new buffers are filled in
 
     def _submit_transfer(
         self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
@@ -252,8 +253,7 @@ class MovesAtOnce:
         it has after being given memory there.
         """
         if buffer.resident is None:
-            there = self._at if self.streak_length >= _LONG else None
-            self._placed(buffer, there if self._only is None else self._only)
+            self._placed(buffer, self._at if self.places_new else None)
         return buffer.state
 
     def _placed(
@@ -278,6 +278,34 @@ class MovesAtOnce:
             buffer.state = whole_state(nbytes, worker, worker)
             account.enter(buffer)
         return worker
+
+    @property
+    def places_new(self) -> bool:
+        """Whether it is known where new buffers begin."""
+        return self._only is not None or self.streak_length >= _LONG
+
+    def fill_new(self, buffer: VirtualBuffer, host: Bytes) -> bool:
+        """Give a new buffer its memory, and all of it the content of `host`, which may change when this returns. False if it has to get
+        them in another way: then it has no content.
+        """
+        session, layout = self._session, Layout.contiguous(0, buffer.nbytes)
+        if session.recorder is not None or session.checker is not None:
+            return False
+        with session.lock:
+            standing, state = self._executor.standing, self._state_of(buffer)
+            if buffer.resident is None:
+                return False
+            found = planned_move(session, self._transfers, Write, layout, state)
+            line = self._line_of(found)
+            if line is None or found.plan.states != (state,) or not _may_write(line, found, layout):
+                return False
+            part = self._transferred(line, found, (buffer,), (), self._loose, standing, (host, layout))
+            if part is None:
+                return False
+            session.ledger.count("write", found.plan)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return True
 
     def _may_go(
         self, after: Sequence[Completion], queue: QueueOrder, worker: int, holdings: Sequence[Holdings]

@@ -79,6 +79,10 @@ class Session(SessionCore):
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
         self.launches, self.moves = Launches(self), Moves(self)
         self._built = BuiltPrograms()
+        #: the most bytes of a new buffer's content that are written at once
+        self._filled_nbytes = min(
+            [worker.backend.small_write_nbytes for worker in self.executor.all_workers[:-1]]
+        )
         #: hands commands over without a submission, if there may be any such commands
         self.at_once: AtOnce | None = None
         if any(self.executor.lines):
@@ -105,8 +109,13 @@ class Session(SessionCore):
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
 
-        On workers with their own memory, a large one goes there immediately; the home of any other is a copy.
+        On workers with their own memory, a large one goes there immediately, and on the only worker a small one; the home of any other
+        is a copy.
         """
+        if self.at_once is not None and nbytes <= self._filled_nbytes and self.at_once.places_new:
+            buffer = self.create_buffer(nbytes)
+            if self.at_once.fill_new(buffer, host):
+                return buffer
         if self.links.direct and nbytes >= self.links.large_nbytes:
             buffer = self.create_buffer(nbytes)
             write = Write(buffer, Layout.contiguous(0, nbytes), host)
