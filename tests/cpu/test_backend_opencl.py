@@ -196,6 +196,15 @@ def test_small_writes_have_read_the_hosts_memory_when_they_return(backend: OpenC
     expected = np.zeros(32, np.uint32)
     expected[4:14] = numbers(32)[2:12]
     assert found.tolist() == expected.tolist()
+    # a box, whose last row ends with the memory
+    values[:] = numbers(32)
+    backend.write_now(target, values.view(np.uint8), Box((2, 2, 8), 4, (64, 24), 12, (60, 48)))
+    values[:] = 7
+    for plane in range(2):
+        for row in range(2):
+            into, start = (12 + plane * 60 + row * 48) // 4, (4 + plane * 64 + row * 24) // 4
+            expected[into : into + 2] = numbers(32)[start : start + 2]
+    assert get(backend, target).view(np.uint32).tolist() == expected.tolist()
 
 
 def test_kernel_arguments_of_every_kind(backend: OpenCLBackend) -> None:

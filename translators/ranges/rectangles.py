@@ -38,6 +38,12 @@ class Layout:
     def nbytes(self) -> int:
         return self.shape[0] * self.shape[1] * self.shape[2]
 
+    @property
+    def reach(self) -> int:
+        """Bytes of the buffer from the first to the last."""
+        slices, rows, nbytes = self.shape
+        return (slices - 1) * self.buffer_pitches[0] + (rows - 1) * self.buffer_pitches[1] + nbytes
+
     def buffer_region(self) -> Region:
         return box_region(self.shape, self.buffer_start, self.buffer_pitches)
 

@@ -368,8 +368,9 @@ class Backend(ABC):
     #: whether `enter` and `leave` do anything
     has_visitors = False
 
-    #: the most consecutive bytes that `write_now` takes
+    #: the most bytes that `write_now` takes; and whether they may be a box's, or have to be consecutive
     small_write_nbytes = 0
+    writes_boxes_now = False
 
     #: the most consecutive bytes that `begin_read` takes
     small_read_nbytes = 0
@@ -470,7 +471,7 @@ class Backend(ABC):
         return None
 
     def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
-        """`write` of a few consecutive bytes, at most `small_write_nbytes`, to memory that nothing under way changes.
+        """`write` of a few bytes, at most `small_write_nbytes`, to memory that nothing under way changes.
 
         It does not wait, and `source` may change once it returns.
         """

@@ -363,7 +363,11 @@ class Line:
         worker = self.worker
         due = worker.wanted <= worker.issued or (
             part is not None
-            and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.memory.fresh_nbytes > MARK_NBYTES)
+            and (
+                worker.next_mark.ends[-1] >= MARK_EVERY
+                or part.index >= MARK_EVERY  # of markers none is an operation
+                or worker.memory.fresh_nbytes > MARK_NBYTES
+            )
         )
         if due and may_wait():
             self._mark()

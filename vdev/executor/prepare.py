@@ -13,7 +13,7 @@ from vdev.backends.base import Marker
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
-from vdev.executor.steps import CopyStep, DownloadStep, FillStep, UploadStep, make_step
+from vdev.executor.steps import CopyStep, DownloadStep, EmptyStep, FillStep, UploadStep, make_step
 from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
@@ -400,3 +400,6 @@ def _home_nbytes(plan: Plan) -> int:
 
 #: a plan that does nothing
 NOTHING = PreparedPlan(Plan((), (), (), ()), None)
+#: the same, as one step of whichever worker it is handed to (`vdev.executor.line`)
+MARKER = PreparedPlan(Plan((), (), (), ()), None)
+MARKER.step = EmptyStep()

@@ -339,6 +339,16 @@ class DownloadStep(Step):
         return () if worker == HOST else ((worker, HOST, self.region.nbytes),)
 
 
+class EmptyStep(Step):
+    """What a marker has to do."""
+
+    __slots__ = ()
+    brief = True
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        return
+
+
 class CallStep(Step):
     """Any function of a worker's back end, for building programs and asking questions."""
 

@@ -79,7 +79,7 @@ def array_interface(
     """The array interface (version 3) of an array at the start of `memory`, writable as natively."""
     return {
         "version": 3,
-        "data": (memory.ctypes.data, False),
+        "data": (memory.__array_interface__["data"][0], False),
         "shape": shape,
         "strides": strides,
         "typestr": dtype.str if dtype.fields is None and dtype.subdtype is None else f"|V{dtype.itemsize}",

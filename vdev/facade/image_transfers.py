@@ -6,6 +6,7 @@ covers. A box without pixels is not an error, as natively: nothing is done.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ def _start(memory: ImageMemory, origin: Triple) -> int:
     return memory.offset + origin[2] * plane + origin[1] * row + origin[0] * memory.element_nbytes
 
 
+@lru_cache(maxsize=1024)  # the same object for the same numbers, as `Layout.contiguous`
 def _layout(shape: Triple, start: int, pitches: Pitches, host_pitches: Pitches) -> Layout:
     """A box in as few rows as possible: rows that follow each other on both sides become one."""
     slices, rows, nbytes = shape

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from vdev.executor.completion import call_soon
+from vdev.executor.completion import DONE, call_soon
 from vdev.facade.calls import MAP_BUFFER, NOTHING, UNMAP, Call, WaitList, map_of
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, warn_cleanup
@@ -86,13 +88,26 @@ def map_home(
     """Map what `command` says: the array with that shape, type and strides over the object's home, beginning at the
     mapping's first byte; and the mapping's event.
     """
-    if is_blocking and not after:
-        state_of(queue).session.moves.calm(memory.buffer, command.nbytes)
-    event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, after, is_blocking)
+    event = _mapped_at_once(call, queue, command, after) if is_blocking and command.nbytes else None
+    if event is None:
+        if is_blocking and not after:
+            state_of(queue).session.moves.calm(memory.buffer, command.nbytes)
+        event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, after, is_blocking)
     mapping: MemoryMap = object.__new__(MemoryMap)
     MemoryMap.__init__(mapping, queue, memory, command)
     home = memory.buffer.home()[command.offset : memory.offset + memory.nbytes]
     return export_array(mapping, array_interface(home, *array)), event
+
+
+@waits
+def _mapped_at_once(call: Call, queue: CommandQueue, command: Map, after: Sequence[Any]) -> Event | None:
+    """The event of a blocking mapping that was not submitted; None if it has to be."""
+    code = state_of(queue).map_at_once(command, after)
+    if code is None:
+        return None
+    if code < 0:
+        call.fail(code)
+    return make_event(queue, call.kind, DONE)
 
 
 @waits
@@ -116,21 +131,33 @@ def enqueue_map_buffer(
         fail_type(call.function, shape, order)
     (memory,) = call.memories(queue, buf)
     after = call.after(queue, wait_for)
-    kind = np.dtype(dtype)
-    dims = parse_shape(shape)
-    c_or_f = parse_order(order)
-    nbytes = kind.itemsize * int(np.prod(dims, dtype=object))
+    try:
+        dims, kind, steps, nbytes = _known_array(shape, dtype, order)
+    except TypeError:  # lists cannot be remembered
+        dims, kind, steps, nbytes = _array_of(shape, dtype, order)
     call.check_span(memory, start, nbytes)
     call.check_map_use(memory, bits)
-    if strides is None:
-        steps = contiguous_strides(dims, kind.itemsize, c_or_f)
-    else:
+    reached = nbytes
+    if strides is not None:
         steps = tuple(cast_int(step, -(2**63), 2**63 - 1) for step in strides)
         _check_strides(dims, steps, kind.itemsize, memory.nbytes - start)
-    # PyOpenCL asks for as many bytes as the array has; with larger strides, its elements are beyond them
-    reached = max(nbytes, _reach(dims, steps, kind.itemsize))
+        # PyOpenCL asks for as many bytes as the array has; with larger strides, its elements are beyond them
+        reached = max(nbytes, _reach(dims, steps, kind.itemsize))
     command = map_of(memory.buffer, memory.offset + start, reached, bits, keeps=reached > nbytes)
     return map_home(call, queue, memory, command, (dims, kind, steps), after, is_blocking)
+
+
+def _array_of(
+    shape: Any, dtype: Any, order: Any
+) -> tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...], int]:
+    """Shape, type, strides and bytes of a contiguous array that a program asks for."""
+    kind, dims = np.dtype(dtype), parse_shape(shape)
+    steps = contiguous_strides(dims, kind.itemsize, parse_order(order))
+    return dims, kind, steps, kind.itemsize * prod(dims)
+
+
+#: the same for what was asked for before; numbers of another type that equal the remembered ones pass as well
+_known_array = lru_cache(maxsize=256)(_array_of)
 
 
 def _reach(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:

@@ -19,7 +19,7 @@ from vdev.facade.svm_memory import is_in_use
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
-    from vdev.session.commands import Command, Read, Write
+    from vdev.session.commands import Command, Map, Read, Write
     from vdev.session.ordering import QueueOrder
     from vdev.session.session import Completion, Session
 
@@ -87,6 +87,13 @@ class QueueState:
         if self.is_finalized or is_in_use():
             return None
         return self.session.read_at_once(command, self.order, after)
+
+    @waits
+    def map_at_once(self, command: Map, after: Sequence[Completion]) -> int | None:
+        """The status of a blocking mapping that could be made immediately; None if it has to be submitted."""
+        if self.is_finalized or is_in_use():
+            return None
+        return self.session.map_at_once(command, self.order, after)
 
     def write_at_once(self, command: Write, after: Sequence[Completion]) -> Completion | None:
         """The completion of a write that has read the program's memory when this returns; None if it has to be

@@ -7,6 +7,7 @@ how the bytes travel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -307,6 +308,42 @@ def _pitches(name: str, values: Any) -> tuple[int, ...]:
     return (0, 0) if values is None else components(name, values, (0, 0))
 
 
+def _parts_of(
+    buffer_origin: Any, host_origin: Any, region: Any, buffer_pitches: Any, host_pitches: Any
+) -> tuple[tuple[int, ...], ...]:
+    """What a program gives of a box, as numbers."""
+    return (
+        components("buffer_origin", buffer_origin, (0, 0, 0)),
+        components("host_origin", host_origin, (0, 0, 0)),
+        components("region", region, (1, 1, 1)),
+        _pitches("buffer_pitches", buffer_pitches),
+        _pitches("host_pitches", host_pitches),
+    )
+
+
+#: the same for what was given before; numbers of another type that equal the remembered ones pass as well
+_known_parts = lru_cache(maxsize=1024)(_parts_of)
+
+
+@lru_cache(maxsize=1024)
+def _layout_of(
+    call: Call,
+    offset: int,
+    buffer_origin: tuple[int, ...],
+    host_origin: tuple[int, ...],
+    region: tuple[int, ...],
+    buffer_pitches: tuple[int, ...],
+    host_pitches: tuple[int, ...],
+) -> tuple[Layout, int, int]:
+    """How a box lies in a buffer, from `offset` on, and in host memory, and where it ends in both, counted from there. The same object
+    for the same numbers, as `Layout.contiguous`.
+    """
+    start, pitches, end = _box(call, buffer_origin, region, buffer_pitches)
+    host_start, host_steps, host_end = _box(call, host_origin, region, host_pitches)
+    shape = region[2], region[1], region[0]
+    return Layout(shape, offset + start, pitches, host_start, host_steps), end, host_end
+
+
 @waits
 def _move_box(
     call: Call,
@@ -323,20 +360,17 @@ def _move_box(
     after = call.after(queue, wait_for)
     if hostbuf is None or box[0] is None or box[1] is None or box[2] is None:
         fail_type(call.function, hostbuf, *box[:3])
-    buffer_origin = components("buffer_origin", box[0], (0, 0, 0))
-    host_origin = components("host_origin", box[1], (0, 0, 0))
-    region = components("region", box[2], (1, 1, 1))
-    buffer_pitches, host_pitches = _pitches("buffer_pitches", box[3]), _pitches("host_pitches", box[4])
+    try:
+        parts = _known_parts(*box)
+    except TypeError:  # lists cannot be remembered
+        parts = _parts_of(*box)
     host = as_bytes(hostbuf, writable=call.writes_host)
     (memory,) = call.memories(queue, mem)
-    start, pitches, end = _box(call, buffer_origin, region, buffer_pitches)
-    host_start, host_steps, host_end = _box(call, host_origin, region, host_pitches)
+    layout, end, host_end = _layout_of(call, memory.offset, *parts)
     if end > memory.nbytes or host_end > host.size:
         # a driver cannot check beyond the host memory, and would corrupt it
         call.fail(status.INVALID_VALUE)
     call.check_host_use(memory)
-    shape = (region[2], region[1], region[0])
-    layout = Layout(shape, memory.offset + start, pitches, host_start, host_steps)
     return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
 
 

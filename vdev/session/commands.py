@@ -180,6 +180,8 @@ class Map:
     write: bool
     #: the buffer's state before it; None until it is planned
     before: BufferState | None = None
+    #: what ends it where it was made at once (`vdev.session.immediate_maps`)
+    made: Any = None
 
 
 @dataclass(slots=True, eq=False)

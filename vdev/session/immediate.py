@@ -17,8 +17,9 @@ from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Read
-from vdev.session.immediate_moves import MovesAtOnce, completion_in
+from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Marker, Read, Unmap
+from vdev.session.immediate_maps import MapsAtOnce
+from vdev.session.immediate_moves import completion_in
 from vdev.session.in_a_row import InARow, ReadyLaunch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache, TransferPlans
@@ -43,7 +44,7 @@ _holdings_of: Callable[[VirtualBuffer], Any] = attrgetter("holdings")
 _account_of: Callable[[VirtualBuffer], Any] = attrgetter("account")
 
 
-class AtOnce(MovesAtOnce):
+class AtOnce(MapsAtOnce):
     """The immediate commands of one session."""
 
     def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
@@ -60,6 +61,8 @@ class AtOnce(MovesAtOnce):
             Fill: self._submit_transfer,
             CopyBuffer: self._submit_transfer,
             Read: self._submit_read,
+            Marker: self._submit_marker,
+            Unmap: self._submit_unmap,
         }
 
     def submit(self, command: Command, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:

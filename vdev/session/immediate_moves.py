@@ -15,19 +15,20 @@ from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
+from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.ordering import QueueOrder
 from vdev.session.recalls import recall_transfer
 from vdev.session.transfers import transfer_of
+from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
-    from vdev.session.ordering import QueueOrder
-    from vdev.translators.ranges.rectangles import Layout
 
 #: launches in a row, handed over immediately to the same one of several workers, after which new buffers begin there,
 #: too
@@ -43,6 +44,7 @@ _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 class Repeatable(Protocol):
     """A transfer that is made again in the state that its buffer was in."""
 
+    line: Line  #: the direct way to its worker
     standing: object  #: the executor's when it was found out that it may be made
     queue: object  #: … in that queue
 
@@ -89,6 +91,7 @@ class MovesAtOnce:
         #: the worker that the last launches were handed to immediately, and how many of them in a row
         self._at, self.streak_length = 0, 0
         self._transfers = transfers
+        self._loose = QueueOrder(in_order=False, profiled=False)  #: what new buffers are filled in
 
     def _submit_transfer(
         self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
@@ -208,7 +211,7 @@ class MovesAtOnce:
             if part is None:
                 return None
             session.ledger.count("read" if reads else "write", found.plan)
-            if not (reads or after):
+            if layout.is_contiguous and not (reads or after):
                 buffer.writing = RepeatedWrite(
                     line, (found.prepared, [buffer.holdings], (), None, (), ()), layout
                 )
@@ -264,8 +267,7 @@ class MovesAtOnce:
         it has after being given memory there.
         """
         if buffer.resident is None:
-            there = self._at if self.streak_length >= _LONG else None
-            self._placed(buffer, there if self._only is None else self._only)
+            self._placed(buffer, self._at if self.places_new else None)
         return buffer.state
 
     def _placed(
@@ -291,6 +293,34 @@ class MovesAtOnce:
             account.enter(buffer)
         return worker
 
+    @property
+    def places_new(self) -> bool:
+        """Whether it is known where new buffers begin."""
+        return self._only is not None or self.streak_length >= _LONG
+
+    def fill_new(self, buffer: VirtualBuffer, host: Bytes) -> bool:
+        """Give a new buffer its memory, and all of it the content of `host`, which may change when this returns. False if it has to get
+        them in another way: then it has no content.
+        """
+        session, layout = self._session, Layout.contiguous(0, buffer.nbytes)
+        if session.recorder is not None or session.checker is not None:
+            return False
+        with session.lock:
+            standing, state = self._executor.standing, self._state_of(buffer)
+            if buffer.resident is None:
+                return False
+            found = planned_move(session, self._transfers, Write, layout, state)
+            line = self._line_of(found)
+            if line is None or found.plan.states != (state,) or not _may_write(line, found, layout):
+                return False
+            part = self._transferred(line, found, (buffer,), (), self._loose, standing, (host, layout))
+            if part is None:
+                return False
+            session.ledger.count("write", found.plan)
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return True
+
     def _may_go(
         self, after: Sequence[Completion], queue: QueueOrder, worker: int, holdings: Sequence[Holdings]
     ) -> bool:
@@ -309,7 +339,28 @@ class MovesAtOnce:
             if readers is not None and not self._executor.have_ended(readers):
                 return False
         last = queue.last
-        return not queue.in_order or last is None or last is line.latest or _stands_at(last, worker)
+        return not queue.in_order or last is None or last is line.latest or stands_at(last, worker)
+
+
+def planned_move(
+    session: SessionCore,
+    transfers: TransferPlans,
+    kind: type[Read | Write],
+    layout: Layout,
+    state: BufferState,
+) -> ReadyPlan:
+    """The plan of a read or write of consecutive bytes that is part of another command. Under the session's lock."""
+    found = transfers.find_move(kind, layout, state)
+    if found is None:
+        region, links = layout.buffer_region(), session.links
+        plan = (
+            plan_read(state, region, links, contiguous=True)
+            if kind is Read
+            else plan_write(state, region, links)
+        )
+        found = ReadyPlan(plan, session.executor.prepare(plan))
+        transfers.remember((kind, layout, state), found)
+    return found
 
 
 def completion_in(queue: QueueOrder, part: Part) -> Completion:
@@ -322,7 +373,7 @@ def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder) -> boo
     executor, barrier = session.executor, queue.barrier
     if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
         return False
-    if queue.profiled or (barrier is not None and not barrier.settled):
+    if queue.profiled or (barrier is not None and not is_ahead(barrier, kept.line.worker.number)):
         return False
     if (
         queue.in_order
@@ -347,12 +398,12 @@ def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:
 
 
 def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:
-    if found.prepared.upload is None or not layout.is_contiguous:
+    backend = line.worker.backend
+    if found.prepared.upload is None or not (layout.is_contiguous or backend.writes_boxes_now):
         return False
-    worker = line.worker
-    if layout.nbytes <= worker.backend.small_write_nbytes:
+    if layout.nbytes <= backend.small_write_nbytes:
         return True
-    return layout.nbytes <= worker.backend.own_thread_nbytes and worker.is_quiet_alone
+    return layout.is_contiguous and layout.nbytes <= backend.own_thread_nbytes and line.worker.is_quiet_alone
 
 
 def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
@@ -371,7 +422,7 @@ def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, 
     )
 
 
-def _stands_at(completion: Completion, worker: int) -> bool:
+def stands_at(completion: Completion, worker: int) -> bool:
     """Whether only that worker still has something to do for it."""
     progress = completion.progress
     if type(progress) is Stretch and progress.worker == worker:
@@ -383,7 +434,8 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
     """Whether everything that a command waits for was handed to its worker before it, and none of it is known to have
     failed. `alone`: there is no other worker.
     """
-    if queue.barrier is not None and not queue.barrier.settled:
+    barrier = queue.barrier
+    if barrier is not None and not is_ahead(barrier, worker):
         return False
     if {*map(type, after)} != _PARTS:
         for item in after:
@@ -394,9 +446,20 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
     return all(each.parts is None and each.worker == worker for each in {*map(_stretch_of, after)})
 
 
+def is_ahead(barrier: Completion, worker: int) -> bool:
+    """Whether a barrier holds up nothing that is handed to a worker: it is complete, or that worker was given it at once, which has no
+    reason to fail then (`vdev.session.immediate_markers`).
+    """
+    if type(barrier) is Part:
+        stretch = barrier.stretch
+        if stretch.parts is None and stretch.worker == worker:
+            return True
+    return barrier.settled
+
+
 def _is_behind(earlier: Completion, worker: int, *, alone: bool) -> bool:
     if earlier.settled:
         return earlier.status == 0
     if earlier.progress is None or earlier.error is not None:
         return False
-    return alone or _stands_at(earlier, worker)
+    return alone or stands_at(earlier, worker)

@@ -10,6 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from vdev.backends.base import Box, copy_box
+from vdev.executor.completion import COMPLETE
 from vdev.executor.direct_reads import (
     Arriving,
     Reading,
@@ -26,11 +30,12 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
-from vdev.session.immediate_moves import may_follow, may_repeat
+from vdev.session.immediate_moves import may_follow, may_repeat, planned_move
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.recalls import is_watched, recall_transfer
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
+from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +51,16 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+def counted() -> int:
+    """There is nothing to do while a read is on its way."""
+    return COMPLETE
+
+
+def uncounted() -> int:
+    """There is nothing to do while a read is on its way that is part of another command, and not counted itself."""
+    return COMPLETE
 
 
 class Moves:
@@ -190,18 +205,28 @@ class Moves:
         return completion
 
     @waits
-    def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
-        """Read, and return when the read is done: its status. None if it has to be submitted."""
+    def read_at_once(
+        self, command: Read, queue: QueueOrder, after: Sequence[Completion], *, counts: bool = True
+    ) -> int | None:
+        """Read, and return when the read is done: its status. None if it has to be submitted. `counts`: whether it is a command of the
+        program's, and not a part of one.
+        """
+        if command.layout.is_contiguous:
+            done = self._read_like_last(command, queue, after, counts=counts)
+        else:
+            done = self._read_box(command, queue, after)
+        if done is not None:
+            return done
         with self._session.lock:
             self.look(command.layout.nbytes)
             order = queue.last if queue.in_order else None
-            reading = self._begin_reading(command, queue, after, None)
+            reading = self._begin_reading(command, queue, after, None, counts=counts)
         if isinstance(reading, Worker):
             quiet = reading
             prepare_reading(quiet, command.layout)
             with self._session.lock:
                 order = queue.last if queue.in_order else None
-                reading = self._begin_reading(command, queue, after, quiet)
+                reading = self._begin_reading(command, queue, after, quiet, counts=counts)
         if reading is None or isinstance(reading, Worker):
             return None
         status = reading.wait()
@@ -212,6 +237,43 @@ class Moves:
         ):
             order.wait()
         return status
+
+    @waits
+    def _read_box(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
+        """Read all from a box's first byte to its last, which are few, and give the program the box's."""
+        session, buffer, layout = self._session, command.buffer, command.layout
+        start, nbytes = layout.buffer_start, layout.reach
+        with session.lock:
+            state = buffer.state
+            if state.resident is None or state.fine or state.pending:
+                return None
+            if nbytes > session.executor.all_workers[state.resident].backend.small_read_nbytes:
+                return None
+            around = Layout.contiguous(start, nbytes)
+            planned_move(session, self.plans, Read, around, state)
+        found = np.empty(nbytes, np.uint8)
+        status = self.read_at_once(Read(buffer, around, found), queue, after)
+        if status == COMPLETE:
+            box = Box(layout.shape, 0, layout.buffer_pitches, layout.host_start, layout.host_pitches)
+            copy_box(found, command.host, box)
+        return status
+
+    @waits
+    def _read_like_last(
+        self, command: Read, queue: QueueOrder, after: Sequence[Completion], *, counts: bool
+    ) -> int | None:
+        """`read_again`, where the buffer's last read was one of the same bytes."""
+        buffer, layout = command.buffer, command.layout
+        reading = buffer.reading
+        if (
+            reading is None
+            or after
+            or reading.start != layout.buffer_start
+            or reading.nbytes != layout.nbytes
+        ):
+            return None
+        host = command.host[layout.host_start : layout.host_start + layout.nbytes]
+        return self.read_again(buffer, reading, host, queue, counted if counts else uncounted, ())
 
     @waits
     def read_again(
@@ -279,9 +341,10 @@ class Moves:
         else:
             self.look(reading.nbytes)
         session.number += 1
-        tally = session.ledger.commands["read"]
-        tally.count += 1
-        tally.moved.worker_to_host += reading.nbytes
+        if meanwhile is not uncounted:
+            tally = session.ledger.command("read")
+            tally.count += 1
+            tally.moved.worker_to_host += reading.nbytes
         return meanwhile(*given)
 
     def look(self, nbytes: int) -> None:
@@ -312,7 +375,13 @@ class Moves:
         )
 
     def _begin_reading(
-        self, command: Read, queue: QueueOrder, after: Sequence[Completion], quiet: Worker | None
+        self,
+        command: Read,
+        queue: QueueOrder,
+        after: Sequence[Completion],
+        quiet: Worker | None,
+        *,
+        counts: bool = True,
     ) -> Reading | Arriving | Worker | None:
         """Hand over a read like one whose plan is known, if nobody wants to hear of it (`begin_reading`)."""
         session = self._session
@@ -336,7 +405,8 @@ class Moves:
         )
         if reading is not None and not isinstance(reading, Worker):
             buffer.used = session.number = session.number + 1
-            session.ledger.count("read", found.plan)
+            if counts:
+                session.ledger.count("read", found.plan)
             buffer.reading = None
             if isinstance(reading, Arriving) or self._is_long(command.layout, found.prepared.alone):
                 self._keep_reading(command, found.prepared.alone, before)

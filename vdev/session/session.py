@@ -27,7 +27,7 @@ from vdev.process import forking
 from vdev.process.interrupts import long, waits
 from vdev.session.buffers import VirtualBuffer, buffer_of
 from vdev.session.built_programs import BuiltPrograms
-from vdev.session.commands import Command, Launch, Marker, Read, Unmap, Write
+from vdev.session.commands import Command, Launch, Map, Marker, Read, Unmap, Write
 from vdev.session.core import Checker, SessionCore
 from vdev.session.immediate import AtOnce
 from vdev.session.launches import Launches
@@ -79,6 +79,10 @@ class Session(SessionCore):
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
         self.launches, self.moves = Launches(self), Moves(self)
         self._built = BuiltPrograms()
+        #: the most bytes of a new buffer's content that are written at once
+        self._filled_nbytes = min(
+            [worker.backend.small_write_nbytes for worker in self.executor.all_workers[:-1]]
+        )
         #: hands commands over without a submission, if there may be any such commands
         self.at_once: AtOnce | None = None
         if any(self.executor.lines):
@@ -105,8 +109,13 @@ class Session(SessionCore):
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
 
-        On workers with their own memory, a large one goes there immediately; the home of any other is a copy.
+        On workers with their own memory, a large one goes there immediately, and on the only worker a small one; the home of any other
+        is a copy.
         """
+        if self.at_once is not None and nbytes <= self._filled_nbytes and self.at_once.places_new:
+            buffer = self.create_buffer(nbytes)
+            if self.at_once.fill_new(buffer, host):
+                return buffer
         if self.links.direct and nbytes >= self.links.large_nbytes:
             buffer = self.create_buffer(nbytes)
             write = Write(buffer, Layout.contiguous(0, nbytes), host)
@@ -200,6 +209,29 @@ class Session(SessionCore):
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
         """Read, and return when the read is done: its status. None if it has to be submitted."""
         return self.moves.read_at_once(command, queue, after)
+
+    @waits
+    def map_at_once(self, command: Map, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
+        """Map, and return when the mapping is made: its status. None if it has to be submitted."""
+        at_once = self.at_once
+        if at_once is None or queue.profiled:
+            return None
+        made = at_once.begin_map(command)
+        if made is None and not after:
+            self.moves.calm(
+                command.buffer, command.nbytes
+            )  # some of what uses the home may only have to be looked at
+            made = at_once.begin_map(command)
+        if made is None:
+            return None
+        if command.read:
+            read = Read(command.buffer, made.layout, made.host)
+            status = self.moves.read_at_once(read, queue, after, counts=False)
+        else:  # nothing is copied
+            with self.lock:
+                behind = at_once.mark(after, queue)
+            status = None if behind is None else behind.wait()
+        return None if status == 0 and not at_once.end_map(command, made) else status
 
     def write_at_once(
         self, command: Write, after: Sequence[Completion], queue: QueueOrder

@@ -23,6 +23,7 @@ from vdev.backends.base import (
     Counters,
     Marker,
     WorkerInfo,
+    copy_box,
 )
 from vdev.backends.opencl.boxes import halves, pieces_within, rectangle
 from vdev.backends.opencl.device import SharedDevice
@@ -46,6 +47,7 @@ class OpenCLBackend(OpenCLLaunches):
     any_thread_alone = True
     can_wait_for_all = True
     small_write_nbytes = small_read_nbytes = _SMALL_NBYTES
+    writes_boxes_now = True
 
     def __init__(self, device: Any, share: int = 1) -> None:
         self.device = self.company = SharedDevice.of(device)  # events order the queues of one context
@@ -135,6 +137,8 @@ class OpenCLBackend(OpenCLLaunches):
         self.counters.from_host += nbytes
 
     def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
+        if not box.is_contiguous:
+            return self._write_box_now(target, source, box)
         start, (_, _, nbytes) = box.source_start, box.shape
         copy = source[start : start + nbytes].copy()  # which the write's event keeps
         try:
@@ -146,6 +150,16 @@ class OpenCLBackend(OpenCLLaunches):
         self._events.append(event)
         self.last = event
         self.counters.from_host += nbytes
+
+    def _write_box_now(self, target: Allocation, source: Bytes, box: Box) -> None:
+        _, rows, row_nbytes = box.shape
+        packed = rows * row_nbytes, row_nbytes
+        copy = np.empty(box.nbytes, np.uint8)  # which the writes' events keep
+        copy_box(source, copy, Box(box.shape, box.source_start, box.source_pitches, 0, packed))
+        from_copy = Box(box.shape, 0, packed, box.target_start, box.target_pitches)
+        for piece in pieces_within(from_copy, target_nbytes=target.nbytes):
+            self._guarded(partial(self._enqueue_write, target, copy, piece))
+        self.counters.from_host += box.nbytes
 
     def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
         cl = self._cl

@@ -1,0 +1,220 @@
+"""Small mappings that the calling thread makes and ends by itself: all is as if each had been submitted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from vdev.backends.base import Allocation, Box
+from vdev.backends.reference import Faults, ReferenceBackend
+from vdev.executor.completion import Completion
+from vdev.session.commands import Map, Unmap
+from vdev.session.ordering import QueueOrder
+from vdev.session.session import VirtualBuffer
+
+from .immediate_programs import RandomCommands
+from .repeating import again
+from .test_runs import Caller
+from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
+
+
+@pytest.fixture(autouse=True)
+def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any thread may work with the worker and wait for it; small transfers keep nobody waiting."""
+
+    def write_now(self: ReferenceBackend, target: Allocation, source: np.ndarray, box: Box) -> None:
+        self.write(target, source.copy(), box)
+
+    for name in ("any_thread", "can_wait_for_all"):
+        monkeypatch.setattr(ReferenceBackend, name, True)
+    for name in ("small_write_nbytes", "small_read_nbytes"):
+        monkeypatch.setattr(ReferenceBackend, name, NBYTES)
+    monkeypatch.setattr(ReferenceBackend, "write_now", write_now)
+    monkeypatch.setattr(ReferenceBackend, "again", again)
+
+
+class Mapper:
+    """A program's mappings, at once where that is possible."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.made = 0  #: at once
+
+    def __call__(
+        self,
+        buffer: VirtualBuffer,
+        span: tuple[int, int] = (0, WORDS),
+        *,
+        read: bool = True,
+        write: bool = False,
+        queue: QueueOrder | None = None,
+        after: tuple[Completion, ...] = (),
+    ) -> tuple[Map, np.ndarray]:
+        """A mapping, and the words that the program sees."""
+        queue, (start, stop) = queue or self.program.queue, span
+        command = Map(buffer, 4 * start, 4 * (stop - start), read=read, write=write)
+        status = self.program.session.map_at_once(command, queue, after)
+        self.made += status is not None
+        assert (ended(self.program.submit(command, after, queue)) if status is None else status) == 0
+        return command, buffer.home()[4 * start : 4 * stop].view(np.uint32)
+
+
+class Mappings(RandomCommands):
+    """Mappings of whole buffers and of parts, launches, fills."""
+
+    def __init__(self, program: Program, drawn: random.Random, *, in_order: bool) -> None:
+        super().__init__(program, drawn, in_order=in_order)
+        self.mapper = Mapper(program)
+        self.ended_at_once = 0
+
+    def map(self, step: int, one: int, other: int) -> None:
+        """For reading, or writing, or both; while another buffer is worked with."""
+        start, stop = self.drawn.choice([(0, WORDS), (3, 9), (9, 20)])
+        read, write = self.drawn.choice([(True, False), (True, True), (False, True)])
+        more = {"queue": self.queue, "after": self.after}
+        command, words = self.mapper(self.buffers[one], (start, stop), read=read, write=write, **more)  # type: ignore[arg-type]
+        if read:
+            assert words.tolist() == self.arrays[one][start:stop].tolist()
+        second = self._second(one, step) if stop < WORDS and self.drawn.random() < 0.3 else None
+        if write:
+            words[:] = step
+            self.arrays[one] = self.arrays[one].copy()
+            self.arrays[one][start:stop] = step
+        if other != one and self.drawn.random() < 0.5:
+            self.launch(step, other, other)
+        both = [command] if second is None else [command, second]
+        self.drawn.shuffle(both)
+        for each in both:
+            self.submit(Unmap(each))
+            self.ended_at_once += type(self.last).__name__ == "Part"
+        if self.drawn.random() < 0.5:
+            assert self.last is not None
+            assert ended(self.last) == 0
+            if write and second is None and self.buffers[one].resident is not None:
+                words[:] = 0xDEADBEEF  # nobody looks there any more
+
+    def _second(self, one: int, step: int) -> Map:
+        """A mapping of the same buffer, of bytes that the other has not."""
+        more = {"queue": self.queue, "after": self.after}
+        command, words = self.mapper(self.buffers[one], (24, 30), read=True, write=True, **more)  # type: ignore[arg-type]
+        assert words.tolist() == self.arrays[one][24:30].tolist()
+        self.arrays[one] = self.arrays[one].copy()
+        self.arrays[one][24:30] = words[:] = step + 1
+        return command
+
+    def read(self, step: int, one: int, other: int) -> None:
+        self.check(one)
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with Program(1, {0: Faults(delay=lambda _: random.choice((0, 0, 0.0003)))}, is_cpu=False) as made:
+        yield made
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_between_other_commands(workers: int, seed: int, in_order: bool) -> None:
+    drawn = random.Random(seed)
+    delayed = Faults(delay=lambda _: drawn.choice((0, 0, 0.0003)))
+    with Program(workers, dict.fromkeys(range(workers), delayed), is_cpu=False) as program:
+        commands = Mappings(program, drawn, in_order=in_order)
+        commands.run((commands.launch, commands.map, commands.map, commands.fill, commands.read))
+        for number in range(3):
+            commands.check(number)
+    if workers == 1:
+        assert commands.mapper.made > 40
+        assert commands.ended_at_once > 20
+
+
+def until_made(program: Program, buffer: VirtualBuffer, *, write: bool) -> tuple[Map, np.ndarray, Mapper]:
+    mapper = Mapper(program)
+    for _ in range(50):
+        command, words = mapper(buffer, write=write)
+        if mapper.made:
+            return command, words, mapper
+        program.submit(Unmap(command))
+        Caller(program)(buffer, buffer)
+        program.session.executor.quiesce()
+    raise AssertionError("no mapping was made at once")
+
+
+def test_two_mappings_are_the_same_memory(program: Program) -> None:
+    """What the host has written by way of the first is seen by way of the second, and remains."""
+    buffer = program.buffer(3)
+    command, words, mapper = until_made(program, buffer, write=True)
+    words[:] = numbers(9)
+    second, seen = mapper(buffer, write=False)
+    assert seen.tolist() == numbers(9).tolist()
+    for each in (second, command):
+        assert ended(program.submit(Unmap(each))) == 0
+    assert program.content(buffer).tolist() == numbers(9).tolist()
+
+
+def test_what_leaves_the_worker_meanwhile_does_not_bring_bytes_home(program: Program) -> None:
+    """Others that need memory may send the buffer home while the host writes there."""
+    buffer = program.buffer(3)
+    command, words, _ = until_made(program, buffer, write=True)
+    words[:] = numbers(9)
+    session = program.session
+    with session.lock:
+        session.room._carry_out(0, NBYTES, [buffer], [0])
+    session.executor.quiesce()
+    assert words.tolist() == numbers(9).tolist()
+    assert ended(program.submit(Unmap(command))) == 0
+    assert program.content(buffer).tolist() == numbers(9).tolist()
+
+
+def test_launches_go_on_behind_a_mapping(program: Program) -> None:
+    """And it is counted, and leaves the buffer where it was."""
+    buffer, launch = program.buffer(3), Caller(program)
+    command, _, mapper = until_made(program, buffer, write=True)
+    program.submit(Unmap(command))
+    ledger, went_on = program.session.ledger, 0
+    expected = program.content(buffer)
+    for _ in range(50):
+        program.session.executor.quiesce()
+        counts = [ledger.command(kind).count for kind in ("map", "unmap", "read", "write")]
+        for _ in range(3):
+            launch(buffer, buffer)
+        made, row, state = mapper.made, launch.in_a_row, buffer.state
+        standing = program.session.executor.standing
+        command, words = mapper(buffer, write=True)
+        for _ in range(3):
+            expected = triple(expected)
+        assert words.tolist() == expected.tolist()
+        if mapper.made > made:
+            assert buffer.resident is None  # what is launched meanwhile has to know
+            assert program.session.executor.standing is not standing
+        words += np.uint32(1)
+        expected = expected + np.uint32(1)
+        ended_at_once = program.submit(Unmap(command))
+        launch(buffer, buffer)
+        expected = triple(expected)
+        now = [ledger.command(kind).count for kind in ("map", "unmap", "read", "write")]
+        assert now == [counts[0] + 1, counts[1] + 1, *counts[2:]]
+        if mapper.made > made and type(ended_at_once).__name__ == "Part" and buffer.state is state:
+            went_on += launch.in_a_row > row
+        if went_on == 3:
+            break
+    assert went_on == 3
+    assert program.content(buffer).tolist() == expected.tolist()
+
+
+def test_a_read_that_fails_makes_no_mapping() -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}, is_cpu=False) as program:
+        buffer = program.buffer(3)
+        command, _, _ = until_made(program, buffer, write=True)
+        program.submit(Unmap(command))
+        program.session.executor.quiesce()
+        state = buffer.state
+        faults[program.backends[0]._handed_over] = -5
+        again_ = Map(buffer, 0, NBYTES, read=True, write=True)
+        assert program.session.map_at_once(again_, program.queue) in (None, -5)
+        assert again_.made is None
+        assert buffer.state is state

@@ -1,0 +1,155 @@
+"""Small mappings that the calling thread makes and ends by itself: the bytes are read from the only worker that has them into the
+buffer's home, and those of a mapping for writing are written back from there.
+
+While the host writes, the home alone has the bytes, as for any mapping: whatever else is submitted finds them there. Once they have been
+written back, the buffer is in the state in which the mapping found it. Decides when that is possible; if it is not, the mapping, or its
+end, is submitted like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vdev.planner.transfers import plan_map
+from vdev.session.commands import Map, Read, Unmap, Write
+from vdev.session.immediate_markers import MarkersAtOnce
+from vdev.session.immediate_moves import planned_move
+from vdev.session.launch_plans import ReadyPlan
+from vdev.translators.ranges.rectangles import Layout
+
+if TYPE_CHECKING:
+    from vdev.backends.base import Bytes
+    from vdev.executor.completion import Completion
+    from vdev.executor.direct_reads import RepeatedRead
+    from vdev.planner.directory import BufferState
+    from vdev.session.ordering import QueueOrder
+
+
+class MadeMapping:
+    """A mapping that is made at once, and what its end needs."""
+
+    __slots__ = ("before", "found", "host", "layout", "reading", "standings", "writing")
+
+    def __init__(self, command: Map, before: BufferState, found: ReadyPlan) -> None:
+        """`before`: the state in which it finds its buffer. `found`: its plan."""
+        self.before, self.found = before, found
+        self.layout = Layout.contiguous(command.offset, command.nbytes)
+        buffer = command.buffer
+        #: the bytes at home
+        self.host: Bytes = buffer.holdings.home()[command.offset : command.offset + command.nbytes]
+        #: what makes the last read and the last write in that state again
+        self.reading: RepeatedRead | None = None
+        self.writing: Any = buffer.writing
+        #: the executor's before a mapping for writing, and during it
+        self.standings: tuple[object, object] = (None, None)
+
+
+class MapsAtOnce(MarkersAtOnce):
+    """The immediate mappings of one session."""
+
+    def begin_map(self, command: Map) -> MadeMapping | None:
+        """Find out whether a mapping can be made at once, where one like it has been submitted before: None if not. Nothing happens
+        before `end_map`, but that the caller reads the bytes or waits for what is before the mapping.
+        """
+        session, buffer = self._session, command.buffer
+        with session.lock:
+            before = buffer.state
+            if before.resident is None or before.fine or before.pending:
+                return None  # what is at home, too, takes no copies, and little time
+            backend = session.executor.all_workers[before.resident].backend
+            if command.nbytes > min(backend.small_read_nbytes, backend.small_write_nbytes):
+                return None
+            if self._is_watched() or not self._is_home_free(command):
+                return None
+            made = MadeMapping(command, before, self._plan_of_map(command, before))
+            if command.read:
+                planned_move(session, self._transfers, Read, made.layout, before)
+        return made
+
+    def end_map(self, command: Map, made: MadeMapping) -> bool:
+        """The bytes are at home. Whether the mapping is made: if not, something else has come in between."""
+        session, buffer, executor = self._session, command.buffer, self._executor
+        with session.lock:
+            if buffer.state is not made.before or self._is_watched() or not self._is_home_free(command):
+                return False
+            made.reading = buffer.reading
+            if command.write:
+                before, executor.standing = executor.standing, object()
+                made.standings = before, executor.standing
+                (buffer.state,) = made.found.plan.states
+            buffer.used = session.next_number()
+            command.before, command.made = made.before, made
+            session.ledger.count("map", made.found.plan)
+        return True
+
+    def _submit_unmap(
+        self, command: Unmap, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        mapping = command.map
+        made: MadeMapping | None = mapping.made
+        if made is None or queue.profiled:
+            return None
+        with self._session.lock:
+            if self._is_watched():
+                return None
+            if mapping.write:
+                ended = self._write_back(mapping, made, after, queue)
+            else:
+                ended = self.mark(after, queue)
+                if ended is not None:
+                    self._session.ledger.command("unmap").count += 1
+        self.throttle_behind(ended)
+        return ended
+
+    def _write_back(
+        self, mapping: Map, made: MadeMapping, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        """End a mapping for writing. Under the session's lock."""
+        session, executor, buffer = self._session, self._executor, mapping.buffer
+        if buffer.state is not made.found.plan.states[0]:
+            return None
+        found = planned_move(session, self._transfers, Write, made.layout, made.before)
+        line = self._line_of(found)
+        if line is None or found.prepared.upload is None or found.plan.states != (made.before,):
+            return None
+        host = made.host, made.layout
+        part = self._transferred(line, found, (buffer,), after, queue, executor.standing, host)
+        if part is None:
+            return None
+        buffer.state = made.before
+        buffer.reading, buffer.writing = made.reading, made.writing
+        before, during = made.standings
+        if executor.standing is during:  # all is as it was
+            executor.standing = before
+        session.ledger.count("unmap", found.plan)
+        return part
+
+    def _is_watched(self) -> bool:
+        """Whether anybody wants to hear of single commands, or any is held back or has failed."""
+        session, executor = self._session, self._executor
+        return bool(
+            session.observers
+            or session.recorder is not None
+            or session.checker is not None
+            or session.deferrals.held
+            or executor.failures.any
+            or executor.damaged
+        )
+
+    def _is_home_free(self, command: Map) -> bool:
+        """Whether all that reads or changes the buffer's home is known to be complete."""
+        holdings, have_ended = command.buffer.holdings, self._executor.have_ended
+        return have_ended(holdings.home_reads) and have_ended(holdings.home_writes)
+
+    def _plan_of_map(self, command: Map, before: BufferState) -> ReadyPlan:
+        """The plan that tells what is counted of it, and which state it leaves."""
+        what = Map, command.offset, command.nbytes, command.read, command.write
+        found = self._transfers.find_same(what, (before,))
+        if found is None:
+            read, write = command.read, command.write
+            region = Layout.contiguous(command.offset, command.nbytes).buffer_region()
+            plan = plan_map(before, region, self._session.links, read=read, write=write)
+            found = ReadyPlan(plan, self._executor.prepare(plan))
+            self._transfers.remember_same(what, (before,), found)
+        return found

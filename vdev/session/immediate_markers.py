@@ -1,0 +1,88 @@
+"""Markers and barriers that a worker is given immediately, by the thread that submits them.
+
+Such a command does nothing: it takes a place in the order of the worker that all it waits for was handed to before. Decides when there
+is such a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vdev.executor.completion import DONE
+from vdev.executor.prepare import MARKER
+from vdev.executor.stretch import Part, Stretch
+from vdev.session.immediate_moves import MovesAtOnce, may_follow, stands_at
+
+if TYPE_CHECKING:
+    from vdev.executor.completion import Completion
+    from vdev.executor.line import Line
+    from vdev.session.commands import Marker
+    from vdev.session.ordering import QueueOrder
+
+
+class MarkersAtOnce(MovesAtOnce):
+    """The immediate markers of one session."""
+
+    def _submit_marker(
+        self, command: Marker, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        is_barrier = command.barrier and not queue.in_order
+        if queue.profiled or (is_barrier and after):  # what comes behind one that may fail has to know of it
+            return None
+        with self._session.lock:
+            marked = self.mark(after, queue)
+            if marked is not None and is_barrier:
+                queue.barrier = marked
+        self.throttle_behind(marked)
+        return marked
+
+    def throttle_behind(self, ended: Completion | None) -> None:
+        """A command may have been handed over that ends so: `Line.throttle` where that is due. Outside all locks."""
+        if type(ended) is Part:
+            line = self._executor.lines[ended.stretch.worker]
+            if line is not None and line.worker.marked != line.looked_at:
+                line.throttle()
+
+    def mark(self, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
+        """Hand over a marker behind all of `after`, or all of its queue where there is nothing. None if it has to be submitted. Under
+        the session's lock.
+        """
+        session, executor, last = self._session, self._executor, queue.last
+        if session.recorder is not None or session.deferrals.held or executor.failures.any:
+            return None
+        if queue.in_order:
+            if not after and (last is None or last.settled):
+                return DONE
+            line = self._line_behind(last, after, queue)
+        elif after:
+            line = self._line_behind(last, after, queue)
+        else:
+            earlier = queue.unsettled()
+            if not earlier:
+                return DONE
+            # What was submitted may fail, and the marker with it.
+            if not all(type(each.progress) is Stretch for each in earlier):
+                return None
+            line = self._line_behind(last, earlier, queue)
+        if line is None:
+            return None
+        part = line.hand_over((MARKER, (), (), None, (), after), executor.standing)
+        if part is not None and last is not part.stretch.completion:
+            queue.remember(part.stretch.completion)
+        return part
+
+    def _line_behind(
+        self, last: Completion | None, earlier: Sequence[Completion], queue: QueueOrder
+    ) -> Line | None:
+        """The way to the worker that was given all that comes before a marker: `earlier`, and in an in-order queue what came `last`. None
+        where there is no such worker, or where some of it is known to have failed.
+        """
+        at, progress = self._at, None if last is None else last.progress
+        if type(progress) is Stretch:
+            at = progress.worker
+        line = self._executor.lines[at]
+        if line is None or not may_follow(earlier, queue, at, alone=self.is_alone):
+            return None
+        is_free = self.is_alone or not queue.in_order or last is None or stands_at(last, at)
+        return line if is_free else None
