@@ -176,7 +176,8 @@ def test_a_failure_is_its_own(program: Program) -> None:
 
 
 def test_large_ones_and_those_of_several_workers_are_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReferenceBackend, "small_write_nbytes", NBYTES - 1)
+    for name in ("small_write_nbytes", "own_thread_nbytes"):
+        monkeypatch.setattr(ReferenceBackend, name, NBYTES - 1)
     for workers in (1, 2):
         with Program(workers, is_cpu=False) as program:
             write, buffer = Writer(program), program.session.create_buffer(NBYTES)
@@ -184,6 +185,25 @@ def test_large_ones_and_those_of_several_workers_are_submitted(monkeypatch: pyte
                 assert ended(write(buffer, numbers(step))) == 0
             assert write.at_once == 0
             assert program.content(buffer).tolist() == numbers(4).tolist()
+
+
+def test_longer_ones_are_handed_over_to_an_idle_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReferenceBackend, "small_write_nbytes", NBYTES - 1)
+    slow = Faults()
+    with Program(1, {0: slow}, is_cpu=False) as program:
+        write, buffer = Writer(program), program.session.create_buffer(NBYTES)
+        for step in range(5):
+            assert ended(write(buffer, numbers(step))) == 0
+            program.session.executor.quiesce()
+        idle = write.at_once
+        assert idle
+        slow.delay = lambda _: 0.05
+        launched = program.launch(buffer, buffer)
+        assert ended(write(buffer, numbers(7))) == 0
+        assert launched.settled
+        assert write.at_once == idle
+        slow.delay = None
+        assert program.content(buffer).tolist() == numbers(7).tolist()
 
 
 def test_it_ends_after_what_comes_before_it_on_another_worker() -> None:
