@@ -408,6 +408,38 @@ def _enqueue_write_buffer_rect(
     return _move_box(WRITE_BUFFER_RECT, queue, mem, hostbuf, box, wait_for, is_blocking)
 
 
+def _copied_parts(
+    region: Any, source_origin: Any, target_origin: Any, source_pitches: Any, target_pitches: Any
+) -> tuple[tuple[int, ...], ...]:
+    """What a program gives of two boxes, as numbers."""
+    return (
+        components("region", region, (1, 1, 1)),
+        components("src_origin", source_origin, (0, 0, 0)),
+        components("dst_origin", target_origin, (0, 0, 0)),
+        _pitches("src_pitches", source_pitches),
+        _pitches("dst_pitches", target_pitches),
+    )
+
+
+#: the same for what was given before, as `_known_parts`
+_known_copied_parts = lru_cache(maxsize=1024)(_copied_parts)
+
+
+@lru_cache(maxsize=1024)
+def _boxes_of(
+    call: Call,
+    region: tuple[int, ...],
+    source_origin: tuple[int, ...],
+    target_origin: tuple[int, ...],
+    source_pitches: tuple[int, ...],
+    target_pitches: tuple[int, ...],
+) -> tuple[tuple[int, tuple[int, int], int], tuple[int, tuple[int, int], int]]:
+    """Both boxes, as `_box` gives them."""
+    return _box(call, source_origin, region, source_pitches), _box(
+        call, target_origin, region, target_pitches
+    )
+
+
 def _enqueue_copy_buffer_rect(
     queue: CommandQueue,
     src: MemoryObjectHolder,
@@ -424,20 +456,21 @@ def _enqueue_copy_buffer_rect(
     if src_origin is None or dst_origin is None or region is None:
         fail_type(call.function, src_origin, dst_origin, region)
     after = call.after(queue, wait_for)
-    sizes = components("region", region, (1, 1, 1))
-    source_origin = components("src_origin", src_origin, (0, 0, 0))
-    target_origin = components("dst_origin", dst_origin, (0, 0, 0))
-    source_steps, target_steps = _pitches("src_pitches", src_pitches), _pitches("dst_pitches", dst_pitches)
+    given = region, src_origin, dst_origin, src_pitches, dst_pitches
+    try:
+        parts = _known_copied_parts(*given)
+    except TypeError:  # lists cannot be remembered
+        parts = _copied_parts(*given)
     source, target = call.memories(queue, src, dst)
-    source_start, source_pitches, source_end = _box(call, source_origin, sizes, source_steps)
-    target_start, target_pitches, target_end = _box(call, target_origin, sizes, target_steps)
+    source_box, target_box = _boxes_of(call, *parts)
+    source_start, source_pitches, source_end = source_box
+    target_start, target_pitches, target_end = target_box
     if source_end > source.nbytes or target_end > target.nbytes:
         call.fail(status.INVALID_VALUE)
-    shape = (sizes[2], sizes[1], sizes[0])
     command = CopyBuffer(
         source.buffer,
         target.buffer,
-        shape,
+        parts[0][::-1],  # type: ignore[arg-type]
         source.offset + source_start,
         source_pitches,
         target.offset + target_start,
