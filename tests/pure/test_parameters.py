@@ -26,7 +26,7 @@ from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Launch, Plan
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
-from vdev.planner.parameters import Form, Windows
+from vdev.planner.parameters import Form, Windows, _Writer
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session import filling, making_plans, requests, view_plans
 from vdev.session.commands import BufferArg
@@ -667,3 +667,12 @@ def test_plans_of_launches_of_fewer_work_groups_than_workers_are_the_planners(
         assert len(plan.partition) == min(count // 8, 6)
         assert bool(plan.reasons) == (count < 48)
     assert program.filled == compared.count > 5
+
+
+def test_what_is_filled_in_may_depend_on_nothing() -> None:
+    trace = Trace()
+    number = trace.parameter(8)
+    assert list(range(10))[number] == 8  # an index pins it
+    for known in (True, False):
+        written = _Writer(trace, (), "numbers").function((number + 1, 3), known=known)
+        assert written.compiled((8,)) == (9, 3)

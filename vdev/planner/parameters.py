@@ -303,8 +303,8 @@ class _Writer:
             lines.append(f"if not ({' and '.join(comparisons)}): return None")
         if any(tables):
             self._names["tables"] = tables
-            values = [f"v{each}" if each in used else "0" for each in range(max(used, default=-1) + 1)]
-            lines.append(f"found = evaluated(({', '.join(values)},), *tables)")
+            values = [f"v{each}, " if each in used else "0, " for each in range(max(used, default=-1) + 1)]
+            lines.append(f"found = evaluated(({''.join(values)}), *tables)")
             lines.append("if found is None: return None")
         if self._forms:
             lines.append(f"{', '.join(self._forms.values())}, = found")
