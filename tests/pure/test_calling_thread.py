@@ -67,15 +67,16 @@ def test_much_work_in_the_hosts_memory_is_left_to_its_thread(nbytes: int, is_her
         assert (session.executor.prepare(plan).order is not None) == is_here
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize(("goes_on", "few"), [(True, False), (False, True), (False, False)])
 def test_what_comes_from_the_home_is_handed_over_with_its_launch(
-    goes_on: bool, monkeypatch: pytest.MonkeyPatch
+    goes_on: bool, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A buffer that is mapped between launches. Where transfers keep nobody waiting, its worker's thread would only be woken and
     waited for; where they do, the caller shall not wait for more than a few bytes from an idle device.
     """
     monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if goes_on else "any_thread", True)
     monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
+    monkeypatch.setattr(ReferenceBackend, "own_thread_nbytes", NBYTES if few else NBYTES - 1)
     known: dict[str, bool] = {}
 
     def note(all_workers: Any, prepared: Any) -> bool:
@@ -89,6 +90,7 @@ def test_what_comes_from_the_home_is_handed_over_with_its_launch(
     with Program(1) as program:
         buffer = program.session.create_buffer(NBYTES, numbers(1).view(np.uint8).copy())
         for number in range(1, 4):
+            program.session.executor.quiesce()
             assert ended(program.launch(buffer, buffer)) == 0
             mapping = Map(buffer, 0, NBYTES, read=True, write=True)
             assert ended(program.submit(mapping)) == 0
@@ -96,5 +98,5 @@ def test_what_comes_from_the_home_is_handed_over_with_its_launch(
             buffer.home()[:] = numbers(number + 1).view(np.uint8)
             assert ended(program.submit(Unmap(mapping))) == 0
     assert known.keys() == {"CopyStep", "CopyStep WholeLaunchStep"}
-    assert known["CopyStep WholeLaunchStep"] == goes_on
+    assert known["CopyStep WholeLaunchStep"] == (goes_on or few)
     assert known["CopyStep"] or not goes_on
