@@ -576,7 +576,7 @@ def test_launches_in_a_row_go_on_behind_marks_and_waits() -> None:
         assert program.backends[0].counters.launches == count + len(events)
 
 
-@pytest.mark.parametrize("between", ["fill", "write", "marker", "map", "look"])
+@pytest.mark.parametrize("between", ["fill", "write", "map", "look"])
 def test_launches_are_not_in_a_row_behind_what_may_change_something_for_them(between: str) -> None:
     with Program(1) as program:
         other = program.buffer(4)
@@ -589,8 +589,6 @@ def test_launches_are_not_in_a_row_behind_what_may_change_something_for_them(bet
             program.submit(Fill(other, 0, NBYTES, b"\1\0\0\0"))
         elif between == "write":
             program.write(other, 9)
-        elif between == "marker":
-            program.submit(Marker())
         elif between == "map":
             mapping = Map(buffer, 0, NBYTES, read=True, write=True)
             assert ended(program.submit(mapping)) == 0

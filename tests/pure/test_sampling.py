@@ -126,7 +126,7 @@ def test_a_sample_begins_behind_a_read_that_its_caller_has_waited_for(
         while program.session.read_at_once(read, program.queue) is None:
             pass
         (backend,) = program.backends
-        assert backend.pending() == 1, "a marker behind the read would be of use to nobody"
+        assert backend.pending(), "a marker behind the read would be of use to nobody"
         monkeypatch.setattr(
             ReferenceBackend,
             "launch",
