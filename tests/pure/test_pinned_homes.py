@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +190,20 @@ def test_what_is_pinned_is_known_by_address() -> None:
     del pin
     assert not homes.cover(start + 100, 800)
     assert not cupy.runtime.pinned
+
+
+def test_memory_lives_until_it_is_unpinned() -> None:
+    cupy = _CuPy()
+    homes = PinnedHomes(cupy)
+    memory = np.zeros(1000, np.uint8)
+    gone, order = weakref.ref(memory), []
+    unregister = cupy.runtime.hostUnregister
+    cupy.runtime.hostUnregister = lambda start: (order.append(gone() is None), unregister(start))  # type: ignore[method-assign]
+    pin = homes.pin(memory)
+    del memory, pin
+    assert not homes.cover(0, 1)
+    assert order == [False]
+    assert gone() is None
 
 
 def test_memory_that_may_go_at_any_time_is_not_pinned() -> None:

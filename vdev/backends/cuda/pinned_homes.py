@@ -99,7 +99,8 @@ class PinnedHomes:
 
     def _give_back_released(self) -> None:
         while self.released:
-            start = self.released.popleft().ctypes.data
+            memory = self.released.popleft()  # which must not go before it is unpinned
+            start = memory.ctypes.data
             if start in self._stops:
                 self._unpin(start)
                 self.starts.remove(start)
