@@ -56,17 +56,10 @@ class HostCopies:
         box.
         """
         address = target + box.target_start
-        contiguous, homes = box.is_contiguous, self._staging.homes
-        if contiguous and homes.starts and homes.touch(host_address(source) + box.source_start, nbytes):
-            self._write_pinned(address, host_address(source) + box.source_start, nbytes)
-        elif nbytes < DIRECT_NBYTES and contiguous:
-            start = host_address(source) + box.source_start
-            if nbytes <= AT_ONCE_NBYTES:
-                result = self._gpu.driver.copy(address, start, nbytes, self._stream)
-                if result:
-                    self._gpu.check(result, "upload")
-            else:  # it waits; other threads can run meanwhile
-                self._gpu.copy_waiting(address, start, nbytes, _TO_DEVICE, self._stream)
+        if box.is_contiguous and self._goes_directly(
+            start := host_address(source) + box.source_start, nbytes
+        ):
+            self._write_directly(address, start, nbytes)
         elif is_packed(box.shape, box.target_pitches):
             self._upload(source, box, address)
         else:
@@ -81,12 +74,19 @@ class HostCopies:
                     packed.ptr, target, Box(part.shape, 0, to, part.target_start, part.target_pitches)
                 )
 
-    def _write_pinned(self, target: int, source: int, nbytes: int) -> None:
-        """From memory of which some is pinned: the driver may copy it only once the stream has come so far."""
-        driver, stream = self._gpu.driver, self._stream
-        self._gpu.check(
-            driver.copy(target, source, nbytes, stream) or driver.stream_synchronize(stream), "upload"
-        )
+    def _goes_directly(self, start: int, nbytes: int) -> bool:
+        """Whether so many consecutive bytes of the host's, from an address on, are left to the driver."""
+        return nbytes < DIRECT_NBYTES or self._staging.homes.cover(start, nbytes)
+
+    def _write_directly(self, target: int, source: int, nbytes: int) -> None:
+        driver, stream, homes = self._gpu.driver, self._stream, self._staging.homes
+        if nbytes <= AT_ONCE_NBYTES:
+            self._gpu.check(driver.copy(target, source, nbytes, stream), "upload")
+        else:  # it waits; other threads can run meanwhile
+            self._gpu.copy_waiting(target, source, nbytes, _TO_DEVICE, stream)
+        # Of pinned memory the driver copies once the stream has come so far. Looked at afterwards, since another thread may pin it.
+        if homes.starts and homes.touch(source, nbytes):
+            self._gpu.check(driver.stream_synchronize(stream), "upload")
 
     def read(self, source: int, target: Bytes, box: Box, nbytes: int) -> bool:
         """From the memory at `source` to the host's, which has it when this returns.
@@ -94,12 +94,9 @@ class HostCopies:
         True if the stream is known to have done everything that came before. `nbytes`: bytes of the box.
         """
         address = source + box.source_start
-        contiguous, homes = box.is_contiguous, self._staging.homes
-        if contiguous and (
-            nbytes < DIRECT_NBYTES
-            or (homes.starts and homes.cover(host_address(target) + box.target_start, nbytes))
+        if box.is_contiguous and self._goes_directly(
+            start := host_address(target) + box.target_start, nbytes
         ):
-            start = host_address(target) + box.target_start
             driver, stream = self._gpu.driver, self._stream
             # Pageable memory has the bytes by then; memory that the program has pinned may not.
             result = driver.read_memory(start, address, nbytes, stream) or driver.stream_synchronize(stream)
