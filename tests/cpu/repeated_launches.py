@@ -6,16 +6,19 @@ CPU that let the submitting thread work with them, as CUDA's do.
 
 from __future__ import annotations
 
+import gc
 import os
 import struct
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.invoker
 import pytest
 
 from vdev.backends.base import Backend
@@ -96,7 +99,7 @@ class Host:
     def __init__(self) -> None:
         self.context = cl.create_some_context(interactive=False)
         self.queue = cl.CommandQueue(self.context)
-        program = cl.Program(self.context, SOURCE).build()
+        self.program = program = cl.Program(self.context, SOURCE).build()
         self.add, self.bits, self.both, self.shared, self.sides = (
             cl.Kernel(program, name) for name in ("add", "bits", "both", "shared", "sides")
         )
@@ -553,6 +556,101 @@ def test_kernels_that_are_clones(host: Host, repeated: list[bool]) -> None:
     host.call(host.add, buffer, step)
     assert (host.read(buffer) == count + 1).all()
     assert (host.read(other) == 1).all()
+
+
+def test_kernels_made_anew_for_each_call(
+    host: Host, repeated: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `program.name(…)` makes them: each goes on where the last one of that name, which is gone, was."""
+    generated: list[str] = []
+
+    def noted(name: str, *rest: Any, **more: Any) -> Any:
+        generated.append(name)
+        return generate(name, *rest, **more)
+
+    generate = pyopencl.invoker.generate_enqueue_and_set_args
+    monkeypatch.setattr(pyopencl.invoker, "generate_enqueue_and_set_args", noted)
+    buffers, states = [host.buffer() for _ in range(2)], set()
+    for at in range(400):
+        kernel = cl.Kernel(host.program, "add")
+        states.add(state_of(kernel))
+        host.call(kernel, buffers[at % 2], np.uint32(at))
+        del kernel
+    assert len(states) == 1
+    assert generated == ["add"]
+    for at, buffer in enumerate(buffers):
+        assert (host.read(buffer) == sum(range(at, 400, 2))).all()
+
+
+def test_arguments_of_a_kernel_made_anew_are_unset(host: Host, repeated: list[bool]) -> None:
+    buffer, other, step = host.buffer(), host.buffer(), np.uint32(1)
+
+    def fresh() -> cl.Kernel:
+        kernel = cl.Kernel(host.program, "add")
+        host.call(kernel, buffer, step)
+        del kernel
+        return cl.Kernel(host.program, "add")
+
+    def refused(kernel: cl.Kernel) -> None:
+        with pytest.raises(cl.LogicError, match="INVALID_KERNEL_ARGS"):
+            cl.enqueue_nd_range_kernel(host.queue, kernel, (ITEMS,), (ITEMS,))
+
+    refused(fresh())
+    kernel = fresh()
+    kernel.set_arg(0, other)
+    refused(kernel)
+    kernel.set_arg(1, step)
+    cl.enqueue_nd_range_kernel(host.queue, kernel, (ITEMS,), (ITEMS,))
+    kernel = fresh()
+    with pytest.raises(cl.Error):
+        host.call(kernel, other, [])  # fails at the second one
+    kernel.set_arg(0, buffer)
+    refused(kernel)
+    assert (host.read(buffer) == 3).all()
+    assert (host.read(other) == 1).all()
+
+
+def test_kernels_of_one_name_that_live_at_once(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    first, second = (cl.Kernel(host.program, "add") for _ in range(2))
+    host.call(first, buffer, step)
+    host.call(second, buffer, np.uint32(10))
+    del first
+    third = cl.Kernel(host.program, "add")
+    host.call(third, buffer, np.uint32(100))
+    cl.enqueue_nd_range_kernel(host.queue, second, (ITEMS,), (ITEMS,))
+    assert (host.read(buffer) == 1 + 10 + 100 + 10).all()
+
+
+def test_types_given_to_a_kernel_are_its_own(host: Host, repeated: list[bool]) -> None:
+    buffer = host.buffer()
+    typed = cl.Kernel(host.program, "add")
+    typed.set_scalar_arg_dtypes([None, np.uint32])
+    host.call(typed, buffer, 3)
+    del typed
+    with pytest.raises((cl.Error, TypeError)):
+        host.call(cl.Kernel(host.program, "add"), buffer, 3)
+    assert (host.read(buffer) == 3).all()
+
+
+def test_kernels_that_are_gone_keep_nothing_alive(host: Host, repeated: list[bool]) -> None:
+    program = cl.Program(host.context, SOURCE).build()
+    buffer, step = host.buffer(), np.uint32(1)
+    for _ in range(20):
+        host.call(cl.Kernel(program, "add"), buffer, step)
+    host.queue.finish()
+    memory, gone = state_of(buffer), weakref.ref(state_of(program._get_prg()))
+    del buffer
+    assert memory.references == 0
+    gc.collect()
+    gc.disable()
+    try:
+        host.call(cl.Kernel(program, "add"), host.buffer(), step)
+        host.queue.finish()
+        del program
+        assert gone() is None  # no cycle that waits for the collector
+    finally:
+        gc.enable()
 
 
 def test_a_queue_that_was_left(host: Host, repeated: list[bool]) -> None:

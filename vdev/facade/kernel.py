@@ -21,12 +21,14 @@ from vdev.facade.platform_device import Device
 from vdev.facade.program import ProgramState, _Program
 from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.rotation import Rotation
+from vdev.facade.spare_kernels import Revived
 from vdev.facade.svm import SVMPointer
 from vdev.facade.svm_memory import SVMArgument
 from vdev.process.forking import in_driver
 from vdev.session.commands import Argument, LocalArg
 
 if TYPE_CHECKING:
+    from vdev.facade.context import Context
     from vdev.session.commands import Repeater
     from vdev.session.programs import SessionKernel
     from vdev.translators.frontend.source import ArgInfo
@@ -73,7 +75,8 @@ class KernelState:
     """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
 
     __slots__ = (
-        "allows_partial_groups", "args", "context", "converters", "converting", "groups", "has_local", "images", "is_ready", "kernel",
+        "allows_partial_groups", "args", "context", "converters", "converting", "generated", "groups", "has_local", "images",
+        "is_ready", "kernel",
         "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "regroups",
         "repeat", "repetition", "rotation",
     )  # fmt: skip
@@ -107,8 +110,10 @@ class KernelState:
         self.groups: dict[Any, tuple[int, ...]] = {}
         #: whether workers may group the work-items of launches without a local size as they like
         self.regroups = kernel.regroups
+        #: the functions that PyOpenCL generated for its signature
+        self.generated: tuple[Callable[..., Any], Callable[..., Any]] = _generated(kernel, self.context)
         #: takes the next call if it is like the last one; None once an argument has been set in another way
-        self.repeat: Repeat | None = None
+        self.repeat: Repeat | Revived | None = None
         #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
         #: what repeats launches with other arguments than the last ones
@@ -137,6 +142,18 @@ class KernelState:
         again.
         """
         self.repeat = self.repetition = None
+
+    def can_be_spared(self) -> bool:
+        """Whether a later kernel of that name, once this one is gone, can begin with what this one knows: it has been launched."""
+        return bool(self.ndranges) and self.regroups == self.kernel.regroups
+
+    def renew(self) -> None:
+        """Become the state of a new kernel, with no argument set."""
+        args, self.args = self.args, [UNSET] * len(self.args)
+        self.is_ready = not args
+        if self.repeat is not None:
+            self.repeat = Revived(args, self.repeat, self.repetition)
+        self.repetition = None
 
     def capture(self, routine: str) -> tuple[Argument, ...]:
         """The arguments as they are now; INVALID_KERNEL_ARGS if one has never been set, or has been released since."""
@@ -186,26 +203,30 @@ class Kernel(Handle):
         self._set_up(program, built.kernels[arg1], source)
 
     def _set_up(self, program: _Program, kernel: SessionKernel, source: Any = None) -> None:
-        from pyopencl.invoker import generate_enqueue_and_set_args  # needs this module
-
         self._handle = 0
         self._kernel_source = source
-        self._vdev_state = KernelState(program, kernel)
-        state_of(program).kernels.add(self)
-        count = len(self._vdev_state.args)
-        # PyOpenCL looks into a data base of invokers, whose lock a child forked meanwhile would find held.
-        self._enqueue, self._set_all = in_driver(
-            partial(
-                generate_enqueue_and_set_args,
-                kernel.name,
-                count,
-                count,
-                None,
-                warn_about_arg_count_bug=None,
-                work_around_arg_count_bug=None,
-                devs=[state_of(self._vdev_state.context).device],
-            )
-        )
+        made_of = state_of(program)
+        spare = made_of.spares.pop(kernel.name, None)
+        if spare is None or spare.kernel is not kernel:  # built anew since
+            spare = KernelState(program, kernel)
+        else:
+            spare.program = program
+            spare.renew()
+        self._vdev_state = spare
+        self._enqueue, self._set_all = spare.generated
+        made_of.kernels.add(self)
+
+    def __del__(self) -> None:
+        state = self.__dict__.get("_vdev_state")  # there is none if the constructor failed
+        if (
+            state is not None
+            and not self._handle
+            and state.can_be_spared()
+            and self._enqueue is state.generated[0]
+        ):
+            program = state.program
+            del state.program  # which would keep itself alive
+            program._vdev_state.spares[state.kernel.name] = state
 
     @property
     def _source(self) -> Any:
@@ -438,6 +459,27 @@ class Kernel(Handle):
 
 
 ProgramState.kernel_class = Kernel
+
+
+def _generated(kernel: SessionKernel, context: Context) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What PyOpenCL generates for the kernel's signature: what launches it with arguments, and what sets these."""
+    from pyopencl.invoker import generate_enqueue_and_set_args  # needs this module
+
+    count = len(kernel.declared.args)
+    # PyOpenCL looks into a data base of invokers, whose lock a child forked meanwhile would find held.
+    functions: tuple[Callable[..., Any], Callable[..., Any]] = in_driver(
+        partial(
+            generate_enqueue_and_set_args,
+            kernel.name,
+            count,
+            count,
+            None,
+            warn_about_arg_count_bug=None,
+            work_around_arg_count_bug=None,
+            devs=[state_of(context).device],
+        )
+    )
+    return functions
 
 
 def _allows_partial_groups(program: ProgramState) -> bool:
