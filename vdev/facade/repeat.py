@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress, count
-from operator import attrgetter, is_not, itemgetter, not_
+from operator import attrgetter, is_, is_not, itemgetter, not_
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -56,6 +56,7 @@ class Repeat:
     """
 
     __slots__ = (
+        "_arrange",
         "_captured",
         "_count",
         "_kinds",
@@ -65,7 +66,6 @@ class Repeat:
         "_places",
         "_rest",
         "_values",
-        "_wrappers",
     )
 
     def __init__(self, kernel: CalledKernel, args: Sequence[Any]) -> None:
@@ -75,18 +75,19 @@ class Repeat:
         self._places = [*compress(count(), are_buffers)]
         self._rest = [*compress(count(), map(not_, are_buffers))]
         self._pick_buffers, self._pick_values = picking(self._places), picking(self._rest)
-        #: the buffers' types. The memory objects are kept and not the wrappers, since dropping a wrapper may release it.
-        wrappers = self._pick_buffers(given)
-        self._wrappers = [*map(type, wrappers)]
-        self._memories: list[Memory] = [*map(_STATE, wrappers)]
+        order = [*self._places, *self._rest]
+        #: takes buffers, and all others behind them, in the order of the arguments
+        self._arrange = picking(sorted(range(len(order)), key=order.__getitem__))
+        #: The memory objects are kept and not the wrappers, since dropping a wrapper may release it.
+        self._memories: list[Memory] = [*map(_STATE, self._pick_buffers(given))]
         #: of the others: what was given, and the type that may be given instead
-        self._values = list(self._pick_values(given))
+        self._values = [*self._pick_values(given)]
         self._kinds = [type(arg) if type(arg) in _CONVERTED else None for arg in self._values]
-        #: the arguments as a launch captures them, without what keeps memory alive
-        self._captured: list[Any] = [None if type(kept) is Memory else kept for kept in kernel.args]
+        #: and what a launch captures of them
+        self._captured: list[Any] = [*self._pick_values(kernel.args)]
         self._count = len(args)
 
-    def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> tuple[Argument, ...] | None:
+    def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         """Set the kernel's arguments to those of another call; what a launch captures of them.
 
         None if the usual way has to do it, which reports what is wrong with them.
@@ -94,41 +95,19 @@ class Repeat:
         if len(args) != self._count:
             return None
         given = args[_AHEAD:]
-        captured = self._captured.copy()
-        if self._places and not self._takes_buffers(kernel, given, captured):
-            return None
-        if self._rest:
-            values = self._pick_values(given)
-            for number in compress(count(), map(is_not, values, self._values)):
-                value, kind = values[number], self._kinds[number]
-                if type(value) is not kind:
-                    return None
-                # numbers that programs make again for each call; there are several kinds of nought
-                if value == self._values[number] and (kind is int or (value and kind in _COMPARED)):
-                    continue
-                arg = self._converted(kernel, number, value)
-                if arg is None:
-                    return None
-                captured[self._rest[number]] = arg
-        return tuple(captured)
-
-    def _takes_buffers(self, kernel: CalledKernel, given: Sequence[Any], captured: list[Any]) -> bool:
-        """Set the kernel's buffers, and put what a launch captures of them into `captured`; False if the usual way has to do it."""
-        wrappers = self._pick_buffers(given)
-        if [*map(type, wrappers)] != self._wrappers:
-            return False
-        memories = [*map(_STATE, wrappers)]
         try:
-            if min(map(_REFERENCES, memories)) <= 0:
-                return False
+            memories = [*map(_STATE, self._pick_buffers(given))]
             found = [*map(_ARGUMENT, memories)]
+            if memories and min(map(_REFERENCES, memories)) <= 0:
+                return None
         except AttributeError:  # released, perhaps by another thread just now; or no buffer
-            return False
+            return None
         if memories != self._memories and not self._replaced(kernel, memories):
-            return False
-        for at, arg in zip(self._places, found, strict=True):
-            captured[at] = arg
-        return True
+            return None
+        values = self._pick_values(given)
+        if not (all(map(is_, values, self._values)) or self._changed(kernel, values)):
+            return None
+        return self._arrange((*found, *self._captured))
 
     def _replaced(self, kernel: CalledKernel, memories: list[Any]) -> bool:
         """Set the kernel's buffers to others than before; whether they may take the place of those."""
@@ -143,22 +122,33 @@ class Repeat:
         kernel.repetition = None
         return True
 
-    def _converted(self, kernel: CalledKernel, number: int, value: Any) -> Argument:
-        """What a launch captures of another value; None if the argument cannot have that value."""
+    def _changed(self, kernel: CalledKernel, values: Sequence[Any]) -> bool:
+        """Set the kernel's other arguments to these; False if the usual way has to do it."""
+        for number in compress(count(), map(is_not, values, self._values)):
+            value, kind = values[number], self._kinds[number]
+            if type(value) is not kind:
+                return False
+            # numbers that programs make again for each call; there are several kinds of nought
+            if value == self._values[number] and (kind is int or (value and kind in _COMPARED)):
+                continue
+            if not self._converts(kernel, number, value):
+                return False
+        return True
+
+    def _converts(self, kernel: CalledKernel, number: int, value: Any) -> bool:
+        """Set one of the other arguments; False if it cannot have that value."""
         at = self._rest[number]
         try:
             arg: Any = kernel.converting[at](value)
         except Exception:
-            return None
+            return False
         self._values[number] = value
-        before = self._captured[at]
-        if arg == before:
-            return before  # type: ignore[no-any-return]
-        self._captured[at] = kernel.args[at] = arg
-        repetition = kernel.repetition
-        if repetition is not None and not (type(arg) is bytes and repetition.takes_values):
-            kernel.repetition = None
-        return arg  # type: ignore[no-any-return]
+        if arg != self._captured[number]:
+            self._captured[number] = kernel.args[at] = arg
+            repetition = kernel.repetition
+            if repetition is not None and not (type(arg) is bytes and repetition.takes_values):
+                kernel.repetition = None
+        return True
 
 
 def picking(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

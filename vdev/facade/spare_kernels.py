@@ -29,7 +29,7 @@ class Revived:
         self._repeat = repeat
         self._repetition = repetition
 
-    def takes(self, kernel: RevivedKernel, args: Sequence[Any]) -> tuple[Argument, ...] | None:
+    def takes(self, kernel: RevivedKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         """As `Repeat.takes`. If the usual way has to do it, the arguments are unset as before: should it fail in the middle, those
         behind have never been set.
         """
