@@ -364,6 +364,25 @@ def test_failures_on_the_device(which: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert read(buffer)[1].tolist() == numbers(5).tolist()
 
 
+def test_who_wants_to_be_called_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's thread looks after an idle device now and then when a launch is handed over by its caller. It is woken and puts a
+    marker behind the launch; from then on it must look often.
+    """
+    monkeypatch.setattr("vdev.executor.worker.GRACE", 60.0)
+    monkeypatch.setattr("vdev.executor.worker.LONGEST_PAUSE", 60.0)
+    with Program(1) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        for _ in range(8):
+            launch(buffer, buffer)
+        read.until_at_once(buffer)
+        worker = program.session.executor.worker(0)
+        called = threading.Semaphore(0)
+        for _ in range(3):
+            wait_until(lambda: worker.watching)
+            launch(buffer, buffer).add_callback(lambda state: called.release())
+            assert called.acquire(timeout=20)
+
+
 def test_a_read_that_is_refused_gets_its_error() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(refuse=faults)}) as program:

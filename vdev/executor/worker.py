@@ -438,7 +438,8 @@ class Worker(WorkerProgress):
             self.watching = self.asleep = False
         while self.stopping and self.marks and not self.queue:
             self.retire_oldest()
-        if not self.marks:
+        # Whoever wants to be called may be so behind something that has no marker yet.
+        if not self.marks and self.marked == self.issued:
             self.hurried = False
 
     def _sleep(self) -> None:

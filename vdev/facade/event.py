@@ -6,8 +6,10 @@ and waits when it is dropped, as programs rely on that.
 
 from __future__ import annotations
 
+import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
@@ -19,6 +21,7 @@ from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.process.finalisers import may_wait
+from vdev.process.forking import in_child
 from vdev.process.interrupts import waits
 from vdev.session.lost import LostSession
 
@@ -122,10 +125,40 @@ class Event(Handle):
 context_of: Callable[[Event], Context] = attrgetter("_context")
 
 
-def _notify(callback: Callable[[int], object], reached: int) -> None:
-    """Start a thread for a program's callback: the callback may wait for other events, and this thread must go on
-    with its own work.
+class _CallbackThreads:
+    """Threads that run programs' callbacks, each of which may wait for other events: as many as there have been callbacks under way
+    at one time. A thread that has none waits for the next: starting one takes longer than most callbacks.
     """
+
+    def __init__(self) -> None:
+        self._idle: deque[queue.SimpleQueue[Callable[[], object]]] = deque()
+
+    def run(self, call: Callable[[], object]) -> None:
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            inbox = queue.SimpleQueue()
+            threading.Thread(target=self._main, args=(inbox,), name="vdev-callback", daemon=True).start()
+        inbox.put(call)
+
+    def forget(self) -> None:
+        """In a forked child: there are no threads."""
+        self._idle.clear()
+
+    def _main(self, inbox: queue.SimpleQueue[Callable[[], object]]) -> None:
+        while True:
+            call = inbox.get()
+            call()
+            call = None  # type: ignore[assignment]  # keep nothing of the program's alive while waiting
+            self._idle.append(inbox)
+
+
+_threads = _CallbackThreads()
+in_child(_threads.forget)
+
+
+def _notify(callback: Callable[[int], object], reached: int) -> None:
+    """Have a thread call a program's callback: this one must go on with its own work."""
 
     def call() -> None:
         try:
@@ -136,7 +169,7 @@ def _notify(callback: Callable[[int], object], reached: int) -> None:
                 f"[pyopencl] event callback handler threw an exception, ignoring: {error!r}", file=sys.stderr
             )
 
-    threading.Thread(target=call, name="vdev-callback", daemon=True).start()
+    _threads.run(call)
 
 
 class Ward:
