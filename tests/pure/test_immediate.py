@@ -376,11 +376,12 @@ def test_who_wants_to_be_called_is_not_kept_waiting(monkeypatch: pytest.MonkeyPa
             launch(buffer, buffer)
         read.until_at_once(buffer)
         worker = program.session.executor.worker(0)
-        called = threading.Semaphore(0)
-        for _ in range(3):
-            wait_until(lambda: worker.watching)
+        called, watched = threading.Semaphore(0), 0
+        for _ in range(20):
+            watched += worker.watching
             launch(buffer, buffer).add_callback(lambda state: called.release())
             assert called.acquire(timeout=20)
+        assert watched
 
 
 def test_a_read_that_is_refused_gets_its_error() -> None:

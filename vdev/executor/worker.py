@@ -441,6 +441,7 @@ class Worker(WorkerProgress):
         # Whoever wants to be called may be so behind something that has no marker yet.
         if not self.marks and self.marked == self.issued:
             self.hurried = False
+            self.hurried = self.marked < self.issued  # by a thread that has just asked for it
 
     def _sleep(self) -> None:
         """Sleep until woken; others may work with the back end meanwhile."""
