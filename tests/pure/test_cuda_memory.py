@@ -812,6 +812,23 @@ def test_transfers_through_pinned_blocks(monkeypatch: pytest.MonkeyPatch, nbytes
     staging.close()
 
 
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [(1, [1, 2, 3, 4, 4, 8, 24]), (2, [1, 2, 2, 2, 4, 8, 12]), (4, [1, 1, 1, 1, 4, 6, 6])],
+)
+def test_how_many_threads_copy(monkeypatch: pytest.MonkeyPatch, gpus: int, expected: list[int]) -> None:
+    """Four for all GPUs as soon as each has enough to copy; more for what is long."""
+    monkeypatch.setattr("os.cpu_count", lambda: 32)
+    runtime = SimpleNamespace(hostAllocPortable=1)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=_PinnedMemory, runtime=runtime))
+    staging = cuda_staging.Staging(cupy, _Driver(), gpus)  # type: ignore[arg-type]
+    try:
+        sizes = (4, 8, 12, 16, 64, 128, 512)
+        assert [staging.takers(size << 20) for size in sizes] == expected
+    finally:
+        staging.close()
+
+
 class _PinnedSlowly:
     """A CuPy whose thread for pinning ahead is kept waiting within its first block."""
 

@@ -30,15 +30,18 @@ logger = logging.getLogger("vdev.cuda")
 
 #: Bytes of a pinned block: long enough to hide what a piece costs in Python, short enough to fill a pipeline.
 BLOCK_NBYTES = 8 << 20
-#: The least bytes of a piece: a shorter one costs more to hand over than to copy.
-PIECE_NBYTES = 1 << 20
-#: Copies of fewer bytes are left to the driver's own staging, at some 10 GB/s, which several GPUs share (8 MB from
+#: The least bytes of a piece: with shorter ones the threads' turns with the interpreter take longer than the copies.
+PIECE_NBYTES = 2 << 20
+#: Copies of fewer bytes are left to the driver's own staging, at some 10 to 15 GB/s, which several GPUs share (8 MB from
 #: each of four H200: 1.7 ms, and 2.7 through pinned blocks).
-DIRECT_NBYTES = 16 << 20
+DIRECT_NBYTES = 12 << 20
 #: For each so many bytes, another thread takes part. Threads take turns with the interpreter at every piece, and each
 #: turn takes tens of microseconds: with eight threads for each of four H200, 32 MB to each took 24 ms, with two of
 #: them 7.
 THREAD_NBYTES = 16 << 20
+#: Of copies that would get fewer, four threads take part, each for so many bytes; the GPUs share the four. One thread alone is no
+#: faster than the driver.
+FIRST_THREADS, FIRST_THREAD_NBYTES = 4, 4 << 20
 #: The least pieces of a thread, so that the link and the thread work at the same time.
 _LEAST_PIECES = 4
 #: Seconds before anything is pinned ahead: a short program is over by then, and each of its calls would wait for a block.
@@ -117,6 +120,7 @@ class Staging:
         self._driver = driver
         self.threads = max(2, min(MOST_THREADS, (os.cpu_count() or 2) * 3 // 4))
         self._most = max(2, self.threads // max(shares, 1))
+        self._first = FIRST_THREADS // max(shares, 1)
         self._local = threading.local()
         self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
@@ -138,7 +142,8 @@ class Staging:
 
     def takers(self, nbytes: int) -> int:
         """How many threads take part in a transfer of that many bytes, including the calling one."""
-        return min(max(nbytes // THREAD_NBYTES, 1), self._most)
+        first = min(nbytes // FIRST_THREAD_NBYTES, self._first)
+        return min(max(nbytes // THREAD_NBYTES, first, 1), self._most)
 
     def limit(self, nbytes: int) -> int:
         """The longest piece of a transfer of that many bytes."""
