@@ -29,6 +29,7 @@ from vdev.observe.snapshots import of_session
 from vdev.session import launches
 from vdev.session.choosing import Choosing
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, Read, Write
+from vdev.session.immediate_moves import RepeatedWrite
 from vdev.session.in_a_row import InARow
 from vdev.session.kernel_timing import FIRST_PLAN, UNTIL_LOOKED_AT
 from vdev.session.session import VirtualBuffer
@@ -119,7 +120,7 @@ def _write_again(kept: Kept) -> None:
     """As it was made before, where that is possible."""
     writing, at_once = kept.buffers[1].writing, kept.session.at_once
     part = None
-    if writing is not None and at_once is not None:
+    if type(writing) is RepeatedWrite and at_once is not None:
         part = at_once.write_again(kept.buffers[1], writing, np.zeros(64, np.uint8), kept.queue)
     if part is None:
         _enqueue_write(kept)

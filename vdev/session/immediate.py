@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part
+from vdev.session.anywhere import Transfers
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Marker, Read, Unmap
 from vdev.session.immediate_maps import MapsAtOnce
 from vdev.session.immediate_moves import completion_in
 from vdev.session.in_a_row import InARow, ReadyLaunch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
-from vdev.session.launch_plans import CachedPlan, LaunchCache, TransferPlans
+from vdev.session.launch_plans import CachedPlan, LaunchCache
 
 if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
@@ -47,7 +48,7 @@ _account_of: Callable[[VirtualBuffer], Any] = attrgetter("account")
 class AtOnce(MapsAtOnce):
     """The immediate commands of one session."""
 
-    def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
+    def __init__(self, session: SessionCore, transfers: Transfers) -> None:
         super().__init__(session, transfers)
         self.until_looked_at = UNTIL_LOOKED_AT
         self._is_timed = False  #: the current launch is one that was looked at

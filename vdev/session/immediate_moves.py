@@ -10,15 +10,18 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vdev.backends.base import Box
+from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.planner.transfers import plan_read, plan_write
+from vdev.session.anywhere import Anywhere, Transfers
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
-from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.launch_plans import ReadyPlan
 from vdev.session.ordering import QueueOrder
 from vdev.session.recalls import recall_transfer
 from vdev.session.transfers import transfer_of
@@ -27,6 +30,7 @@ from vdev.translators.ranges.rectangles import Layout
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
+    from vdev.observe.tallies import Ledger
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
 
@@ -83,7 +87,7 @@ class RepeatedWrite:
 class MovesAtOnce:
     """The immediate transfers of one session."""
 
-    def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
+    def __init__(self, session: SessionCore, transfers: Transfers) -> None:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
@@ -99,27 +103,74 @@ class MovesAtOnce:
         session = self._session
         if session.recorder is not None or session.checker is not None:
             return None
-        buffers, what = _taken(command)
+        buffers = _buffers_of(command)
         with session.lock:
             standing, states = self._executor.standing, [self._state_of(buffer) for buffer in buffers]
-            found = self._transfers.find_same(what, states)
-            if found is None:
-                found = self._transfers.find((type(command), transfer_of(command).what, *states))
-                if found is None and type(command) is Fill:
-                    found = self._transfers.find_fill(command, states[0])
-                if found is None or not (found.prepared.is_compilable or _is_one_step(found, states)):
-                    return None
-                self._transfers.remember_same(what, states, found)
-            line = self._line_of(found) if _is_one_step(found, states) else None
-            part = None
-            if line is not None and not self._is_together():
-                part = self._transferred(line, found, buffers, after, queue, standing)
+            line, part = None, None
+            if not self._is_together():
+                line, part = self._submit_anywhere(command, buffers, states, after, queue, standing)
+                if part is None:
+                    line, part = self._submit_known(command, buffers, states, after, queue, standing)
             if line is None or part is None:
-                return self._recalled(command, found, buffers, after, queue)
-            session.ledger.count(_NAMES[type(command)], found.plan)
+                return self._recalled(command, buffers, states, after, queue)
         if line.worker.marked != line.looked_at:
             line.throttle()
         return completion_in(queue, part)
+
+    def _submit_anywhere(
+        self,
+        command: Fill | CopyBuffer,
+        buffers: Sequence[VirtualBuffer],
+        states: Sequence[BufferState],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+        standing: object,
+    ) -> tuple[Line | None, Part | None]:
+        """Hand over a transfer of buffers in states in which one like it is one step of the worker that has them, wherever their bytes
+        are. The worker's line, and the command's place; None if it has to go another way.
+        """
+        kind = type(command)
+        alike = self._transfers.anywhere(kind, states)
+        line = None if alike is None else self._line_of(alike.part)
+        if alike is None or line is None:
+            return None, None
+        found, args = _at(command, alike)
+        part = self._transferred(line, found, buffers, after, queue, standing, args=args)
+        if part is not None:
+            self._session.ledger.command(_NAMES[kind]).count += 1  # nothing travels
+        return line, part
+
+    def _submit_known(
+        self,
+        command: Fill | CopyBuffer,
+        buffers: Sequence[VirtualBuffer],
+        states: Sequence[BufferState],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+        standing: object,
+    ) -> tuple[Line | None, Part | None]:
+        """The same for one whose own plan is known."""
+        found = self._known(command, states)
+        line = self._line_of(found) if found is not None and _is_one_step(found, states) else None
+        if found is None or line is None:
+            return None, None
+        part = self._transferred(line, found, buffers, after, queue, standing)
+        if part is not None:
+            self._session.ledger.count(_NAMES[type(command)], found.plan)
+        return line, part
+
+    def _known(self, command: Fill | CopyBuffer, states: Sequence[BufferState]) -> ReadyPlan | None:
+        """The plan of a transfer, if one like it has been planned, and may be handed over without a submission."""
+        what = _what_of(command)
+        found = self._transfers.find_same(what, states)
+        if found is None:
+            found = self._transfers.find((type(command), transfer_of(command).what, *states))
+            if found is None and type(command) is Fill:
+                found = self._transfers.find_fill(command, states[0])
+            if found is None or not (found.prepared.is_compilable or _is_one_step(found, states)):
+                return None
+            self._transfers.remember_same(what, states, found)
+        return found
 
     def _is_together(self) -> bool:
         """Whether the last command was handed to several workers at once: then this one is, too, so that the next ones can be."""
@@ -129,14 +180,14 @@ class MovesAtOnce:
     def _recalled(
         self,
         command: Fill | CopyBuffer,
-        found: ReadyPlan,
         buffers: Sequence[VirtualBuffer],
+        states: Sequence[BufferState],
         after: Sequence[Completion],
         queue: QueueOrder,
     ) -> Completion | None:
         """A transfer that several workers take part in, or that changes where its buffers' bytes are."""
-        session = self._session
-        if session.observers or session.deferrals.held:
+        session, found = self._session, self._known(command, states)
+        if found is None or session.observers or session.deferrals.held:
             return None
         completion = recall_transfer(session, found, buffers, after, queue)
         if completion is not None:
@@ -200,9 +251,11 @@ class MovesAtOnce:
             standing, state = self._executor.standing, buffer.state if reads else self._state_of(buffer)
             if reads and state.pending:
                 return None
-            found = self._transfers.find_move(type(command), layout, state)
-            if found is None or (found.plan.states[0] is not state and found.plan.states[0] != state):
-                return None
+            found = self._transfers.move_anywhere(type(command), layout, state)
+            if found is None:
+                found = self._transfers.find_move(type(command), layout, state)
+                if found is None or (found.plan.states[0] is not state and found.plan.states[0] != state):
+                    return None
             line = self._line_of(found)
             if line is None or not (_may_read if reads else _may_write)(line, found, layout):
                 return None
@@ -210,14 +263,22 @@ class MovesAtOnce:
             part = self._transferred(line, found, (buffer,), after, queue, standing, host, reads=reads)
             if part is None:
                 return None
-            session.ledger.count("read" if reads else "write", found.plan)
+            count_move(session.ledger, type(command), layout, found)
             if layout.is_contiguous and not (reads or after):
-                buffer.writing = RepeatedWrite(
-                    line, (found.prepared, [buffer.holdings], (), None, (), ()), layout
-                )
+                self._keep_writing(line, found, buffer, layout)
         if line.worker.marked != line.looked_at:
             line.throttle()
         return completion_in(queue, part)
+
+    def _keep_writing(self, line: Line, found: ReadyPlan, buffer: VirtualBuffer, layout: Layout) -> None:
+        """Keep what makes a write again that was handed over, if it is not the first like it: many bytes are written once."""
+        if buffer.writing is layout:
+            entry = found.prepared, [buffer.holdings], (), None, (), ()
+            buffer.writing = RepeatedWrite(line, entry, layout)
+        else:
+            buffer.writing = (
+                layout  # the same object for the same bytes, from the same place in the program's array
+            )
 
     def _line_of(self, found: ReadyPlan) -> Line | None:
         """The line to the worker that does all of a transfer."""
@@ -235,8 +296,11 @@ class MovesAtOnce:
         host: tuple[Bytes, Layout] | None = None,
         *,
         reads: bool = False,
+        args: tuple[Any, ...] = (),
     ) -> Part | None:
-        """Hand over a transfer whose plan leaves everything as it is. Under the session's lock."""
+        """Hand over a transfer whose plan leaves everything as it is. `args`: what its step wants to know (`vdev.executor.anywhere`).
+        Under the session's lock.
+        """
         session, worker = self._session, line.worker.number
         if session.observers or session.deferrals.held:
             return None
@@ -247,7 +311,7 @@ class MovesAtOnce:
             after, queue, worker, holdings
         ):
             return None
-        entry = found.prepared, holdings, (), None, (), after
+        entry = found.prepared, holdings, args, None, (), after
         part = line.hand_over(
             entry, standing, host, reads=reads, timed=Completion(profiled=True) if queue.profiled else None
         )
@@ -344,7 +408,7 @@ class MovesAtOnce:
 
 def planned_move(
     session: SessionCore,
-    transfers: TransferPlans,
+    transfers: Transfers,
     kind: type[Read | Write],
     layout: Layout,
     state: BufferState,
@@ -406,13 +470,36 @@ def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:
     return layout.is_contiguous and layout.nbytes <= backend.own_thread_nbytes and line.worker.is_quiet_alone
 
 
-def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
-    """Its buffers, each once, and what else its plan depends on."""
+def count_move(ledger: Ledger, kind: type[Read | Write], layout: Layout, found: ReadyPlan) -> None:
+    """Count a read or write that was handed over with this plan, which may be that of another one (`vdev.session.anywhere`)."""
+    reads = kind is Read
+    name = "read" if reads else "write"
+    if not isinstance(found.prepared.upload or found.prepared.download, (UploadAnywhere, DownloadAnywhere)):
+        ledger.count(name, found.plan)
+        return
+    tally = ledger.command(name)
+    tally.count += 1
+    if reads:
+        tally.moved.worker_to_host += layout.nbytes
+    else:
+        tally.moved.host_to_worker += layout.nbytes
+
+
+def _buffers_of(command: Fill | CopyBuffer) -> list[VirtualBuffer]:
+    """Its buffers, each once."""
     if type(command) is Fill:
-        return [command.buffer], (Fill, command.offset, command.nbytes, command.pattern)
+        return [command.buffer]
     assert type(command) is CopyBuffer
     source, target = command.source, command.target
-    return [source] if source is target else [source, target], (
+    return [source] if source is target else [source, target]
+
+
+def _what_of(command: Fill | CopyBuffer) -> tuple[Any, ...]:
+    """What its plan depends on besides its buffers."""
+    if type(command) is Fill:
+        return Fill, command.offset, command.nbytes, command.pattern
+    assert type(command) is CopyBuffer
+    return (
         CopyBuffer,
         command.shape,
         command.source_start,
@@ -420,6 +507,24 @@ def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, 
         command.target_start,
         command.target_pitches,
     )
+
+
+def _at(command: Fill | CopyBuffer, alike: Anywhere) -> tuple[ReadyPlan, tuple[Any, ...]]:
+    """The plan that a transfer shares with others, and what its step wants to know of this one (`vdev.executor.anywhere`)."""
+    if type(command) is Fill:
+        nbytes = command.nbytes
+        found = alike.whole if nbytes == command.buffer.nbytes else alike.part
+        return found, (command.offset, nbytes, command.pattern)
+    assert type(command) is CopyBuffer
+    shape = command.shape
+    box = Box(
+        shape,
+        command.source_start,
+        command.source_pitches,
+        command.target_start,
+        command.target_pitches,
+    )
+    return alike.whole if shape[0] * shape[1] * shape[2] == command.target.nbytes else alike.part, (box,)
 
 
 def stands_at(completion: Completion, worker: int) -> bool:
