@@ -184,19 +184,18 @@ def _handed_over(
     part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
     if at_once is None or part is None:
         return None
-    if line.order.profiled:
-        return part.stretch.completion
     kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
     is_like_last = repetition is not None and at_once.is_undisturbed(last)
     if not is_like_last or not _is_worthwhile(kernel, repetition):
         kernel.repetition = kept = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
-        kept = at_once.in_a_row(kernel.kernel, line.order, part)
+        again = (args, ndrange) if line.order.profiled else None
+        kept = at_once.in_a_row(kernel.kernel, line.order, part, again)
         _keep(kernel, args, kept)
     if key is not None:
         kernel.rotation.keep(key, (kept, launched))
-    return part
+    return part.stretch.completion if line.order.profiled else part
 
 
 def _is_worthwhile(kernel: KernelState, before: Repeater | None) -> bool:

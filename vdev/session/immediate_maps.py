@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.completion import Completion
     from vdev.executor.direct_reads import RepeatedRead
+    from vdev.executor.worker import Worker
     from vdev.planner.directory import BufferState
     from vdev.session.ordering import QueueOrder
 
@@ -45,6 +46,16 @@ class MadeMapping:
         self.standings: tuple[object, object] = (None, None)
 
 
+def _is_brief(worker: Worker, nbytes: int) -> bool:
+    """Whether nobody has to wait long for so many bytes from a worker and back to it: they are few, or it is idle, and the calling thread
+    copies them itself.
+    """
+    backend = worker.backend
+    if nbytes <= min(backend.small_read_nbytes, backend.small_write_nbytes):
+        return True
+    return nbytes <= backend.own_thread_nbytes and worker.is_quiet_alone
+
+
 class MapsAtOnce(MarkersAtOnce):
     """The immediate mappings of one session."""
 
@@ -57,10 +68,9 @@ class MapsAtOnce(MarkersAtOnce):
             before = buffer.state
             if before.resident is None or before.fine or before.pending:
                 return None  # what is at home, too, takes no copies, and little time
-            backend = session.executor.all_workers[before.resident].backend
-            if command.nbytes > min(backend.small_read_nbytes, backend.small_write_nbytes):
+            if not _is_brief(session.executor.all_workers[before.resident], command.nbytes):
                 return None
-            if self._is_watched() or not self._is_home_free(command):
+            if self._is_watched() or not self._is_home_free(command.buffer):
                 return None
             made = MadeMapping(command, before, self._plan_of_map(command, before))
             if command.read:
@@ -71,7 +81,11 @@ class MapsAtOnce(MarkersAtOnce):
         """The bytes are at home. Whether the mapping is made: if not, something else has come in between."""
         session, buffer, executor = self._session, command.buffer, self._executor
         with session.lock:
-            if buffer.state is not made.before or self._is_watched() or not self._is_home_free(command):
+            if (
+                buffer.state is not made.before
+                or self._is_watched()
+                or not self._is_home_free(command.buffer)
+            ):
                 return False
             made.reading = buffer.reading
             if command.write:
@@ -136,11 +150,6 @@ class MapsAtOnce(MarkersAtOnce):
             or executor.failures.any
             or executor.damaged
         )
-
-    def _is_home_free(self, command: Map) -> bool:
-        """Whether all that reads or changes the buffer's home is known to be complete."""
-        holdings, have_ended = command.buffer.holdings, self._executor.have_ended
-        return have_ended(holdings.home_reads) and have_ended(holdings.home_writes)
 
     def _plan_of_map(self, command: Map, before: BufferState) -> ReadyPlan:
         """The plan that tells what is counted of it, and which state it leaves."""

@@ -16,7 +16,7 @@ from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Stretch
-from vdev.planner.directory import BufferState, new_state, whole_state
+from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.anywhere import Anywhere, Transfers
 from vdev.session.buffers import VirtualBuffer
@@ -30,6 +30,7 @@ from vdev.translators.ranges.rectangles import Layout
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
+    from vdev.observe.figures import Moved
     from vdev.observe.tallies import Ledger
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
@@ -198,6 +199,12 @@ class MovesAtOnce:
         """Hand over a small write whose bytes have been read when this returns: the program's memory may then change,
         whether its call is blocking or not. None if it has to be submitted.
         """
+        buffer, host = command.buffer, command.host
+        writing = buffer.writing
+        if type(writing) is RepeatedWrite and writing.layout is command.layout and not after:
+            part = self.write_again(buffer, writing, host, queue) if host.size == writing.nbytes else None
+            if part is not None:
+                return part
         return self._move(command, after, queue, reads=False)
 
     def write_again(
@@ -272,13 +279,13 @@ class MovesAtOnce:
 
     def _keep_writing(self, line: Line, found: ReadyPlan, buffer: VirtualBuffer, layout: Layout) -> None:
         """Keep what makes a write again that was handed over, if it is not the first like it: many bytes are written once."""
-        if buffer.writing is layout:
+        writing = buffer.writing
+        if writing is layout:
             entry = found.prepared, [buffer.holdings], (), None, (), ()
             buffer.writing = RepeatedWrite(line, entry, layout)
-        else:
-            buffer.writing = (
-                layout  # the same object for the same bytes, from the same place in the program's array
-            )
+        elif type(writing) is not RepeatedWrite or writing.layout is not layout:
+            # the same object for the same bytes, from the same place in the program's array
+            buffer.writing = layout
 
     def _line_of(self, found: ReadyPlan) -> Line | None:
         """The line to the worker that does all of a transfer."""
@@ -341,21 +348,63 @@ class MovesAtOnce:
         worker, or on the one that keeps those of `account`, which a launch uses together with it. That worker; None
         if it takes a plan.
         """
-        state, nbytes = buffer.state, buffer.nbytes
-        if worker is None or state is not new_state(nbytes):
-            return None
-        occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
-        occupancy.settle()
-        if line is None or occupancy.taken[worker] + nbytes > occupancy.room[worker]:
-            return None
-        if not line.place(buffer.holdings):
+        if worker is None or not is_new(buffer.state) or not self._has_place(buffer, worker):
             return None
         if account is None:
-            buffer.state = whole_state(nbytes, worker)
+            buffer.state = whole_state(buffer.nbytes, worker)
         else:
-            buffer.state = whole_state(nbytes, worker, worker)
+            buffer.state = whole_state(buffer.nbytes, worker, worker)
             account.enter(buffer)
         return worker
+
+    def _has_place(self, buffer: VirtualBuffer, worker: int) -> bool:
+        """Whether a worker has memory for all of a buffer, of which it has had none."""
+        occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
+        occupancy.settle()
+        if line is None or occupancy.taken[worker] + buffer.nbytes > occupancy.room[worker]:
+            return False
+        return line.place(buffer.holdings)
+
+    def _brought(
+        self,
+        buffer: VirtualBuffer,
+        worker: int,
+        account: Account | None,
+        counted: Callable[[VirtualBuffer], Moved | None],
+    ) -> None:
+        """Bring a buffer that only the home has to a worker, where a launch is about to use it, as that one's plan would. Where that is not
+        possible, the buffer stays as it is. `account`, `counted`: as in `_placed` and `AtOnce._all_placed`.
+        """
+        session, executor, state, nbytes = self._session, self._executor, buffer.state, buffer.nbytes
+        line, moved = executor.lines[worker], counted(buffer)
+        if line is None or moved is None or not is_at_home(state) or state.kept not in (None, worker):
+            return
+        if session.recorder is not None or session.checker is not None or not self._is_home_free(buffer):
+            return
+        whole = whole_state(nbytes, worker, None if account is None else worker)
+        layout = Layout.contiguous(0, nbytes)
+        found = planned_move(session, self._transfers, Write, layout, whole)
+        if found.plan.states != (whole,) or not _may_write(line, found, layout):
+            return
+        if not state.replicas and not self._has_place(buffer, worker):
+            return
+        if state.replicas and state.replicas != whole.replicas:
+            return
+        host = buffer.holdings.home(), layout
+        buffer.state = whole
+        part = self._transferred(line, found, (buffer,), (), self._loose, executor.standing, host)
+        if part is None:
+            # it has memory there, and is still at home
+            buffer.state = buffer_state(nbytes, state.valid, whole.replicas, state.kept)
+            return
+        moved.host_to_worker += nbytes
+        if account is not None and buffer.account is not account:
+            account.enter(buffer)
+
+    def _is_home_free(self, buffer: VirtualBuffer) -> bool:
+        """Whether all that reads or changes a buffer's home is known to be complete."""
+        holdings, have_ended = buffer.holdings, self._executor.have_ended
+        return have_ended(holdings.home_reads) and have_ended(holdings.home_writes)
 
     @property
     def places_new(self) -> bool:
@@ -525,6 +574,20 @@ def _at(command: Fill | CopyBuffer, alike: Anywhere) -> tuple[ReadyPlan, tuple[A
         command.target_pitches,
     )
     return alike.whole if shape[0] * shape[1] * shape[2] == command.target.nbytes else alike.part, (box,)
+
+
+def is_at_home(state: BufferState) -> bool:
+    """Whether the home alone has all of a buffer."""
+    valid = state.valid
+    if len(valid) != 1 or state.pending or state.fine:
+        return False
+    holder, held = valid[0]
+    return holder == HOST and held.nbytes == state.nbytes
+
+
+def is_new(state: BufferState) -> bool:
+    """Whether nobody has ever had any of a buffer's bytes, nor memory for them."""
+    return not (state.valid or state.replicas or state.pending or state.fine)
 
 
 def stands_at(completion: Completion, worker: int) -> bool:
