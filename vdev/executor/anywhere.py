@@ -94,8 +94,20 @@ class CopyAnywhere(CopyBetweenStep):
         self.source_slot, self.target_slot = source_slot, target_slot
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
-        (box,) = job.args
-        self._copy(worker, job, box)
+        (box,), number = job.args, worker.number
+        holds, others = job.holdings[self.source_slot], job.holdings[self.target_slot]
+        source, target = holds.replicas[number], others.replicas[number]
+        if (
+            source is None
+            or target is None
+            or source.start
+            or target.start
+            or source.stop < holds.nbytes
+            or target.stop < others.nbytes
+        ):
+            self._copy(worker, job, box)  # which says what is wrong
+        else:
+            worker.backend.copy(source.allocation, target.allocation, box)
 
 
 def step_anywhere(step: Step, nbytes: int) -> Step | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from vdev.facade.arguments import PACKERS, Converter, Kept, converter_of, packer_of, refuse, refuser
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
@@ -27,6 +28,7 @@ from vdev.process.forking import in_driver
 from vdev.session.commands import Argument, LocalArg
 
 if TYPE_CHECKING:
+    from vdev.facade.context import Context
     from vdev.session.commands import Repeater
     from vdev.session.programs import SessionKernel
     from vdev.translators.frontend.source import ArgInfo
@@ -69,37 +71,26 @@ def _changed(before: object, now: object) -> int:
     return _NONE if type(now) is LocalArg and now == before else _OTHER
 
 
-class KernelState:
-    """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
+class Signature:
+    """What all objects of one kernel of a program share: all but the values of their arguments."""
 
     __slots__ = (
-        "allows_partial_groups", "args", "context", "converters", "converting", "groups", "has_local", "images", "is_ready", "kernel",
-        "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "regroups",
-        "repeat", "repetition", "rotation",
+        "allows_partial_groups", "converters", "groups", "has_local", "kernel", "locals", "nbytes", "ndranges", "pointers", "regroups",
     )  # fmt: skip
 
-    def __init__(self, program: _Program, kernel: SessionKernel) -> None:
-        made_of = state_of(program)
-        self.program = program
-        self.context = made_of.context
-        self.kernel = kernel
+    def __init__(self, made_of: ProgramState, kernel: SessionKernel) -> None:
         infos = kernel.declared.args
-        self.args: list[Kept | _Unset] = [UNSET] * len(infos)
-        self.converters: list[Converter] = [self._converter(info) for info in infos]
-        #: by argument: the function that converted its value, which also converts others of the type
-        self.converting: list[Callable[[Any], Kept]] = [refuse] * len(infos)
+        self.kernel = kernel
+        self.converters: list[Converter] = [_converter(kernel, info, made_of.context) for info in infos]
         #: arguments that can be buffers
         self.pointers = frozenset(
             index for index, info in enumerate(infos) if info.kind in ("global", "constant")
         )
-        self.images = kernel.images  #: arguments whose descriptors a launch passes as well
         #: by argument: bytes of a value
         self.nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
-        self.is_ready = not infos  #: whether every argument has been set
         self.has_local = any(info.kind == "local" for info in infos)
         #: arguments that can be local memory
         self.locals = tuple(index for index, info in enumerate(infos) if info.kind in ("local", "unknown"))
-        self.known_to_fit = -1  #: bytes of local arguments that are known to fit
         self.allows_partial_groups = _allows_partial_groups(made_of)
         #: index spaces of earlier launches that were found valid, by the sizes that the program gave
         self.ndranges: dict[Any, NDRange | None] = {}
@@ -107,21 +98,59 @@ class KernelState:
         self.groups: dict[Any, tuple[int, ...]] = {}
         #: whether workers may group the work-items of launches without a local size as they like
         self.regroups = kernel.regroups
+
+
+#: by program, and the names of its kernels
+_signatures: WeakKeyDictionary[_Program, dict[str, Signature]] = WeakKeyDictionary()
+
+
+def _signature_of(program: _Program, kernel: SessionKernel) -> Signature:
+    known = _signatures.get(program)
+    if known is None:
+        known = _signatures.setdefault(program, {})
+    found = known.get(kernel.name)
+    if found is None or found.kernel is not kernel:  # it may have been built again
+        found = known[kernel.name] = Signature(state_of(program), kernel)
+    return found
+
+
+class KernelState:
+    """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
+
+    __slots__ = (
+        "args", "context", "converters", "converting", "has_local", "images", "is_new", "is_ready", "kernel", "known_to_fit",
+        "launched", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "repeat", "repetition", "rotation", "signature",
+    )  # fmt: skip
+
+    def __init__(self, program: _Program, kernel: SessionKernel) -> None:
+        self.program = program
+        self.context = state_of(program).context
+        self.kernel = kernel
+        signature = self.signature = _signature_of(program, kernel)
+        self.converters, self.pointers, self.nbytes = (
+            signature.converters,
+            signature.pointers,
+            signature.nbytes,
+        )
+        self.has_local, self.ndranges = signature.has_local, signature.ndranges
+        count = len(self.converters)
+        self.args: list[Kept | _Unset] = [UNSET] * count
+        #: by argument: the function that converted its value, which also converts others of the type
+        self.converting: list[Callable[[Any], Kept]] = [refuse] * count
+        self.images = kernel.images  #: arguments whose descriptors a launch passes as well
+        self.is_ready = not count  #: whether every argument has been set
+        self.is_new = True  #: whether it has not been called yet
+        self.known_to_fit = -1  #: bytes of local arguments that are known to fit
         #: takes the next call if it is like the last one; None once an argument has been set in another way
         self.repeat: Repeat | None = None
         #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
-        #: what repeats launches with other arguments than the last ones
-        self.rotation = Rotation()
+        #: what repeats launches with other arguments than the last ones; None before the second
+        self.rotation: Rotation | None = None
         #: the number of the last launch that was handed over without a submission
         self.launched = -1
         #: launches that are not repeated before one is prepared for that, and how many of them have passed
         self.pause = self.paused = 0
-
-    def _converter(self, info: ArgInfo) -> Converter:
-        if info.kind in ("image", "sampler") and self.kernel.subgrid is None:
-            return refuser("; ".join(map(str, self.kernel.one_worker)))
-        return converter_of(info, self.context)
 
     def was_set(self, change: int) -> None:
         """Arguments have been set to what they were, or to something else (`_changed`). As `forget` as to when it is called."""
@@ -159,7 +188,7 @@ class KernelState:
     def local_nbytes(self) -> int:
         """Bytes of `__local` arguments that have been set."""
         nbytes = 0
-        for index in self.locals:
+        for index in self.signature.locals:
             arg = self.args[index]
             if type(arg) is LocalArg:
                 nbytes += arg.nbytes
@@ -230,7 +259,10 @@ class Kernel(Handle):
                 if captured is not None:
                     return self._vdev_launch(args[0], self, captured, args[1], args[2], wait_for)
             event = self._enqueue(self, *args, wait_for=wait_for)
-            state.repeat = repeat_of(state, args)
+            if state.is_new:  # many kernels are looked up for each call
+                state.is_new = False
+            else:
+                state.repeat = repeat_of(state, args)
             return event
         return self._enqueue(self, *args, wait_for=wait_for, **kwargs)
 
@@ -438,6 +470,12 @@ class Kernel(Handle):
 
 
 ProgramState.kernel_class = Kernel
+
+
+def _converter(kernel: SessionKernel, info: ArgInfo, context: Context) -> Converter:
+    if info.kind in ("image", "sampler") and kernel.subgrid is None:
+        return refuser("; ".join(map(str, kernel.one_worker)))
+    return converter_of(info, context)
 
 
 def _allows_partial_groups(program: ProgramState) -> bool:

@@ -19,7 +19,18 @@ from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part
 from vdev.session.anywhere import Transfers
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Marker, Read, Unmap
+from vdev.session.commands import (
+    Argument,
+    BufferArg,
+    Command,
+    CopyBuffer,
+    Fill,
+    Launch,
+    Marker,
+    Migrate,
+    Read,
+    Unmap,
+)
 from vdev.session.immediate_maps import MapsAtOnce
 from vdev.session.immediate_moves import completion_in, is_at_home, is_new
 from vdev.session.in_a_row import InARow, ReadyLaunch
@@ -69,6 +80,7 @@ class AtOnce(MapsAtOnce):
             CopyBuffer: self._submit_transfer,
             Read: self._submit_read,
             Marker: self._submit_marker,
+            Migrate: self._submit_migrate,
             Unmap: self._submit_unmap,
         }
 
