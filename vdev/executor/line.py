@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
+from operator import itemgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,7 +49,8 @@ class Streak:
     """
 
     __slots__ = (
-        "_over", "_places", "_prepared", "_slots", "is_renewed", "limit", "ndrange", "number", "start", "stretch", "values",
+        "_given", "_over", "_pick", "_places", "_prepared", "_slots", "is_renewed", "limit", "ndrange", "number", "start", "stretch",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -73,9 +75,16 @@ class Streak:
         self._slots = [next(arg for arg, at, _ in places if at == slot) for slot in range(len(holdings))]
         #: by argument that is a scalar: its value in the last launch
         self.values = {at: arg for at, arg in enumerate(args) if type(arg) is bytes}
+        #: picks them all at once; what it picked last
+        self._pick = itemgetter(*self.values, *self.values) if self.values else None
+        self._given: object = None
 
     def changed(self, args: Sequence[Any]) -> Sequence[tuple[int, bytes]]:
         """The scalars that are others than in the last launch; from now on the last launch is one with these `args`."""
+        given = None if self._pick is None else self._pick(args)
+        if given == self._given:
+            return ()
+        self._given = given
         values: dict[int, bytes] = self.values
         found: Sequence[tuple[int, bytes]] = ()
         for at in values:

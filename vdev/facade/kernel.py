@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from vdev.facade.arguments import PACKERS, Converter, Kept, converter_of, packer_of, refuse, refuser
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
@@ -19,6 +22,7 @@ from vdev.facade.hostbuf import value_bytes
 from vdev.facade.images import ImageMemory
 from vdev.facade.memory import Buffer, Memory
 from vdev.facade.platform_device import Device
+from vdev.facade.pools import PooledBuffer
 from vdev.facade.program import ProgramState, _Program
 from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.rotation import Rotation
@@ -58,6 +62,9 @@ UNSET = _Unset()
 #: kept arguments of which a launch captures the memory
 _OBJECTS = frozenset((Memory, SVMArgument))
 
+
+#: classes of plain memory objects
+_HOLDERS = frozenset((Buffer, PooledBuffer))
 
 #: What setting an argument changes: nothing, the value of a value, or anything else.
 _NONE, _OTHER_VALUE, _OTHER = range(3)
@@ -119,7 +126,8 @@ class KernelState:
 
     __slots__ = (
         "args", "context", "converters", "converting", "has_local", "images", "is_new", "is_ready", "kernel", "known_to_fit",
-        "launched", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "repeat", "repetition", "rotation", "signature",
+        "launched", "nbytes", "ndranges", "packed", "pause", "paused", "pointers", "program", "repeat", "repetition", "rotation",
+        "signature",
     )  # fmt: skip
 
     def __init__(self, program: _Program, kernel: SessionKernel) -> None:
@@ -141,6 +149,8 @@ class KernelState:
         self.is_ready = not count  #: whether every argument has been set
         self.is_new = True  #: whether it has not been called yet
         self.known_to_fit = -1  #: bytes of local arguments that are known to fit
+        #: numbers that have been set twice in a row: as they were given, what picks their arguments, and what it found then
+        self.packed: tuple[Any, Callable[[Any], Any], Any] | None = None
         #: takes the next call if it is like the last one; None once an argument has been set in another way
         self.repeat: Repeat | None = None
         #: repeats the last launch; None once an argument has changed
@@ -301,9 +311,9 @@ class Kernel(Handle):
             for index, value in zip(pairs, pairs, strict=False):
                 converter = converting[index] = converters[index]
                 before = args[index]
-                if type(value) is Buffer and index in pointers:
+                if type(value) in _HOLDERS and index in pointers:
                     memory = value._vdev_state  # what the converter would return
-                    if memory is not None and memory.references > 0 and memory.context is context:
+                    if type(memory) is Memory and memory.references > 0 and memory.context is context:
                         if memory is not before:
                             args[index], change = memory, _OTHER
                         continue
@@ -339,9 +349,12 @@ class Kernel(Handle):
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
         state = self._vdev_state
-        args, sizes, converting, packers = state.args, state.nbytes, state.converting, PACKERS
         index, value, change = 9998, None, _NONE
         try:
+            known = state.packed
+            if known is not None and indices_chars_and_args == known[0] and known[1](state.args) == known[2]:
+                return  # nothing but what is set already
+            args, sizes, converting, packers = state.args, state.nbytes, state.converting, PACKERS
             triples = iter(indices_chars_and_args)
             for index, kind, value in zip(triples, triples, triples, strict=False):
                 packer = packers.get(kind) or packer_of(kind)
@@ -354,6 +367,8 @@ class Kernel(Handle):
                     if change != _OTHER:
                         change = max(change, _changed(before, packed))
                 converting[index] = packer
+            if change == _NONE:
+                state.packed = _packed(indices_chars_and_args, args)
         except Exception as error:
             change = _OTHER
             raise self._explained(error, index, value) from None
@@ -470,6 +485,19 @@ class Kernel(Handle):
 
 
 ProgramState.kernel_class = Kernel
+
+#: numbers that are equal only if their bytes are, nought aside
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
+def _packed(given: tuple[Any, ...], args: Sequence[Any]) -> tuple[Any, Callable[[Any], Any], Any] | None:
+    """What tells that `given`, which has been set, is set again (`Kernel._set_arg_buf_pack_multi`); None where that takes a closer look."""
+    if not given or not all(
+        isinstance(value, _NUMBERS) and (value or type(value) is int) for value in given[2::3]
+    ):
+        return None
+    pick = itemgetter(*given[::3], *given[::3])  # a tuple, even of one
+    return given, pick, pick(args)
 
 
 def _converter(kernel: SessionKernel, info: ArgInfo, context: Context) -> Converter:

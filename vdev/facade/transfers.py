@@ -38,8 +38,8 @@ from vdev.session.commands import CopyBuffer, Fill, Migrate
 from vdev.session.immediate_moves import RepeatedWrite
 from vdev.translators.ranges.rectangles import Layout, box_region
 
-#: what programs give as origins, regions and pitches: by their number, the types of the components
-_INTEGERS = [[int] * count for count in range(4)]
+#: what programs give as origins, regions and pitches: types of the sequence, and by number those of its components
+_SEQUENCES, _INTEGERS = (tuple, list), [[int] * count for count in range(4)]
 
 #: numbers of bytes that a pattern may have (clEnqueueFillBuffer)
 PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -277,20 +277,16 @@ def _enqueue_fill_buffer(
 
 def components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, ...]:
     """A tuple of sizes, filled up from the default (the native module's COPY_PY macros)."""
-    if (
-        type(values) is tuple
-        and len(values) == len(default)
-        and [*map(type, values)] == _INTEGERS[len(values)]
-    ):
-        if min(values) >= 0 and max(values) < 1 << 64:  # nearly always: all at once
-            return values
-        fail_cast()
     try:
         count = len(values)
     except TypeError:
         fail_cast()
     if count > len(default):
         fail("transfer", status.INVALID_VALUE, f"{name}has too many components")
+    if type(values) in _SEQUENCES and [*map(type, values)] == _INTEGERS[count]:  # nearly always: all at once
+        if count and not (min(values) >= 0 and max(values) < 1 << 64):
+            fail_cast()
+        return (*values, *default[count:])
     return tuple(cast_int(value) for value in values) + default[count:]
 
 
