@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from vdev.executor.holdings import PINNED_NBYTES
 from vdev.planner.transfers import plan_map
 from vdev.session.commands import Map, Read, Unmap, Write
 from vdev.session.immediate_markers import MarkersAtOnce
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.completion import Completion
     from vdev.executor.direct_reads import RepeatedRead
+    from vdev.executor.holdings import Holdings
     from vdev.executor.worker import Worker
     from vdev.planner.directory import BufferState
     from vdev.session.ordering import QueueOrder
@@ -56,6 +58,17 @@ def _is_brief(worker: Worker, nbytes: int) -> bool:
     return nbytes <= backend.own_thread_nbytes and worker.is_quiet_alone
 
 
+def _count_copies(worker: Worker, holdings: Holdings, nbytes: int) -> None:
+    """So many bytes are about to be copied between a home and a worker: one that is copied again and again is pinned."""
+    backend = worker.backend
+    outside = backend.outside()
+    backend.enter()
+    try:
+        holdings.home_for(backend, nbytes)
+    finally:
+        backend.leave(outside)
+
+
 class MapsAtOnce(MarkersAtOnce):
     """The immediate mappings of one session."""
 
@@ -68,13 +81,16 @@ class MapsAtOnce(MarkersAtOnce):
             before = buffer.state
             if before.resident is None or before.fine or before.pending:
                 return None  # what is at home, too, takes no copies, and little time
-            if not _is_brief(session.executor.all_workers[before.resident], command.nbytes):
+            worker = session.executor.all_workers[before.resident]
+            if not _is_brief(worker, command.nbytes):
                 return None
-            if self._is_watched() or not self._is_home_free(command.buffer):
+            if self._is_watched() or not self._is_home_free(buffer):
                 return None
             made = MadeMapping(command, before, self._plan_of_map(command, before))
             if command.read:
                 planned_move(session, self._transfers, Read, made.layout, before)
+        if command.nbytes >= PINNED_NBYTES and worker.backend.pins_memory:
+            _count_copies(worker, buffer.holdings, command.nbytes * (command.read + command.write))
         return made
 
     def end_map(self, command: Map, made: MadeMapping) -> bool:

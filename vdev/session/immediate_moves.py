@@ -379,6 +379,8 @@ class MovesAtOnce:
         line, moved = executor.lines[worker], counted(buffer)
         if line is None or moved is None or not is_at_home(state) or state.kept not in (None, worker):
             return
+        if nbytes > line.worker.backend.small_write_nbytes:  # those that are copied often are pinned
+            return
         if session.recorder is not None or session.checker is not None or not self._is_home_free(buffer):
             return
         whole = whole_state(nbytes, worker, None if account is None else worker)
