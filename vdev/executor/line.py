@@ -364,13 +364,8 @@ class Line:
     ) -> Part | None:
         """`again`, with the turn and the lock. `shape`: another than the last launch's. `timed`: as in `hand_over`."""
         worker, executor, stretch = self.worker, self._executor, streak.stretch
-        before, at = executor.last_number, self._at
-        goes_on = (
-            timed is None
-            and before == streak.number
-            and stretch.is_open
-            and not (after or stretch.entries[-1][5])
-        )
+        before, at, apart = executor.last_number, self._at, timed or after
+        goes_on = before == streak.number and stretch.is_open and not (apart or stretch.entries[-1][5])
         if not (goes_on or self._may_follow(streak, before)):
             return None
         entry = stretch.entries[-1] if goes_on else streak.entry(ndrange, args, after)

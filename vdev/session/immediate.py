@@ -39,7 +39,7 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache
 
 if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
-    from vdev.observe.figures import Moved
+    from vdev.observe.tallies import ArgumentTally
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
@@ -318,7 +318,7 @@ class AtOnce(MapsAtOnce):
         buffers: Sequence[VirtualBuffer],
         worker: int,
         account: Account | None,
-        counted: Callable[[VirtualBuffer], Moved | None],
+        counted: Callable[[VirtualBuffer], ArgumentTally | None],
     ) -> bool:
         """Whether buffers are all on that worker, now that those that are new have got their memory there, and those that only the home
         has their content. `counted`: where what is brought of a buffer counts.
@@ -426,11 +426,10 @@ def _places(
     )
 
 
-def _counted(cache: LaunchCache, args: Sequence[Argument], buffer: VirtualBuffer) -> Moved | None:
+def _counted(cache: LaunchCache, args: Sequence[Argument], buffer: VirtualBuffer) -> ArgumentTally | None:
     """Where it counts what a launch with these `args` brings of a buffer; None before a launch of the kernel has been planned."""
     for index in cache.pointers:
         arg = args[index]
         if type(arg) is BufferArg and arg.buffer is buffer:
-            tally = cache.tally.arguments.get(index)
-            return None if tally is None else tally.moved
+            return cache.tally.arguments.get(index)
     return None

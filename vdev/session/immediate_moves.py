@@ -30,8 +30,7 @@ from vdev.translators.ranges.rectangles import Layout
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
-    from vdev.observe.figures import Moved
-    from vdev.observe.tallies import Ledger
+    from vdev.observe.tallies import ArgumentTally, Ledger
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
 
@@ -370,14 +369,14 @@ class MovesAtOnce:
         buffer: VirtualBuffer,
         worker: int,
         account: Account | None,
-        counted: Callable[[VirtualBuffer], Moved | None],
+        counted: Callable[[VirtualBuffer], ArgumentTally | None],
     ) -> None:
         """Bring a buffer that only the home has to a worker, where a launch is about to use it, as that one's plan would. Where that is not
         possible, the buffer stays as it is. `account`, `counted`: as in `_placed` and `AtOnce._all_placed`.
         """
         session, executor, state, nbytes = self._session, self._executor, buffer.state, buffer.nbytes
-        line, moved = executor.lines[worker], counted(buffer)
-        if line is None or moved is None or not is_at_home(state) or state.kept not in (None, worker):
+        line, tally = executor.lines[worker], counted(buffer)
+        if line is None or tally is None or not is_at_home(state) or state.kept not in (None, worker):
             return
         if nbytes > line.worker.backend.small_write_nbytes:  # those that are copied often are pinned
             return
@@ -399,7 +398,7 @@ class MovesAtOnce:
             # it has memory there, and is still at home
             buffer.state = buffer_state(nbytes, state.valid, whole.replicas, state.kept)
             return
-        moved.host_to_worker += nbytes
+        tally.moved.host_to_worker += nbytes
         if account is not None and buffer.account is not account:
             account.enter(buffer)
 
