@@ -29,6 +29,7 @@ from vdev.observe.snapshots import of_session
 from vdev.session import launches
 from vdev.session.choosing import Choosing
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, Read, Write
+from vdev.session.immediate_moves import RepeatedWrite
 from vdev.session.in_a_row import InARow
 from vdev.session.kernel_timing import FIRST_PLAN, UNTIL_LOOKED_AT
 from vdev.session.session import VirtualBuffer
@@ -119,7 +120,7 @@ def _write_again(kept: Kept) -> None:
     """As it was made before, where that is possible."""
     writing, at_once = kept.buffers[1].writing, kept.session.at_once
     part = None
-    if writing is not None and at_once is not None:
+    if type(writing) is RepeatedWrite and at_once is not None:
         part = at_once.write_again(kept.buffers[1], writing, np.zeros(64, np.uint8), kept.queue)
     if part is None:
         _enqueue_write(kept)
@@ -148,6 +149,10 @@ COMMANDS: dict[str, Command] = {
     "launch behind another": lambda kept: kept.launch(after=(kept.launch(),)),
     "launch and wait": lambda kept: kept.launch().wait(),
     "new buffer": lambda kept: kept.launch(kept.session.create_buffer(4 * ITEMS), kept.buffers[1]),
+    "new buffers": lambda kept: kept.launch(*[kept.session.create_buffer(4096) for _ in range(2)]),
+    "buffers of the program's memory": lambda kept: kept.launch(
+        *[kept.session.create_buffer(4096, np.zeros(4096, np.uint8)) for _ in range(2)]
+    ),
     "read": _read,
     "write": _write,
     "fill": lambda kept: kept.session.submit(Fill(kept.buffers[0], 0, 64, bytes(4)), queue=kept.queue),
@@ -203,7 +208,14 @@ def test_a_command_on_kept_buffers_costs_the_same_as_on_a_lone_worker(
             assert [buffer.state.kept for buffer in kept.buffers] == [0, 0]
         found[workers] = cost(kept, COMMANDS[name], woken)
     # what is done beside a launch counts as a command's, too: a wait for an event; a read, and the look at how long that took
-    most = MOST_MORE * {"launch behind another": 2, "new buffer": 2, "read": 9}.get(name, 1)
+    more = {
+        "launch behind another": 2,
+        "new buffer": 2,
+        "new buffers": 9,
+        "buffers of the program's memory": 18,
+        "read": 9,
+    }
+    most = MOST_MORE * more.get(name, 1)
     assert found[3][0] <= found[1][0] + most
     assert found[3][1:] <= found[1][1:]
 
@@ -451,7 +463,7 @@ def test_a_row_goes_on_where_the_turn_to_look_passes_by(clocks: list[Bench], *, 
     cached, ndrange, queue = (
         SimpleNamespace(outcome=SimpleNamespace(launches=0)),
         object(),
-        SimpleNamespace(last=None),
+        SimpleNamespace(last=None, profiled=False),
     )
     row: Any = InARow
     row = row(kept.session, at_once, line, streak, None, cached, queue, cache)

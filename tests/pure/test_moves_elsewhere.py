@@ -1,7 +1,8 @@
-"""Reads and writes anywhere in a buffer that one worker alone has: one plan says how all of them are made."""
+"""Transfers anywhere in buffers that one worker alone has: one plan says how all of a kind are made."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import fields
@@ -14,22 +15,27 @@ from vdev.translators.ranges.region import Region
 
 from tests.pure.session_program import SessionUser
 from vdev.backends.reference import ReferenceBackend
+from vdev.executor.anywhere import step_anywhere
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import FillStep
 from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.planner.transfers import (
+    Box,
     elsewhere,
     is_alike_everywhere,
     is_one_fill,
+    plan_copy,
     plan_fill,
     plan_read,
     plan_write,
     with_pattern,
 )
 from vdev.session import transfers
-from vdev.session.commands import Fill, Read, Write
+from vdev.session.anywhere import Transfers
+from vdev.session.commands import CopyBuffer, Fill, Read, Write
+from vdev.session.launch_plans import ReadyPlan
 from vdev.session.session import Session
 
 MACHINES = (
@@ -125,8 +131,83 @@ def test_the_plan_of_a_fill_tells_that_of_another_pattern(links: LinkCosts) -> N
     assert alike == 2 * len(NBYTES), "where one worker alone has it"
 
 
+#: a box of at most 96 bytes, from a byte on
+_SHAPES = ((1, 1, 1), (1, 1, 96), (1, 4, 24), (2, 3, 16))
+
+
+def planned_at(
+    kind: type,
+    states: list[BufferState],
+    starts: tuple[int, int],
+    shape: tuple[int, int, int],
+    links: LinkCosts,
+) -> tuple[Any, Plan]:
+    """What a transfer's plan depends on, and the plan. `starts`: in the source, or the only buffer, and in the target."""
+    pitches = shape[1] * 32, 32
+    layout = Layout(shape, starts[0], pitches, 0, pitches)
+    region = layout.buffer_region()
+    if kind is Write:
+        return layout, plan_write(states[0], region, links)
+    if kind is Read:
+        return layout, plan_read(states[0], region, links, contiguous=layout.is_contiguous)
+    if kind is Fill:
+        what = (starts[0], 64 * shape[1], b"\1\2\3\4"[: 4 // shape[0]])
+        return what, plan_fill(states[0], *what, links)
+    source, target = (Box(shape, start, pitches) for start in starts)
+    return (source, target), plan_copy(states, source, target, links)
+
+
+@pytest.mark.parametrize("kind", [Read, Write, Fill, CopyBuffer])
+@pytest.mark.parametrize("links", MACHINES, ids=["one GPU", "one CPU", "GPUs", "CPUs"])
+def test_a_transfer_of_a_kind_tells_all_others(kind: type, links: LinkCosts) -> None:
+    """Wherever one is taken to tell them, the planner makes of each of them one step of the same worker, which does the same to what
+    depends on it.
+    """
+    rng, alike = random.Random(2), 0
+    for nbytes in (1 << 12, 1 << 26):
+        for state, other in itertools.product(states(nbytes, len(links.per_byte) - 1), repeat=2):
+            given = [state] if kind is not CopyBuffer or state is other else [state, other]
+            if kind is not CopyBuffer and state is not other:
+                continue
+            plans = Transfers()
+            for _ in range(12):
+                shape, starts = (
+                    rng.choice(_SHAPES),
+                    tuple(4 * rng.randrange(nbytes // 4 - 256) for _ in range(2)),
+                )
+                if len(given) == 1 and kind is CopyBuffer and abs(starts[0] - starts[1]) < 256:
+                    continue
+                what, plan = planned_at(kind, given, starts, shape, links)
+                prepared = PreparedPlan(plan, None)
+                found = (
+                    plans.move_anywhere(kind, what, state)
+                    if isinstance(what, Layout)
+                    else getattr(plans.anywhere(kind, given), "part", None)
+                )
+                plans.remember((kind, what, *given), ReadyPlan(plan, prepared))
+                if found is None:
+                    continue
+                alike += 1
+                assert len(plan.instructions) == 1
+                assert [*plan.states] == given
+                for name in (
+                    "alone",
+                    "own_writes",
+                    "hazards",
+                    "reads",
+                    "writes",
+                    "overwrites",
+                    "careful",
+                    "stages",
+                ):
+                    assert getattr(found.prepared, name) == getattr(prepared, name), name
+                ((_, batch),), ((_, usual),) = found.prepared.batches, prepared.batches
+                assert type(batch.steps[0]) is type(step_anywhere(usual.steps[0], nbytes))
+    assert alike or (kind is Write and not links.direct and links.only is None)
+
+
 def test_fills_with_other_patterns_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is made with its own pattern, and those that differ in more are planned anew."""
+    """Each is made with its own pattern, and at its own place."""
     made, plans = transfers.transfers.plan_fill, [0]
 
     def counted(*given: Any) -> Plan:
@@ -152,12 +233,10 @@ def test_fills_with_other_patterns_are_planned_once(monkeypatch: pytest.MonkeyPa
         plans[0] = 0
         for number in range(20):
             fill(0, 4096, np.uint32(number).tobytes())
-        assert plans[0] == 0
         fill(0, 4096, b"\7\6")
         fill(1024, 64, np.uint32(3).tobytes())
-        assert plans[0] == 2
         fill(1024, 64, np.uint32(5).tobytes())
-        assert plans[0] == 2
+        assert plans[0] == 0
     finally:
         session.close()
 

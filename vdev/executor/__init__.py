@@ -1,6 +1,7 @@
 """The executor: plans in, work on worker threads out. Keeps invariants 6 and 7 with the session."""
 
 __all__ = [
+    "anywhere",
     "compiled_plan",
     "completion",
     "direct_reads",

@@ -169,12 +169,16 @@ class Completion:
         """
         if not self.profiled or self._final != COMPLETE:
             return None
-        submitted = self.submitted_ns or self.queued_ns
-        if not self.spans:
-            ended = max(submitted, self.not_before_ns, self.settled_ns)
-            return self.queued_ns, submitted, ended, ended
-        start = max(submitted, self.not_before_ns, min(span[0] for span in self.spans))
-        return self.queued_ns, submitted, start, max(start, *(span[1] for span in self.spans))
+        submitted, spans = self.submitted_ns or self.queued_ns, self.spans
+        earliest = self.not_before_ns if self.not_before_ns > submitted else submitted
+        if len(spans) == 1:  # on one worker
+            ((start, end),) = spans
+        elif spans:
+            start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+        else:
+            start = end = self.settled_ns
+        start = start if start > earliest else earliest
+        return self.queued_ns, submitted, start, end if end > start else start
 
     # for the executor, and for user events ----------------------------------------------------------
 

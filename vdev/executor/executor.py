@@ -592,6 +592,8 @@ class Executor:
 
         They are complete as well, since its clock includes theirs; its own times are counted from their end.
         """
+        if job.order is None and not job.after:
+            return (job,)
         found, ahead = {job.number: job}, [job]
         while ahead:
             for earlier in ahead.pop().predecessors():
@@ -619,6 +621,8 @@ def _take_times(job: Job) -> None:
         times = marker.times()
         if times is not None:
             job.completion.spans.append((times[2], times[3]))
+    if job.order is None and not job.after:
+        return
     ends = [times[3] for earlier in job.predecessors() if (times := earlier.times) is not None]
     job.completion.not_before_ns = max(ends, default=0)
 

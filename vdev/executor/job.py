@@ -219,7 +219,8 @@ class Job:
         for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
             if worker.completed < step:
                 worker.wait_for(step)
-        self.executor.settle((self,))
+        if not self.completion.settled:
+            self.executor.settle((self,))
 
     def poll(self) -> int:
         started = False

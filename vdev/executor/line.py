@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
+from operator import itemgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,7 +49,8 @@ class Streak:
     """
 
     __slots__ = (
-        "_over", "_places", "_prepared", "_slots", "is_renewed", "limit", "ndrange", "number", "start", "stretch", "values",
+        "_given", "_over", "_pick", "_places", "_prepared", "_slots", "is_renewed", "limit", "ndrange", "number", "start", "stretch",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -73,9 +75,16 @@ class Streak:
         self._slots = [next(arg for arg, at, _ in places if at == slot) for slot in range(len(holdings))]
         #: by argument that is a scalar: its value in the last launch
         self.values = {at: arg for at, arg in enumerate(args) if type(arg) is bytes}
+        #: picks them all at once; what it picked last
+        self._pick = itemgetter(*self.values, *self.values) if self.values else None
+        self._given: object = None
 
     def changed(self, args: Sequence[Any]) -> Sequence[tuple[int, bytes]]:
         """The scalars that are others than in the last launch; from now on the last launch is one with these `args`."""
+        given = None if self._pick is None else self._pick(args)
+        if given == self._given:
+            return ()
+        self._given = given
         values: dict[int, bytes] = self.values
         found: Sequence[tuple[int, bytes]] = ()
         for at in values:
@@ -234,7 +243,7 @@ class Line:
         try:
             worker.holder = get_ident()
             if timed is not None:
-                self._mark(anew=True)
+                self._mark_before()
             part = self._with_turn(entry, standing, host, reads, make, timed)
         finally:
             try:
@@ -312,6 +321,38 @@ class Line:
                     worker.wake()
         return part
 
+    def again_timed(
+        self,
+        streak: Streak,
+        standing: object,
+        ndrange: NDRange,
+        args: Sequence[Any],
+        after: Sequence[Completion],
+    ) -> Part | None:
+        """The same for a launch whose times are wanted: it becomes a stretch of its own, as in `hand_over`."""
+        worker, executor, part = self.worker, self._executor, None
+        if worker.queue or not may_wait() or not worker.turn.acquire(False):
+            return None
+        try:
+            worker.holder = get_ident()
+            self._mark_before()
+            executor.lock.acquire()
+            try:
+                shape = None
+                if executor.standing is standing and (
+                    ndrange is streak.ndrange or (shape := streak.shape_over(ndrange)) is not None
+                ):
+                    part = self._again(streak, ndrange, args, after, shape, Completion(profiled=True))
+            finally:
+                executor.lock.release()
+        finally:
+            try:
+                if part is not None:
+                    self._mark(timed=part.stretch)
+            finally:
+                self._give_turn(None)
+        return part
+
     def _again(
         self,
         streak: Streak,
@@ -319,11 +360,12 @@ class Line:
         args: Sequence[Any],
         after: Sequence[Completion],
         shape: LaunchShape | None,
+        timed: Completion | None = None,
     ) -> Part | None:
-        """`again`, with the turn and the lock. `shape`: another than the last launch's."""
+        """`again`, with the turn and the lock. `shape`: another than the last launch's. `timed`: as in `hand_over`."""
         worker, executor, stretch = self.worker, self._executor, streak.stretch
-        before, at = executor.last_number, self._at
-        goes_on = before == streak.number and stretch.is_open and not (after or stretch.entries[-1][5])
+        before, at, apart = executor.last_number, self._at, timed or after
+        goes_on = before == streak.number and stretch.is_open and not (apart or stretch.entries[-1][5])
         if not (goes_on or self._may_follow(streak, before)):
             return None
         entry = stretch.entries[-1] if goes_on else streak.entry(ndrange, args, after)
@@ -335,12 +377,12 @@ class Line:
             self._refused(error, number, step)
             return None
         except BaseException:  # as in `_perform`
-            self._enter(entry, number, step)
+            self._enter(entry, number, step, timed=timed)
             raise
         streak.number, streak.ndrange, mark = number, ndrange, stretch.mark
         # A finaliser may have run meanwhile.
         if not (goes_on and mark is worker.next_mark and stretch.is_open and stretch.clock[at] == step - 1):
-            streak.stretch = (part := self._enter(entry, number, step, pending)).stretch
+            streak.stretch = (part := self._enter(entry, number, step, pending, timed)).stretch
             return part
         worker.issued, self._last, part = step, number, _new(Part)
         part.stretch, part.index = stretch, stretch.launches  # as in `_enter`
@@ -387,9 +429,9 @@ class Line:
         if worker.submitted == step:
             worker.submitted = step - 1
 
-    def streak(self, part: Part) -> Streak | None:
+    def streak(self, part: Part, entry: Entry | None = None) -> Streak | None:
         """What repeats the launch of `part`; None if another command has been submitted since, or the back end repeats nothing.
-        Under the session's lock.
+        `entry`: of the launch, where its stretch may have ended. Under the session's lock.
         """
         worker, executor, stretch = self.worker, self._executor, part.stretch
         if not worker.turn.acquire(False):
@@ -398,9 +440,9 @@ class Line:
             worker.holder = get_ident()
             with executor.lock:
                 is_last = part.index == stretch.launches - 1 and executor.last_number == stretch.last
-                if worker.queue or not is_last or not stretch.is_open:
+                if worker.queue or not is_last or not (stretch.is_open or entry is not None):
                     return None
-                entry = stretch.entries[-1]  # it is gone once the stretch has ended
+                entry = entry or stretch.entries[-1]  # which is gone once the stretch has ended
                 step = entry[0].step
                 if not isinstance(step, LaunchStep):
                     return None
@@ -523,6 +565,12 @@ class Line:
         self.looked_at = self.worker.marked
         if may_wait():
             self.worker.throttle_here()
+
+    def _mark_before(self) -> None:
+        """Before a command whose times are wanted: nothing else is to count among its own work."""
+        worker = self.worker
+        if worker.marked < worker.issued or self._pending():
+            self._mark(anew=True)
 
     def _mark(self, *, anew: bool = False, timed: Stretch | None = None) -> None:
         backend = self.worker.backend

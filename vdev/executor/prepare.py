@@ -284,6 +284,22 @@ class PreparedPlan:
         found.reads, found.writes, found.overwrites = _contents(plan)
         return found
 
+    def anywhere(self, step: Step, *, whole: bool) -> PreparedPlan:
+        """The prepared form of commands that `step`, in the place of this plan's only one, does for whichever bytes
+        (`vdev.executor.anywhere`). It is handed over at once or not at all. `whole`: they are all of the buffer that is changed.
+        """
+        ((worker, batch),) = self.batches
+        found = PreparedPlan.__new__(PreparedPlan)
+        for name in PreparedPlan.__slots__:
+            setattr(found, name, getattr(self, name))
+        found.batches = ((worker, batch.with_step(step)),)
+        found.download = step if isinstance(step, DownloadStep) else None
+        found.upload = step if isinstance(step, UploadStep) else None
+        found.step = step
+        found.overwrites = self.writes if whole else ()
+        found.compiled, found.is_compilable = None, False
+        return found
+
 
 def _is_compilable(prepared: PreparedPlan) -> bool:
     """Whether its steps are launches, fills and small uploads on workers, copies between them and folds, and each changes its own

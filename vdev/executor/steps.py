@@ -213,16 +213,18 @@ class CopyBetweenStep(Step):
         if worker.number == HOST:
             copy_box(job.holdings[self.source_slot].home(), job.holdings[self.target_slot].home(), self.box)
             return
-        box, number = self.box, worker.number
+        self._copy(worker, job, self.box)
+
+    def _copy(self, worker: StepWorker, job: StepJob, box: Box) -> None:
+        number = worker.number
         source = replica_of(
             job, self.source_slot, number, *_extent(box.source_start, box.source_pitches, box.shape)
         )
         target = replica_of(
             job, self.target_slot, number, *_extent(box.target_start, box.target_pitches, box.shape)
         )
-        worker.backend.copy(
-            source.allocation, target.allocation, self.box.moved(-source.start, -target.start)
-        )
+        moved = box.moved(-source.start, -target.start) if source.start or target.start else box
+        worker.backend.copy(source.allocation, target.allocation, moved)
 
 
 def _extent(start: int, pitches: tuple[int, int], shape: tuple[int, int, int]) -> tuple[int, int]:

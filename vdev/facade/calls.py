@@ -10,6 +10,7 @@ decides which error a program gets, so each function states it itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.facade.errors import check_type, fail, fail_type, native, status
@@ -46,6 +47,10 @@ _WRITING = _flags.WRITE | _flags.WRITE_INVALIDATE_REGION
 _NO_READING, _NO_WRITING = HOST_WRITE_ONLY | HOST_NO_ACCESS, HOST_READ_ONLY | HOST_NO_ACCESS
 
 
+_BUFFERS = {Buffer}
+_references, _context = attrgetter("references"), attrgetter("context")
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A row of the table, and the steps that calls share."""
@@ -71,6 +76,11 @@ class Call:
 
     def memories(self, queue: Any, *holders: Any) -> list[Memory]:
         """The memory objects, live and of the queue's context."""
+        if type(queue) is CommandQueue and {*map(type, holders)} == _BUFFERS:  # as nearly always
+            found: list[Memory] = [*map(state_of, holders)]
+            context, count = queue._vdev_state.context, len(found)
+            if min(map(_references, found)) > 0 and [*map(_context, found)].count(context) == count:
+                return found
         if type(queue) is not CommandQueue:
             self.check_queue(queue)
         for holder in holders:

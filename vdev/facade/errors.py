@@ -67,6 +67,8 @@ def as_int(function: str, value: Any, low: int = 0, high: int = 2**64 - 1) -> in
     """`value` as nanobind converts to an integer type of that range: ints and what has `__index__`, no
     floats.
     """
+    if type(value) is int and low <= value <= high:
+        return value
     try:
         number = value.__index__()
     except AttributeError:

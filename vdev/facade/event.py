@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vdev.session.session import Completion, UserCompletion
 
 _COMPLETE = 0
+_EXECUTION_STATUS = native.event_info.COMMAND_EXECUTION_STATUS
 _CALLBACK_STATES = (0, 1, 2)  # complete, running, submitted
 _PROFILING = {
     native.profiling_info.QUEUED: 0,
@@ -76,6 +77,8 @@ class Event(Handle):
         return event
 
     def get_info(self, arg: int, /) -> Any:
+        if arg is _EXECUTION_STATUS:  # which programs ask again and again
+            return self._vdev_state.status
         arg = as_int("get_info", arg)
         info = native.event_info
         if arg == info.COMMAND_QUEUE:
@@ -92,13 +95,16 @@ class Event(Handle):
 
     def get_profiling_info(self, arg: int, /) -> int:
         """Nanoseconds of the host's clock (clGetEventProfilingInfo)."""
-        index = _PROFILING.get(as_int("get_profiling_info", arg))
+        index = _PROFILING.get(arg if type(arg) is int else as_int("get_profiling_info", arg))
         if index is None:
             fail("Event.get_profiling_info", status.INVALID_VALUE)
-        queue = self._queue
-        if queue is None or not state_of(queue).is_profiling or self._vdev_state.status != _COMPLETE:
-            fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
-        times: tuple[int, int, int, int] | None = self._vdev_state.times
+        completion = self._vdev_state
+        times: tuple[int, int, int, int] | None = completion.times
+        if times is None:
+            queue = self._queue
+            if queue is None or not state_of(queue).is_profiling or completion.status != _COMPLETE:
+                fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
+            times = completion.times  # it has just been found to be complete
         if times is None:
             fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
         return times[index]

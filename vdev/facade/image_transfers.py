@@ -41,6 +41,9 @@ _kinds = native.mem_object_type
 #: of images with fewer than three
 _DIMENSIONS = {_kinds.IMAGE1D: 1, _kinds.IMAGE1D_BUFFER: 1, _kinds.IMAGE1D_ARRAY: 2, _kinds.IMAGE2D: 2}
 
+#: boxes that are remembered
+_MOST_BOXES = 1024
+
 Triple = tuple[int, ...]
 Pitches = tuple[int, int]
 
@@ -105,6 +108,11 @@ def _move_pixels(
     is_blocking: Any,
 ) -> Event:
     """Move a box of pixels to or from host memory. `box`: origin, region, and the host's row and slice pitch."""
+    known = _usual(call, queue, mem, box, hostbuf, is_blocking)
+    if known is not None:
+        after = call.after(queue, wait_for) if wait_for else ()
+        host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+        return call.move_host(queue, known, host, hostbuf, after, is_blocking)
     call.check_blocking(is_blocking)
     call.check_queue(queue)
     check_type(call.function, mem, Image)
@@ -121,12 +129,60 @@ def _move_pixels(
     if 0 not in region:
         shape = (region[2], region[1], region[0] * memory.element_nbytes)
         pitches = _host_pitches(call, memory, region, given)
-        if (shape[0] - 1) * pitches[0] + (shape[1] - 1) * pitches[1] + shape[2] > host.size:
+        reach = (shape[0] - 1) * pitches[0] + (shape[1] - 1) * pitches[1] + shape[2]
+        if reach > host.size:
             # a driver cannot check beyond the host memory, and would corrupt it
             call.fail(status.INVALID_VALUE)
         layout = _layout(shape, _start(memory, origin), memory.pitches, pitches)
+        _remember(memory, box, layout, reach)
     after = call.after(queue, wait_for)
     return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
+
+
+#: by an image's geometry and what a program gave of a box (origin, region and the host's pitches): how the box lies in the image's
+#: buffer and in host memory, and the bytes that it takes there; of boxes that were found valid. Numbers of another type that equal
+#: the remembered ones pass as well.
+_known_boxes: dict[tuple[Any, ...], tuple[Layout, int]] = {}
+
+
+def _remember(memory: ImageMemory, box: tuple[Any, Any, Any, Any], layout: Layout, reach: int) -> None:
+    if type(box[0]) is tuple and type(box[1]) is tuple:
+        if len(_known_boxes) >= _MOST_BOXES:
+            _known_boxes.clear()
+        key = (memory.geometry, *box)
+        _known_boxes[key] = layout, reach
+
+
+def _usual(
+    call: Call, queue: Any, mem: Any, box: tuple[Any, Any, Any, Any], hostbuf: Any, is_blocking: Any
+) -> tuple[ImageMemory, Layout] | None:
+    """The image and the layout of an ordinary transfer with a plain array, of a box that is known to be valid. None if each argument has
+    to be looked at.
+    """
+    if not (
+        type(queue) is CommandQueue
+        and type(mem) is Image
+        and type(hostbuf) is np.ndarray
+        and (is_blocking is True or is_blocking is False)
+    ):
+        return None
+    memory = mem._vdev_state
+    try:
+        key = (memory.geometry, *box)
+        layout, reach = _known_boxes[key]
+    except (KeyError, TypeError, AttributeError):  # lists cannot be remembered
+        return None
+    flags = hostbuf.flags
+    if (
+        memory.references > 0
+        and memory.context is queue._vdev_state.context
+        and flags.c_contiguous
+        and (flags.writeable or not call.writes_host)
+        and hostbuf.nbytes >= reach
+        and not memory.flags & call.refused
+    ):
+        return memory, layout
+    return None
 
 
 @waits

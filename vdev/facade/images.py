@@ -110,7 +110,9 @@ class ImageMemory(Memory):
     count as depth. Pitches are in bytes.
     """
 
-    __slots__ = ("data_type", "element_nbytes", "order", "pack", "row_pitch", "shape", "slice_pitch", "type")
+    __slots__ = (
+        "data_type", "element_nbytes", "geometry", "order", "pack", "row_pitch", "shape", "slice_pitch", "type",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -128,6 +130,10 @@ class ImageMemory(Memory):
         self.shape = layout.shape
         self.row_pitch, self.slice_pitch = layout.row_pitch, layout.slice_pitch
         super().__init__(context, flags, *memory, parent=parent, hostbuf=hostbuf)
+        #: all that tells where its pixels are in the buffer
+        self.geometry = (
+            self.type, self.shape, self.element_nbytes, self.row_pitch, self.slice_pitch, self.offset,
+        )  # fmt: skip
 
     @property
     def extent(self) -> tuple[int, int, int]:

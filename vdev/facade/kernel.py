@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
 
 from vdev.facade.arguments import PACKERS, Converter, Kept, converter_of, packer_of, refuse, refuser
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
@@ -18,6 +21,7 @@ from vdev.facade.hostbuf import value_bytes
 from vdev.facade.images import ImageMemory
 from vdev.facade.memory import Buffer, Memory
 from vdev.facade.platform_device import Device
+from vdev.facade.pools import PooledBuffer
 from vdev.facade.program import ProgramState, _Program
 from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.rotation import Rotation
@@ -59,6 +63,12 @@ UNSET = _Unset()
 _OBJECTS = frozenset((Memory, SVMArgument))
 
 
+#: classes of plain memory objects
+_HOLDERS = frozenset((Buffer, PooledBuffer))
+
+#: numbers as they were given to be set, with their types; what picks their arguments, and what it found then
+Packed: TypeAlias = tuple[tuple[Any, ...], list[type], Callable[[Any], Any], Any]
+
 #: What setting an argument changes: nothing, the value of a value, or anything else.
 _NONE, _OTHER_VALUE, _OTHER = range(3)
 
@@ -71,38 +81,27 @@ def _changed(before: object, now: object) -> int:
     return _NONE if type(now) is LocalArg and now == before else _OTHER
 
 
-class KernelState:
-    """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
+class Signature:
+    """What all objects of one kernel of a program share: all but the values of their arguments."""
 
     __slots__ = (
-        "allows_partial_groups", "args", "context", "converters", "converting", "generated", "groups", "has_local", "images",
-        "is_ready", "kernel",
-        "known_to_fit", "launched", "locals", "nbytes", "ndranges", "pause", "paused", "pointers", "program", "regroups",
-        "repeat", "repetition", "rotation",
+        "allows_partial_groups", "converters", "generated", "groups", "has_local", "kernel", "locals", "nbytes", "ndranges", "pointers",
+        "regroups",
     )  # fmt: skip
 
-    def __init__(self, program: _Program, kernel: SessionKernel) -> None:
-        made_of = state_of(program)
-        self.program = program
-        self.context = made_of.context
-        self.kernel = kernel
+    def __init__(self, made_of: ProgramState, kernel: SessionKernel) -> None:
         infos = kernel.declared.args
-        self.args: list[Kept | _Unset] = [UNSET] * len(infos)
-        self.converters: list[Converter] = [self._converter(info) for info in infos]
-        #: by argument: the function that converted its value, which also converts others of the type
-        self.converting: list[Callable[[Any], Kept]] = [refuse] * len(infos)
+        self.kernel = kernel
+        self.converters: list[Converter] = [_converter(kernel, info, made_of.context) for info in infos]
         #: arguments that can be buffers
         self.pointers = frozenset(
             index for index, info in enumerate(infos) if info.kind in ("global", "constant")
         )
-        self.images = kernel.images  #: arguments whose descriptors a launch passes as well
         #: by argument: bytes of a value
         self.nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
-        self.is_ready = not infos  #: whether every argument has been set
         self.has_local = any(info.kind == "local" for info in infos)
         #: arguments that can be local memory
         self.locals = tuple(index for index, info in enumerate(infos) if info.kind in ("local", "unknown"))
-        self.known_to_fit = -1  #: bytes of local arguments that are known to fit
         self.allows_partial_groups = _allows_partial_groups(made_of)
         #: index spaces of earlier launches that were found valid, by the sizes that the program gave
         self.ndranges: dict[Any, NDRange | None] = {}
@@ -111,22 +110,57 @@ class KernelState:
         #: whether workers may group the work-items of launches without a local size as they like
         self.regroups = kernel.regroups
         #: the functions that PyOpenCL generated for its signature
-        self.generated: tuple[Callable[..., Any], Callable[..., Any]] = _generated(kernel, self.context)
+        self.generated: tuple[Callable[..., Any], Callable[..., Any]] = _generated(kernel, made_of.context)
+
+
+def _signature_of(made_of: ProgramState, kernel: SessionKernel) -> Signature:
+    found: Signature | None = made_of.signatures.get(kernel.name)
+    if found is None or found.kernel is not kernel:  # it may have been built again
+        found = made_of.signatures[kernel.name] = Signature(made_of, kernel)
+    return found
+
+
+class KernelState:
+    """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
+
+    __slots__ = (
+        "args", "context", "converters", "converting", "has_local", "images", "is_new", "is_ready", "kernel", "known_to_fit",
+        "launched", "nbytes", "ndranges", "packed", "pause", "paused", "pointers", "program", "repeat", "repetition", "rotation",
+        "signature",
+    )  # fmt: skip
+
+    def __init__(self, program: _Program, kernel: SessionKernel) -> None:
+        self.program = program
+        made_of = state_of(program)
+        self.context = made_of.context
+        self.kernel = kernel
+        signature = self.signature = _signature_of(made_of, kernel)
+        self.converters, self.pointers, self.nbytes = (
+            signature.converters,
+            signature.pointers,
+            signature.nbytes,
+        )
+        self.has_local, self.ndranges = signature.has_local, signature.ndranges
+        count = len(self.converters)
+        self.args: list[Kept | _Unset] = [UNSET] * count
+        #: by argument: the function that converted its value, which also converts others of the type
+        self.converting: list[Callable[[Any], Kept]] = [refuse] * count
+        self.images = kernel.images  #: arguments whose descriptors a launch passes as well
+        self.is_ready = not count  #: whether every argument has been set
+        self.is_new = True  #: whether it has not been called yet
+        self.known_to_fit = -1  #: bytes of local arguments that are known to fit
+        #: numbers that have been set twice in a row
+        self.packed: Packed | None = None
         #: takes the next call if it is like the last one; None once an argument has been set in another way
         self.repeat: Repeat | Revived | None = None
         #: repeats the last launch; None once an argument has changed
         self.repetition: Repeater | None = None
-        #: what repeats launches with other arguments than the last ones
-        self.rotation = Rotation()
+        #: what repeats launches with other arguments than the last ones; None before the second
+        self.rotation: Rotation | None = None
         #: the number of the last launch that was handed over without a submission
         self.launched = -1
         #: launches that are not repeated before one is prepared for that, and how many of them have passed
         self.pause = self.paused = 0
-
-    def _converter(self, info: ArgInfo) -> Converter:
-        if info.kind in ("image", "sampler") and self.kernel.subgrid is None:
-            return refuser("; ".join(map(str, self.kernel.one_worker)))
-        return converter_of(info, self.context)
 
     def was_set(self, change: int) -> None:
         """Arguments have been set to what they were, or to something else (`_changed`). As `forget` as to when it is called."""
@@ -142,10 +176,6 @@ class KernelState:
         again.
         """
         self.repeat = self.repetition = None
-
-    def can_be_spared(self) -> bool:
-        """Whether a later kernel of that name, once this one is gone, can begin with what this one knows: it has been launched."""
-        return bool(self.ndranges) and self.regroups == self.kernel.regroups
 
     def renew(self) -> None:
         """Become the state of a new kernel, with no argument set."""
@@ -176,7 +206,7 @@ class KernelState:
     def local_nbytes(self) -> int:
         """Bytes of `__local` arguments that have been set."""
         nbytes = 0
-        for index in self.locals:
+        for index in self.signature.locals:
             arg = self.args[index]
             if type(arg) is LocalArg:
                 nbytes += arg.nbytes
@@ -213,7 +243,7 @@ class Kernel(Handle):
             spare.program = program
             spare.renew()
         self._vdev_state = spare
-        self._enqueue, self._set_all = spare.generated
+        self._enqueue, self._set_all = spare.signature.generated
         made_of.kernels.add(self)
 
     def __del__(self) -> None:
@@ -221,8 +251,8 @@ class Kernel(Handle):
         if (
             state is not None
             and not self._handle
-            and state.can_be_spared()
-            and self._enqueue is state.generated[0]
+            and state.is_ready  # it has been launched
+            and self._enqueue is state.signature.generated[0]
         ):
             program = state.program
             del state.program  # which would keep itself alive
@@ -251,7 +281,10 @@ class Kernel(Handle):
                 if captured is not None:
                     return self._vdev_launch(args[0], self, captured, args[1], args[2], wait_for)
             event = self._enqueue(self, *args, wait_for=wait_for)
-            state.repeat = repeat_of(state, args)
+            if state.is_new:  # many kernels are looked up for each call
+                state.is_new = False
+            else:
+                state.repeat = repeat_of(state, args)
             return event
         return self._enqueue(self, *args, wait_for=wait_for, **kwargs)
 
@@ -290,9 +323,9 @@ class Kernel(Handle):
             for index, value in zip(pairs, pairs, strict=False):
                 converter = converting[index] = converters[index]
                 before = args[index]
-                if type(value) is Buffer and index in pointers:
+                if type(value) in _HOLDERS and index in pointers:
                     memory = value._vdev_state  # what the converter would return
-                    if memory is not None and memory.references > 0 and memory.context is context:
+                    if type(memory) is Memory and memory.references > 0 and memory.context is context:
                         if memory is not before:
                             args[index], change = memory, _OTHER
                         continue
@@ -328,9 +361,17 @@ class Kernel(Handle):
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
         state = self._vdev_state
-        args, sizes, converting, packers = state.args, state.nbytes, state.converting, PACKERS
         index, value, change = 9998, None, _NONE
         try:
+            known = state.packed
+            if (
+                known is not None
+                and indices_chars_and_args == known[0]
+                and [*map(type, indices_chars_and_args)] == known[1]
+                and known[2](state.args) == known[3]
+            ):
+                return  # nothing but what is set already
+            args, sizes, converting, packers = state.args, state.nbytes, state.converting, PACKERS
             triples = iter(indices_chars_and_args)
             for index, kind, value in zip(triples, triples, triples, strict=False):
                 packer = packers.get(kind) or packer_of(kind)
@@ -343,6 +384,8 @@ class Kernel(Handle):
                     if change != _OTHER:
                         change = max(change, _changed(before, packed))
                 converting[index] = packer
+            if change == _NONE:
+                state.packed = _packed(indices_chars_and_args, args)
         except Exception as error:
             change = _OTHER
             raise self._explained(error, index, value) from None
@@ -459,6 +502,25 @@ class Kernel(Handle):
 
 
 ProgramState.kernel_class = Kernel
+
+#: numbers that are equal only if their bytes are, nought aside
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
+def _packed(given: tuple[Any, ...], args: Sequence[Any]) -> Packed | None:
+    """What tells that `given`, which has been set, is set again (`Kernel._set_arg_buf_pack_multi`); None where that takes a closer look."""
+    if not given or not all(
+        isinstance(value, _NUMBERS) and (value or type(value) is int) for value in given[2::3]
+    ):
+        return None
+    pick = itemgetter(*given[::3], *given[::3])  # a tuple, even of one
+    return given, [*map(type, given)], pick, pick(args)
+
+
+def _converter(kernel: SessionKernel, info: ArgInfo, context: Context) -> Converter:
+    if info.kind in ("image", "sampler") and kernel.subgrid is None:
+        return refuser("; ".join(map(str, kernel.one_worker)))
+    return converter_of(info, context)
 
 
 def _generated(kernel: SessionKernel, context: Context) -> tuple[Callable[..., Any], Callable[..., Any]]:

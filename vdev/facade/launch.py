@@ -18,6 +18,7 @@ from vdev.facade.handles import state_of
 from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue, QueueState
+from vdev.facade.rotation import Rotation
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import starts
 from vdev.planner.partitioner import choose_local_size
@@ -153,8 +154,12 @@ def _launched(
     if not (line.is_finalized or (starts and kernel.kernel.addresses is not None)):
         known = kernel.repetition, kernel.launched
         if known[0] is None:
-            key = kernel.rotation.key(kernel, args)
-            known = known if key is None else kernel.rotation.find(key) or known
+            rotation = kernel.rotation
+            if rotation is None:  # many kernels are looked up for each launch
+                kernel.rotation = Rotation()
+            else:
+                key = rotation.key(kernel, args)
+                known = known if key is None else rotation.find(key) or known
         repetition = known[0]
         if not tried and repetition is not None and repetition is not ONCE:
             completion = repetition.again(line.order, ndrange, args, after)
@@ -184,19 +189,18 @@ def _handed_over(
     part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
     if at_once is None or part is None:
         return None
-    if line.order.profiled:
-        return part.stretch.completion
     kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
     is_like_last = repetition is not None and at_once.is_undisturbed(last)
     if not is_like_last or not _is_worthwhile(kernel, repetition):
         kernel.repetition = kept = ONCE
     elif all(type(arg) in _REPEATED for arg in kernel.args):
-        kept = at_once.in_a_row(kernel.kernel, line.order, part)
+        again = (args, ndrange) if line.order.profiled else None
+        kept = at_once.in_a_row(kernel.kernel, line.order, part, again)
         _keep(kernel, args, kept)
-    if key is not None:
+    if key is not None and kernel.rotation is not None:
         kernel.rotation.keep(key, (kept, launched))
-    return part
+    return part.stretch.completion if line.order.profiled else part
 
 
 def _is_worthwhile(kernel: KernelState, before: Repeater | None) -> bool:
@@ -235,7 +239,9 @@ def _submit(
     # Of others more than an argument's value may change under its name.
     if repetition is not None and all(type(arg) in _REPEATED for arg in kernel.args):
         _keep(kernel, command.args, repetition)
-        if key is not None and repetition.takes_values:  # under that name they may be any
+        if (
+            key is not None and kernel.rotation is not None and repetition.takes_values
+        ):  # under that name they may be any
             kernel.rotation.keep(key, (repetition, 0))
     return completion
 
@@ -253,14 +259,14 @@ def _remembered(
     if all(isinstance(sizes, tuple) or sizes is None for sizes in (global_size, local_size, offset)):
         _remember(kernel, (global_size, local_size, offset, g_times_l), ndrange)
         if ndrange is not None and local_size is not None and not g_times_l:
-            kernel.groups[local_size] = ndrange.local_size
+            kernel.signature.groups[local_size] = ndrange.local_size
     return ndrange
 
 
 def _remember(kernel: KernelState, given: tuple[Any, ...], ndrange: NDRange | None) -> None:
     if len(kernel.ndranges) >= _MOST_REMEMBERED:
         kernel.ndranges.clear()
-        kernel.groups.clear()
+        kernel.signature.groups.clear()
     kernel.ndranges[given] = ndrange
 
 
@@ -269,7 +275,7 @@ def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any
     then is little. None where there was none, or where this one is not valid, or takes a closer look.
     """
     try:
-        group = kernel.groups.get(local_size)
+        group = kernel.signature.groups.get(local_size)
     except TypeError:
         return None
     if group is None:
@@ -277,7 +283,7 @@ def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any
     dimensions, bits = len(group), state_of(kernel.context).limits["ADDRESS_BITS"]
     if not _are_plain(global_size, 1, dimensions, bits):
         return None
-    if any(map(mod, global_size, group)) and not kernel.allows_partial_groups:
+    if any(map(mod, global_size, group)) and not kernel.signature.allows_partial_groups:
         return None
     if offset is not None and not _are_plain(offset, 0, dimensions, bits):
         return None
@@ -294,8 +300,8 @@ def suggested_local_size(
     From now on such launches of the kernel have it, even on a worker whose compiler alone understands the kernel, and chose another
     one. Raises what the launch would for its index space.
     """
-    if kernel.regroups and not kernel.kernel.blind:
-        kernel.regroups = False
+    if kernel.signature.regroups and not kernel.kernel.blind:
+        kernel.signature.regroups = False
         kernel.ndranges.clear()
         kernel.forget()
     ndrange = _remembered(kernel, global_size, None, offset, False)
@@ -385,7 +391,7 @@ def _checked(
             multiple=resources.preferred_multiple,
             min_groups=len(context.session.workers),
         )
-        return NDRange(sizes, chosen, offset, kernel.regroups)
+        return NDRange(sizes, chosen, offset, kernel.signature.regroups)
     _check_group(kernel, sizes, local, values)
     return NDRange(sizes, local, offset)
 
@@ -397,7 +403,7 @@ def _check_group(kernel: KernelState, sizes: tuple[int, ...], local: tuple[int, 
         fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
     if any(map(gt, local, values["MAX_WORK_ITEM_SIZES"])):
         fail(_ROUTINE, status.INVALID_WORK_ITEM_SIZE)
-    if not kernel.allows_partial_groups and any(map(mod, sizes, local)):
+    if not kernel.signature.allows_partial_groups and any(map(mod, sizes, local)):
         fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
 
 

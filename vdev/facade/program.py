@@ -87,6 +87,8 @@ class ProgramState:
         self.status, self.binary_type = _NONE, _TYPE_NONE
         self.options, self.log = "", ""
         self.kernels: WeakSet[Handle] = WeakSet()  #: those that have been made and still exist
+        #: by name: what the objects of a kernel share (`vdev.facade.kernel.Signature`)
+        self.signatures: dict[str, Any] = {}
         #: by name: what the last kernel of that name that has been dropped knew (`vdev.facade.spare_kernels`)
         self.spares: dict[str, Any] = {}
 

@@ -23,6 +23,7 @@ Known: TypeAlias = tuple["Repeater | None", int]
 Key: TypeAlias = tuple[Any, ...]
 
 _ARGUMENT = attrgetter("argument")
+_pick_none = picking(())
 #: sets of buffers that are known of a kernel
 _MOST = 8
 #: launches with other buffers than before that are not looked at, after sets of which none came back
@@ -44,7 +45,8 @@ class Rotation:
         self._known: dict[Key, Known] = {}
         self._came_back = False  #: whether any of them has been found again
         self._pause = self._left = 0
-        self._learn(())
+        self._types: list[type] = []
+        self._pick_buffers = self._pick_others = _pick_none
 
     def key(self, kernel: RotatedKernel, args: Sequence[Argument]) -> Key | None:
         """The buffers, and all else that is no value, of a launch with these `args`, which keeps no memory of theirs alive. None where

@@ -35,6 +35,7 @@ from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
+from vdev.session.immediate_moves import RepeatedWrite
 from vdev.translators.ranges.rectangles import Layout, box_region
 
 #: what programs give as origins, regions and pitches: types of the sequence, and by number those of its components
@@ -202,7 +203,7 @@ def _write_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, is_blo
     buffer, start = memory.buffer, memory.offset + offset
     event = _move_usual(WRITE_BUFFER, queue, memory, hostbuf, offset, None, is_blocking)
     writing = buffer.writing
-    if writing is not None and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):
+    if type(writing) is RepeatedWrite and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):
         memory.last_write = offset, writing
     return event
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,16 +17,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part
+from vdev.session.anywhere import Transfers
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Marker, Read, Unmap
+from vdev.session.commands import (
+    Argument,
+    BufferArg,
+    Command,
+    CopyBuffer,
+    Fill,
+    Launch,
+    Marker,
+    Migrate,
+    Read,
+    Unmap,
+)
 from vdev.session.immediate_maps import MapsAtOnce
-from vdev.session.immediate_moves import completion_in
+from vdev.session.immediate_moves import completion_in, is_at_home, is_new
 from vdev.session.in_a_row import InARow, ReadyLaunch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
-from vdev.session.launch_plans import CachedPlan, LaunchCache, TransferPlans
+from vdev.session.launch_plans import CachedPlan, LaunchCache
 
 if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
+    from vdev.observe.tallies import ArgumentTally
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
@@ -37,6 +51,8 @@ _Found: TypeAlias = tuple[
 ]
 
 _BUFFERS = {BufferArg}
+#: kernels whose accounts of new buffers are known
+_MOST_OF_NEW = 256
 _buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
 _offset_of: Callable[[BufferArg], int] = attrgetter("offset")
 _resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
@@ -47,13 +63,15 @@ _account_of: Callable[[VirtualBuffer], Any] = attrgetter("account")
 class AtOnce(MapsAtOnce):
     """The immediate commands of one session."""
 
-    def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
+    def __init__(self, session: SessionCore, transfers: Transfers) -> None:
         super().__init__(session, transfers)
         self.until_looked_at = UNTIL_LOOKED_AT
         self._is_timed = False  #: the current launch is one that was looked at
         self._cached: CachedPlan | None = None  #: the plan of the last of the launches in a row
         self._standing: object = None  #: the executor's when the last of them was checked
         self._limit = inf  #: work-items from which on those in a row take another way (`Cutoff.below`)
+        #: by the identity of a kernel's plans: these, and the account of its last launches on new buffers
+        self._of_new: dict[int, tuple[LaunchCache | None, Account | None]] = {}
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Completion | None]] = {
@@ -62,6 +80,7 @@ class AtOnce(MapsAtOnce):
             CopyBuffer: self._submit_transfer,
             Read: self._submit_read,
             Marker: self._submit_marker,
+            Migrate: self._submit_migrate,
             Unmap: self._submit_unmap,
         }
 
@@ -92,7 +111,7 @@ class AtOnce(MapsAtOnce):
             in_a_row, self.streak_length = self.streak_length, 0
             if session.observers or session.deferrals.held or session.checker is not None:
                 return None
-            standing, found = executor.standing, self._found(kernel.plans, args)
+            standing, found = executor.standing, self._found(kernel.plans, args, ndrange)
             if found is None:
                 return None
             cached, worker, buffers, holdings, places = found
@@ -154,7 +173,7 @@ class AtOnce(MapsAtOnce):
             held_up = queue.barrier is not None and not queue.barrier.settled
             if session.deferrals.held or held_up or executor.failures.any:
                 return None
-            found, line = self._found(kernel.plans, args), executor.lines[self._only]
+            found, line = self._found(kernel.plans, args, ndrange), executor.lines[self._only]
             if found is None or line is None:
                 return None
             cached, _, buffers, holdings, places = found
@@ -192,8 +211,16 @@ class AtOnce(MapsAtOnce):
                     ready.queue.remember(stretch.completion)
         return True
 
-    def in_a_row(self, kernel: SessionKernel, queue: QueueOrder, part: Part) -> InARow | None:
-        """What makes launches like the one of `part` again, which was handed over last; None where that is not possible."""
+    def in_a_row(
+        self,
+        kernel: SessionKernel,
+        queue: QueueOrder,
+        part: Part,
+        again: tuple[Sequence[Argument], NDRange] | None = None,
+    ) -> InARow | None:
+        """What makes launches like the one of `part` again, which was handed over last; None where that is not possible. `again`: its
+        arguments and its index space, where it may be over by now.
+        """
         session, cache = self._session, kernel.plans
         with session.lock:
             line, cached = self._executor.lines[self._at], self._cached
@@ -201,15 +228,24 @@ class AtOnce(MapsAtOnce):
                 return None
             if line is None or cached is None or cache is None or line.worker.number != part.stretch.worker:
                 return None
-            standing = self._standing  # whatever has been held back or has failed since then counts
-            streak = line.streak(part) if standing is self._executor.standing else None
+            standing, entry = (
+                self._standing,
+                None,
+            )  # whatever has been held back or has failed since then counts
+            if again is not None:
+                found = self._found(cache, *again)
+                if found is None or found[0] is not cached:
+                    return None
+                _, _, _, holdings, places = found
+                entry = (cached.prepared, holdings, *again, places, ())
+            streak = line.streak(part, entry) if standing is self._executor.standing else None
             if streak is None:
                 return None
             streak.limit = self._limit
             looked_at = None if self._only is not None else cache
             return InARow(session, self, line, streak, standing, cached, queue, looked_at)
 
-    def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
+    def _found(self, cache: LaunchCache | None, args: Sequence[Argument], ndrange: NDRange) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
         slot with their holdings, and where its pointers point.
         """
@@ -227,9 +263,13 @@ class AtOnce(MapsAtOnce):
                 if account is not None and account.thrifty:
                     break
             else:
+                account = self._account_of_new(cache, buffers, ndrange)
+            worker = None if account is None else account.keeper
+            if worker is None:
                 return None
-            worker = account.keeper
-        if {*map(_resident_of, buffers)} != {worker} and not self._all_placed(buffers, worker, account):
+        if {*map(_resident_of, buffers)} != {worker} and not self._all_placed(
+            buffers, worker, account, partial(_counted, cache, args)
+        ):
             return None
         holdings: list[Holdings] = [*map(_holdings_of, buffers)]
         cached = cache.resident.get((worker, len(buffers)))
@@ -239,14 +279,54 @@ class AtOnce(MapsAtOnce):
         places = cache.plain_places if is_plain else _places(pointers, args, buffers)
         return cached, worker, buffers, holdings, places
 
-    def _all_placed(
-        self, buffers: Sequence[VirtualBuffer], worker: int | None, account: Account | None
-    ) -> bool:
-        """Whether buffers are all on that worker, now that those that are new have got their memory there."""
+    def _account_of_new(
+        self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange
+    ) -> Account | None:
+        """With several workers: whose launches on buffers of which no worker has had anything yet take no plans, if these are such: the
+        account of the kernel's last launch on such buffers.
+        """
         for buffer in buffers:
-            if buffer.resident is None:
-                self._placed(buffer, worker, account)
-            if buffer.resident != worker or worker is None:
+            if buffer.account is not None or not (is_new(buffer.state) or is_at_home(buffer.state)):
+                return None
+        _, account = self._of_new.get(id(cache), (None, None))
+        if account is None or not account.thrifty:
+            account = self._begun_account(cache, buffers, ndrange)
+            if account is None:
+                return None
+        # Larger ones are split, which concerns no others.
+        return account if ndrange.nitems < max(account.cutoff.below, cache.cutoff.below) else None
+
+    def _begun_account(
+        self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange
+    ) -> Account | None:
+        """The same where there was none: these may be kept from now on."""
+        choosing = self._session.choosing
+        if choosing is None or not (choosing.without_plans or choosing.alone):
+            return None
+        if choosing.keeper_without_plans(buffers, cache.tally, ndrange.nitems) is None:
+            return None
+        account: Account | None = buffers[0].account
+        if account is None or not account.thrifty:
+            return None
+        if len(self._of_new) >= _MOST_OF_NEW:
+            self._of_new.clear()
+        self._of_new[id(cache)] = cache, account
+        return account
+
+    def _all_placed(
+        self,
+        buffers: Sequence[VirtualBuffer],
+        worker: int,
+        account: Account | None,
+        counted: Callable[[VirtualBuffer], ArgumentTally | None],
+    ) -> bool:
+        """Whether buffers are all on that worker, now that those that are new have got their memory there, and those that only the home
+        has their content. `counted`: where what is brought of a buffer counts.
+        """
+        for buffer in buffers:
+            if buffer.resident is None and self._placed(buffer, worker, account) is None:
+                self._brought(buffer, worker, account, counted)
+            if buffer.resident != worker:
                 return False
         return True
 
@@ -344,3 +424,12 @@ def _places(
             if type(arg := args[index]) is BufferArg
         ]
     )
+
+
+def _counted(cache: LaunchCache, args: Sequence[Argument], buffer: VirtualBuffer) -> ArgumentTally | None:
+    """Where it counts what a launch with these `args` brings of a buffer; None before a launch of the kernel has been planned."""
+    for index in cache.pointers:
+        arg = args[index]
+        if type(arg) is BufferArg and arg.buffer is buffer:
+            return cache.tally.arguments.get(index)
+    return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from vdev.executor.holdings import PINNED_NBYTES
 from vdev.planner.transfers import plan_map
 from vdev.session.commands import Map, Read, Unmap, Write
 from vdev.session.immediate_markers import MarkersAtOnce
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.completion import Completion
     from vdev.executor.direct_reads import RepeatedRead
+    from vdev.executor.holdings import Holdings
+    from vdev.executor.worker import Worker
     from vdev.planner.directory import BufferState
     from vdev.session.ordering import QueueOrder
 
@@ -45,6 +48,27 @@ class MadeMapping:
         self.standings: tuple[object, object] = (None, None)
 
 
+def _is_brief(worker: Worker, nbytes: int) -> bool:
+    """Whether nobody has to wait long for so many bytes from a worker and back to it: they are few, or it is idle, and the calling thread
+    copies them itself.
+    """
+    backend = worker.backend
+    if nbytes <= min(backend.small_read_nbytes, backend.small_write_nbytes):
+        return True
+    return nbytes <= backend.own_thread_nbytes and worker.is_quiet_alone
+
+
+def _count_copies(worker: Worker, holdings: Holdings, nbytes: int) -> None:
+    """So many bytes are about to be copied between a home and a worker: one that is copied again and again is pinned."""
+    backend = worker.backend
+    outside = backend.outside()
+    backend.enter()
+    try:
+        holdings.home_for(backend, nbytes)
+    finally:
+        backend.leave(outside)
+
+
 class MapsAtOnce(MarkersAtOnce):
     """The immediate mappings of one session."""
 
@@ -57,21 +81,27 @@ class MapsAtOnce(MarkersAtOnce):
             before = buffer.state
             if before.resident is None or before.fine or before.pending:
                 return None  # what is at home, too, takes no copies, and little time
-            backend = session.executor.all_workers[before.resident].backend
-            if command.nbytes > min(backend.small_read_nbytes, backend.small_write_nbytes):
+            worker = session.executor.all_workers[before.resident]
+            if not _is_brief(worker, command.nbytes):
                 return None
-            if self._is_watched() or not self._is_home_free(command):
+            if self._is_watched() or not self._is_home_free(buffer):
                 return None
             made = MadeMapping(command, before, self._plan_of_map(command, before))
             if command.read:
                 planned_move(session, self._transfers, Read, made.layout, before)
+        if command.nbytes >= PINNED_NBYTES and worker.backend.pins_memory:
+            _count_copies(worker, buffer.holdings, command.nbytes * (command.read + command.write))
         return made
 
     def end_map(self, command: Map, made: MadeMapping) -> bool:
         """The bytes are at home. Whether the mapping is made: if not, something else has come in between."""
         session, buffer, executor = self._session, command.buffer, self._executor
         with session.lock:
-            if buffer.state is not made.before or self._is_watched() or not self._is_home_free(command):
+            if (
+                buffer.state is not made.before
+                or self._is_watched()
+                or not self._is_home_free(command.buffer)
+            ):
                 return False
             made.reading = buffer.reading
             if command.write:
@@ -136,11 +166,6 @@ class MapsAtOnce(MarkersAtOnce):
             or executor.failures.any
             or executor.damaged
         )
-
-    def _is_home_free(self, command: Map) -> bool:
-        """Whether all that reads or changes the buffer's home is known to be complete."""
-        holdings, have_ended = command.buffer.holdings, self._executor.have_ended
-        return have_ended(holdings.home_reads) and have_ended(holdings.home_writes)
 
     def _plan_of_map(self, command: Map, before: BufferState) -> ReadyPlan:
         """The plan that tells what is counted of it, and which state it leaves."""

@@ -17,7 +17,7 @@ from vdev.session.immediate_moves import MovesAtOnce, may_follow, stands_at
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.line import Line
-    from vdev.session.commands import Marker
+    from vdev.session.commands import Marker, Migrate
     from vdev.session.ordering import QueueOrder
 
 
@@ -34,6 +34,20 @@ class MarkersAtOnce(MovesAtOnce):
             marked = self.mark(after, queue)
             if marked is not None and is_barrier:
                 queue.barrier = marked
+        self.throttle_behind(marked)
+        return marked
+
+    def _submit_migrate(
+        self, command: Migrate, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        """Memory is where it is needed already, unless it is wanted at home: the command only has its place in the order."""
+        session = self._session
+        if command.to_host or queue.profiled or session.observers or not (queue.in_order or after):
+            return None
+        with session.lock:
+            marked = self.mark(after, queue)
+            if marked is not None:
+                session.ledger.command("migrate").count += 1
         self.throttle_behind(marked)
         return marked
 

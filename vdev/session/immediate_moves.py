@@ -10,15 +10,18 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vdev.backends.base import Box
+from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Stretch
-from vdev.planner.directory import BufferState, new_state, whole_state
+from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
 from vdev.planner.transfers import plan_read, plan_write
+from vdev.session.anywhere import Anywhere, Transfers
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
-from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.launch_plans import ReadyPlan
 from vdev.session.ordering import QueueOrder
 from vdev.session.recalls import recall_transfer
 from vdev.session.transfers import transfer_of
@@ -27,6 +30,7 @@ from vdev.translators.ranges.rectangles import Layout
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
+    from vdev.observe.tallies import ArgumentTally, Ledger
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
 
@@ -83,7 +87,7 @@ class RepeatedWrite:
 class MovesAtOnce:
     """The immediate transfers of one session."""
 
-    def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
+    def __init__(self, session: SessionCore, transfers: Transfers) -> None:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
@@ -99,27 +103,74 @@ class MovesAtOnce:
         session = self._session
         if session.recorder is not None or session.checker is not None:
             return None
-        buffers, what = _taken(command)
+        buffers = _buffers_of(command)
         with session.lock:
             standing, states = self._executor.standing, [self._state_of(buffer) for buffer in buffers]
-            found = self._transfers.find_same(what, states)
-            if found is None:
-                found = self._transfers.find((type(command), transfer_of(command).what, *states))
-                if found is None and type(command) is Fill:
-                    found = self._transfers.find_fill(command, states[0])
-                if found is None or not (found.prepared.is_compilable or _is_one_step(found, states)):
-                    return None
-                self._transfers.remember_same(what, states, found)
-            line = self._line_of(found) if _is_one_step(found, states) else None
-            part = None
-            if line is not None and not self._is_together():
-                part = self._transferred(line, found, buffers, after, queue, standing)
+            line, part = None, None
+            if not self._is_together():
+                line, part = self._submit_anywhere(command, buffers, states, after, queue, standing)
+                if part is None:
+                    line, part = self._submit_known(command, buffers, states, after, queue, standing)
             if line is None or part is None:
-                return self._recalled(command, found, buffers, after, queue)
-            session.ledger.count(_NAMES[type(command)], found.plan)
+                return self._recalled(command, buffers, states, after, queue)
         if line.worker.marked != line.looked_at:
             line.throttle()
         return completion_in(queue, part)
+
+    def _submit_anywhere(
+        self,
+        command: Fill | CopyBuffer,
+        buffers: Sequence[VirtualBuffer],
+        states: Sequence[BufferState],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+        standing: object,
+    ) -> tuple[Line | None, Part | None]:
+        """Hand over a transfer of buffers in states in which one like it is one step of the worker that has them, wherever their bytes
+        are. The worker's line, and the command's place; None if it has to go another way.
+        """
+        kind = type(command)
+        alike = self._transfers.anywhere(kind, states)
+        line = None if alike is None else self._line_of(alike.part)
+        if alike is None or line is None:
+            return None, None
+        found, args = _at(command, alike)
+        part = self._transferred(line, found, buffers, after, queue, standing, args=args)
+        if part is not None:
+            self._session.ledger.command(_NAMES[kind]).count += 1  # nothing travels
+        return line, part
+
+    def _submit_known(
+        self,
+        command: Fill | CopyBuffer,
+        buffers: Sequence[VirtualBuffer],
+        states: Sequence[BufferState],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+        standing: object,
+    ) -> tuple[Line | None, Part | None]:
+        """The same for one whose own plan is known."""
+        found = self._known(command, states)
+        line = self._line_of(found) if found is not None and _is_one_step(found, states) else None
+        if found is None or line is None:
+            return None, None
+        part = self._transferred(line, found, buffers, after, queue, standing)
+        if part is not None:
+            self._session.ledger.count(_NAMES[type(command)], found.plan)
+        return line, part
+
+    def _known(self, command: Fill | CopyBuffer, states: Sequence[BufferState]) -> ReadyPlan | None:
+        """The plan of a transfer, if one like it has been planned, and may be handed over without a submission."""
+        what = _what_of(command)
+        found = self._transfers.find_same(what, states)
+        if found is None:
+            found = self._transfers.find((type(command), transfer_of(command).what, *states))
+            if found is None and type(command) is Fill:
+                found = self._transfers.find_fill(command, states[0])
+            if found is None or not (found.prepared.is_compilable or _is_one_step(found, states)):
+                return None
+            self._transfers.remember_same(what, states, found)
+        return found
 
     def _is_together(self) -> bool:
         """Whether the last command was handed to several workers at once: then this one is, too, so that the next ones can be."""
@@ -129,14 +180,14 @@ class MovesAtOnce:
     def _recalled(
         self,
         command: Fill | CopyBuffer,
-        found: ReadyPlan,
         buffers: Sequence[VirtualBuffer],
+        states: Sequence[BufferState],
         after: Sequence[Completion],
         queue: QueueOrder,
     ) -> Completion | None:
         """A transfer that several workers take part in, or that changes where its buffers' bytes are."""
-        session = self._session
-        if session.observers or session.deferrals.held:
+        session, found = self._session, self._known(command, states)
+        if found is None or session.observers or session.deferrals.held:
             return None
         completion = recall_transfer(session, found, buffers, after, queue)
         if completion is not None:
@@ -147,6 +198,12 @@ class MovesAtOnce:
         """Hand over a small write whose bytes have been read when this returns: the program's memory may then change,
         whether its call is blocking or not. None if it has to be submitted.
         """
+        buffer, host = command.buffer, command.host
+        writing = buffer.writing
+        if type(writing) is RepeatedWrite and writing.layout is command.layout and not after:
+            part = self.write_again(buffer, writing, host, queue) if host.size == writing.nbytes else None
+            if part is not None:
+                return part
         return self._move(command, after, queue, reads=False)
 
     def write_again(
@@ -200,9 +257,11 @@ class MovesAtOnce:
             standing, state = self._executor.standing, buffer.state if reads else self._state_of(buffer)
             if reads and state.pending:
                 return None
-            found = self._transfers.find_move(type(command), layout, state)
-            if found is None or (found.plan.states[0] is not state and found.plan.states[0] != state):
-                return None
+            found = self._transfers.move_anywhere(type(command), layout, state)
+            if found is None:
+                found = self._transfers.find_move(type(command), layout, state)
+                if found is None or (found.plan.states[0] is not state and found.plan.states[0] != state):
+                    return None
             line = self._line_of(found)
             if line is None or not (_may_read if reads else _may_write)(line, found, layout):
                 return None
@@ -210,14 +269,22 @@ class MovesAtOnce:
             part = self._transferred(line, found, (buffer,), after, queue, standing, host, reads=reads)
             if part is None:
                 return None
-            session.ledger.count("read" if reads else "write", found.plan)
+            count_move(session.ledger, type(command), layout, found)
             if layout.is_contiguous and not (reads or after):
-                buffer.writing = RepeatedWrite(
-                    line, (found.prepared, [buffer.holdings], (), None, (), ()), layout
-                )
+                self._keep_writing(line, found, buffer, layout)
         if line.worker.marked != line.looked_at:
             line.throttle()
         return completion_in(queue, part)
+
+    def _keep_writing(self, line: Line, found: ReadyPlan, buffer: VirtualBuffer, layout: Layout) -> None:
+        """Keep what makes a write again that was handed over, if it is not the first like it: many bytes are written once."""
+        writing = buffer.writing
+        if writing is layout:
+            entry = found.prepared, [buffer.holdings], (), None, (), ()
+            buffer.writing = RepeatedWrite(line, entry, layout)
+        elif type(writing) is not RepeatedWrite or writing.layout is not layout:
+            # the same object for the same bytes, from the same place in the program's array
+            buffer.writing = layout
 
     def _line_of(self, found: ReadyPlan) -> Line | None:
         """The line to the worker that does all of a transfer."""
@@ -235,8 +302,11 @@ class MovesAtOnce:
         host: tuple[Bytes, Layout] | None = None,
         *,
         reads: bool = False,
+        args: tuple[Any, ...] = (),
     ) -> Part | None:
-        """Hand over a transfer whose plan leaves everything as it is. Under the session's lock."""
+        """Hand over a transfer whose plan leaves everything as it is. `args`: what its step wants to know (`vdev.executor.anywhere`).
+        Under the session's lock.
+        """
         session, worker = self._session, line.worker.number
         if session.observers or session.deferrals.held:
             return None
@@ -247,7 +317,7 @@ class MovesAtOnce:
             after, queue, worker, holdings
         ):
             return None
-        entry = found.prepared, holdings, (), None, (), after
+        entry = found.prepared, holdings, args, None, (), after
         part = line.hand_over(
             entry, standing, host, reads=reads, timed=Completion(profiled=True) if queue.profiled else None
         )
@@ -277,21 +347,65 @@ class MovesAtOnce:
         worker, or on the one that keeps those of `account`, which a launch uses together with it. That worker; None
         if it takes a plan.
         """
-        state, nbytes = buffer.state, buffer.nbytes
-        if worker is None or state is not new_state(nbytes):
-            return None
-        occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
-        occupancy.settle()
-        if line is None or occupancy.taken[worker] + nbytes > occupancy.room[worker]:
-            return None
-        if not line.place(buffer.holdings):
+        if worker is None or not is_new(buffer.state) or not self._has_place(buffer, worker):
             return None
         if account is None:
-            buffer.state = whole_state(nbytes, worker)
+            buffer.state = whole_state(buffer.nbytes, worker)
         else:
-            buffer.state = whole_state(nbytes, worker, worker)
+            buffer.state = whole_state(buffer.nbytes, worker, worker)
             account.enter(buffer)
         return worker
+
+    def _has_place(self, buffer: VirtualBuffer, worker: int) -> bool:
+        """Whether a worker has memory for all of a buffer, of which it has had none."""
+        occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
+        occupancy.settle()
+        if line is None or occupancy.taken[worker] + buffer.nbytes > occupancy.room[worker]:
+            return False
+        return line.place(buffer.holdings)
+
+    def _brought(
+        self,
+        buffer: VirtualBuffer,
+        worker: int,
+        account: Account | None,
+        counted: Callable[[VirtualBuffer], ArgumentTally | None],
+    ) -> None:
+        """Bring a buffer that only the home has to a worker, where a launch is about to use it, as that one's plan would. Where that is not
+        possible, the buffer stays as it is. `account`, `counted`: as in `_placed` and `AtOnce._all_placed`.
+        """
+        session, executor, state, nbytes = self._session, self._executor, buffer.state, buffer.nbytes
+        line, tally = executor.lines[worker], counted(buffer)
+        if line is None or tally is None or not is_at_home(state) or state.kept not in (None, worker):
+            return
+        if nbytes > line.worker.backend.small_write_nbytes:  # those that are copied often are pinned
+            return
+        if session.recorder is not None or session.checker is not None or not self._is_home_free(buffer):
+            return
+        whole = whole_state(nbytes, worker, None if account is None else worker)
+        layout = Layout.contiguous(0, nbytes)
+        found = planned_move(session, self._transfers, Write, layout, whole)
+        if found.plan.states != (whole,) or not _may_write(line, found, layout):
+            return
+        if not state.replicas and not self._has_place(buffer, worker):
+            return
+        if state.replicas and state.replicas != whole.replicas:
+            return
+        host = buffer.holdings.home(), layout
+        buffer.state = whole
+        part = self._transferred(line, found, (buffer,), (), self._loose, executor.standing, host)
+        if part is None:
+            # it has memory there, and is still at home
+            buffer.state = buffer_state(nbytes, state.valid, whole.replicas, state.kept)
+            return
+        tally.moved.host_to_worker += nbytes
+        if account is not None and buffer.account is not account:
+            account.enter(buffer)
+
+    def _is_home_free(self, buffer: VirtualBuffer) -> bool:
+        """Whether all that reads or changes a buffer's home is known to be complete."""
+        holdings, have_ended = buffer.holdings, self._executor.have_ended
+        return have_ended(holdings.home_reads) and have_ended(holdings.home_writes)
 
     @property
     def places_new(self) -> bool:
@@ -344,7 +458,7 @@ class MovesAtOnce:
 
 def planned_move(
     session: SessionCore,
-    transfers: TransferPlans,
+    transfers: Transfers,
     kind: type[Read | Write],
     layout: Layout,
     state: BufferState,
@@ -406,13 +520,36 @@ def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:
     return layout.is_contiguous and layout.nbytes <= backend.own_thread_nbytes and line.worker.is_quiet_alone
 
 
-def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
-    """Its buffers, each once, and what else its plan depends on."""
+def count_move(ledger: Ledger, kind: type[Read | Write], layout: Layout, found: ReadyPlan) -> None:
+    """Count a read or write that was handed over with this plan, which may be that of another one (`vdev.session.anywhere`)."""
+    reads = kind is Read
+    name = "read" if reads else "write"
+    if not isinstance(found.prepared.upload or found.prepared.download, (UploadAnywhere, DownloadAnywhere)):
+        ledger.count(name, found.plan)
+        return
+    tally = ledger.command(name)
+    tally.count += 1
+    if reads:
+        tally.moved.worker_to_host += layout.nbytes
+    else:
+        tally.moved.host_to_worker += layout.nbytes
+
+
+def _buffers_of(command: Fill | CopyBuffer) -> list[VirtualBuffer]:
+    """Its buffers, each once."""
     if type(command) is Fill:
-        return [command.buffer], (Fill, command.offset, command.nbytes, command.pattern)
+        return [command.buffer]
     assert type(command) is CopyBuffer
     source, target = command.source, command.target
-    return [source] if source is target else [source, target], (
+    return [source] if source is target else [source, target]
+
+
+def _what_of(command: Fill | CopyBuffer) -> tuple[Any, ...]:
+    """What its plan depends on besides its buffers."""
+    if type(command) is Fill:
+        return Fill, command.offset, command.nbytes, command.pattern
+    assert type(command) is CopyBuffer
+    return (
         CopyBuffer,
         command.shape,
         command.source_start,
@@ -420,6 +557,38 @@ def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, 
         command.target_start,
         command.target_pitches,
     )
+
+
+def _at(command: Fill | CopyBuffer, alike: Anywhere) -> tuple[ReadyPlan, tuple[Any, ...]]:
+    """The plan that a transfer shares with others, and what its step wants to know of this one (`vdev.executor.anywhere`)."""
+    if type(command) is Fill:
+        nbytes = command.nbytes
+        found = alike.whole if nbytes == command.buffer.nbytes else alike.part
+        return found, (command.offset, nbytes, command.pattern)
+    assert type(command) is CopyBuffer
+    shape = command.shape
+    box = Box(
+        shape,
+        command.source_start,
+        command.source_pitches,
+        command.target_start,
+        command.target_pitches,
+    )
+    return alike.whole if shape[0] * shape[1] * shape[2] == command.target.nbytes else alike.part, (box,)
+
+
+def is_at_home(state: BufferState) -> bool:
+    """Whether the home alone has all of a buffer."""
+    valid = state.valid
+    if len(valid) != 1 or state.pending or state.fine:
+        return False
+    holder, held = valid[0]
+    return holder == HOST and held.nbytes == state.nbytes
+
+
+def is_new(state: BufferState) -> bool:
+    """Whether nobody has ever had any of a buffer's bytes, nor memory for them."""
+    return not (state.valid or state.replicas or state.pending or state.fine)
 
 
 def stands_at(completion: Completion, worker: int) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vdev.backends.base import DriverLaunch
     from vdev.executor.completion import Completion
     from vdev.executor.line import Line, Streak
-    from vdev.executor.stretch import Entry, Part
+    from vdev.executor.stretch import Entry
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
@@ -101,7 +101,7 @@ class InARow:
         ndrange: NDRange,
         args: Sequence[Argument],
         after: Sequence[Completion] = (),
-    ) -> Part | None:
+    ) -> Completion | None:
         if queue is not self._queue:
             return None
         at_once, line, session, streak = self._at_once, self._line, self._session, self._streak
@@ -118,7 +118,8 @@ class InARow:
                 or (left < 0 and (left := self._left(args)) < 0)
             ):
                 return None
-            part = line.again(streak, self._standing, ndrange, args, after)
+            again = line.again_timed if queue.profiled else line.again
+            part = again(streak, self._standing, ndrange, args, after)
             if part is None:
                 return None
             at_once.until_looked_at = left
@@ -135,7 +136,7 @@ class InARow:
             session.lock.release()
         if line.worker.marked != line.looked_at:
             line.throttle()
-        return part
+        return completion if queue.profiled else part
 
     def _renew(self, args: Sequence[Argument]) -> None:
         """Others may have used the buffers since the last launch but this one."""

@@ -29,9 +29,10 @@ from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
+from vdev.session.anywhere import Transfers
 from vdev.session.commands import Command, Map, Marker, Read, Write
-from vdev.session.immediate_moves import may_follow, may_repeat, planned_move
-from vdev.session.launch_plans import ReadyPlan, TransferPlans
+from vdev.session.immediate_moves import count_move, may_follow, may_repeat, planned_move
+from vdev.session.launch_plans import ReadyPlan
 from vdev.session.recalls import is_watched, recall_transfer
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
@@ -68,7 +69,7 @@ class Moves:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
-        self.plans = TransferPlans()
+        self.plans = Transfers()
         self._workers = session.executor.all_workers[:-1]
         self._home = session.executor.all_workers[HOST]
         #: the only worker; None if there are several
@@ -394,7 +395,8 @@ class Moves:
         before = buffer.state
         if before.pending:
             session.folding.before(Read, transfer_of(command))
-        found = self.plans.find_move(Read, command.layout, buffer.state)
+        layout, state = command.layout, buffer.state
+        found = self.plans.move_anywhere(Read, layout, state) or self.plans.find_move(Read, layout, state)
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:
             return None
@@ -406,7 +408,7 @@ class Moves:
         if reading is not None and not isinstance(reading, Worker):
             buffer.used = session.number = session.number + 1
             if counts:
-                session.ledger.count("read", found.plan)
+                count_move(session.ledger, Read, layout, found)
             buffer.reading = None
             if isinstance(reading, Arriving) or self._is_long(command.layout, found.prepared.alone):
                 self._keep_reading(command, found.prepared.alone, before)

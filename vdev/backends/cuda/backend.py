@@ -74,6 +74,7 @@ class CudaBackend(CudaCompiling):
     any_thread = True
     can_wait_for_all = True
     small_write_nbytes = AT_ONCE_NBYTES
+    writes_boxes_now = True
     small_read_nbytes = LANDING_NBYTES
     own_thread_nbytes = OWN_THREAD_NBYTES
     has_visitors = True

@@ -1,7 +1,8 @@
 """Copies between a GPU and plain host memory, in the order of the worker's stream.
 
 Decides how they are made: short ones are left to the driver, longer ones go through pinned blocks (`staging`), and
-boxes with gaps go through a packed form in the GPU's memory, or row by row if there is no memory for that.
+boxes with gaps go through a packed form in the GPU's memory, or row by row if there is no memory for that. Small ones are packed by the
+calling thread.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from ctypes import addressof, c_char
 
-from vdev.backends.base import Box, Bytes
+import numpy as np
+
+from vdev.backends.base import Box, Bytes, copy_box
 from vdev.backends.cuda.boxes import is_packed, packed_pitches, parts
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.pool import Block
@@ -60,6 +63,8 @@ class HostCopies:
             start := host_address(source) + box.source_start, nbytes
         ):
             self._write_directly(address, start, nbytes)
+        elif nbytes <= AT_ONCE_NBYTES:
+            self._write_small_box(target, source, box, nbytes)
         elif is_packed(box.shape, box.target_pitches):
             self._upload(source, box, address)
         else:
@@ -73,6 +78,27 @@ class HostCopies:
                 self._copy_box(
                     packed.ptr, target, Box(part.shape, 0, to, part.target_start, part.target_pitches)
                 )
+
+    def _write_small_box(self, target: int, source: Bytes, box: Box, nbytes: int) -> None:
+        """The same of a box of so few bytes that the driver takes them at once: this thread packs them, and nobody is waited for."""
+        shape, pitches = box.shape, packed_pitches(box.shape)
+        packed = np.empty(nbytes, np.uint8)
+        copy_box(source, packed, Box(shape, box.source_start, box.source_pitches, 0, pitches))
+        start = host_address(packed)
+        if is_packed(shape, box.target_pitches):
+            self._write_directly(target + box.target_start, start, nbytes)
+            return
+        from_packed = Box(shape, 0, pitches, box.target_start, box.target_pitches)
+        try:
+            block = self._malloc(nbytes, f"{nbytes} bytes for a rectangular copy")
+        except BackendError as error:
+            if error.status != MEM_OBJECT_ALLOCATION_FAILURE:
+                raise
+            for at, place, row in from_packed.rows():
+                self._write_directly(target + place, start + at, row)
+            return
+        self._write_directly(block.ptr, start, nbytes)
+        self._copy_box(block.ptr, target, from_packed)
 
     def _goes_directly(self, start: int, nbytes: int) -> bool:
         """Whether so many consecutive bytes of the host's, from an address on, are left to the driver."""
