@@ -64,6 +64,9 @@ class OpenCLLaunches(Backend):
         assert result is not None
         return result
 
+    def kept(self, program: BackendProgram) -> BuildResult | None:
+        return self.device.kept(program)
+
     def kernel(self, program: BackendProgram, name: str) -> Kernel:
         kernels = self._kernels.setdefault(program, {})
         kernel = kernels.get(name)
