@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +23,10 @@ from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import BackendProgram, Box, LaunchShape, LocalBytes
 from vdev.backends.opencl.backend import OpenCLBackend, opener
+from vdev.backends.opencl.binaries import Binaries
 from vdev.backends.opencl.boxes import halves, pieces_within
 from vdev.backends.opencl.marker import OpenCLMarker
-from vdev.backends.opencl.native import load_native
+from vdev.backends.opencl.native import load_native, native_kernel
 from vdev.errors import BackendError, BuildFailure
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
@@ -239,6 +243,42 @@ def test_memory_freed_and_taken_again_is_set_again(backend: OpenCLBackend) -> No
         backend.launch(kernel, [out, source, np.uint32(more).tobytes()], shape(16, 16, hidden))
         np.testing.assert_array_equal(get(backend, out).view(np.uint32), numbers(16) + np.uint32(more))
         backend.free(out)
+
+
+def test_what_an_earlier_process_has_built_takes_no_compiler(
+    device: Any, backend: OpenCLBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDEV_CACHE", "1")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
+    source = "__kernel void k(__global uint *a) { a[0] = 42; }"
+    first, second, changed = (BackendProgram(text) for text in (source, source, source + "//"))
+    assert backend.kept(first) is None
+    looked = Counter[object]()
+    find = Binaries.get
+    monkeypatch.setattr(Binaries, "get", lambda self, each: looked.update([each]) or find(self, each))
+    result = backend.build(first)
+    assert not looked  # it is known that there is nothing
+    assert backend.kept(first) is result
+    again = backend.kept(second)
+    assert again is not None
+    assert backend.build(second) is again
+    assert again.binary == result.binary
+    assert backend.kept(changed) is None
+    out = put(backend, np.zeros(1, np.uint32))
+    backend.launch(backend.kernel(second, "k"), [out], shape(1, 1))
+    assert get(backend, out).view(np.uint32)[0] == 42
+    broken = BackendProgram("__kernel void k(__global int *a) { a[0] = nothing; }")
+    with pytest.raises(BuildFailure):
+        backend.build(broken)
+    assert backend.kept(broken) is None
+
+
+def test_nobody_waits_for_a_build_that_another_thread_is_at(backend: OpenCLBackend) -> None:
+    program = BackendProgram("__kernel void k(__global uint *a) { a[0] = 43; }")
+    backend.build(program)
+    with backend.device._built(program).lock:
+        assert backend.kept(program) is None
+    assert backend.kept(program) is not None
 
 
 def test_builds_are_shared_and_describe_their_kernels(device: Any, backend: OpenCLBackend) -> None:
@@ -592,3 +632,30 @@ def test_arrays_are_let_go_when_their_transfers_were_waited_for(
             time.sleep(0.001)
     assert backend.last is not None
     assert alive() is None
+
+
+def test_workers_kernels_have_no_functions_of_pyopencls(
+    backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyOpenCL writes or looks up some for each kernel of a program's; other threads' kernels get them all the while."""
+    invoker = importlib.import_module("pyopencl.invoker")
+    asked: list[str] = []
+
+    def generate(name: str, *args: Any, **kwargs: Any) -> tuple[object, object]:
+        asked.append(name)
+        return print, print
+
+    monkeypatch.setattr(invoker, "generate_enqueue_and_set_args", generate)
+    program = BackendProgram("__kernel void k(__global uint *a) { a[0] = 1; }")
+    backend.build(program)
+    kernel = backend.kernel(program, "k")
+    assert asked == []
+    native = backend.device.build(program).native
+    made = load_native().Kernel(native, "k")
+    assert asked == ["k"]
+    assert native_kernel(load_native(), native, "k").get_info(load_native().kernel_info.NUM_ARGS) == 1
+    with pytest.raises(load_native().Error):
+        native_kernel(load_native(), native, "none")
+    load_native().Kernel(native, "k")
+    assert asked == ["k", "k"]
+    assert made is not kernel

@@ -43,7 +43,7 @@ from vdev.backends.cuda.backend import CudaBackend
 from vdev.backends.cuda.errors import ERROR_NOT_READY, SUCCESS
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.modules import Modules
-from vdev.backends.cuda.programs import Cubins, Multiprocessor, fewer_groups, translated
+from vdev.backends.cuda.programs import Cubins, Multiprocessor, _lock_of, fewer_groups, kept, translated
 from vdev.backends.cuda.staging import pieces_of
 from vdev.errors import BackendError, BuildFailure, CudaMissing, NoWorkers
 from vdev.process.switches import parse_workers
@@ -232,6 +232,43 @@ def test_cubins_are_kept_by_everything_they_come_from(tmp_path: Path) -> None:
     with pytest.raises(BuildFailure):
         cubins.get("error", [])
     assert len(list((tmp_path / "cubins").iterdir())) == 4
+
+
+def test_what_was_translated_and_compiled_before_is_kept(tmp_path: Path) -> None:
+    compiler, source = _Compiler(), "kernel void k(global int *a) { a[get_global_id(0)] = 1; }"
+
+    def program(key: str = "key") -> BackendProgram:
+        return BackendProgram("", (), parse=lambda: parse_program(source, (), target=TARGET), key=key)
+
+    cubins, first = Cubins(tmp_path, compiler, "1"), program()
+    assert kept(first, cubins) is None
+    made = translated(first, cubins)
+    assert kept(first, cubins) is made
+    assert not made.is_kept("sm_90")
+    made.cubin("sm_90")
+    assert made.is_kept("sm_90")
+    # another process, which compiles nothing
+    found = kept(program(), Cubins(tmp_path, compiler, "1"))
+    assert found is not None
+    assert found is not made
+    assert (found.is_kept("sm_90"), found.is_kept("sm_80")) == (True, False)
+    assert found.cubin("sm_90")[0] == made.cubin("sm_90")[0]
+    assert len(compiler.asked) == 1
+    assert kept(program("other"), cubins) is None
+    assert kept(program(""), cubins) is None
+
+
+def test_nobody_waits_for_a_translation_that_another_thread_is_at(tmp_path: Path) -> None:
+    compiler, source = _Compiler(), "kernel void k(global int *a) { a[get_global_id(0)] = 1; }"
+    cubins = Cubins(tmp_path, compiler, "1")
+    program = BackendProgram("", (), parse=lambda: parse_program(source, (), target=TARGET), key="key")
+    made = translated(program, cubins)
+    made.cubin("sm_90")
+    with _lock_of(program):
+        assert kept(program, cubins) is None
+    with made._lock:
+        assert not made.is_kept("sm_90")
+    assert made.is_kept("sm_90")
 
 
 def test_cubins_unused_for_longest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

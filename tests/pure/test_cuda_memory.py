@@ -236,8 +236,9 @@ def backend() -> cuda.CudaBackend:
     made._modules = SimpleNamespace()  # type: ignore[assignment]
     made._sparse = SimpleNamespace()  # type: ignore[assignment]
     made._let_go_behind_markers = ()  # type: ignore[assignment]
-    functions = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
-    made._own = OwnKernels(0, _Info.compute_units, lambda: functions, made.driver.starting, made._gpu.check)
+    made._own = OwnKernels(
+        0, _Info.compute_units, lambda: cuda_kernels.NAMES.index, made.driver.starting, made._gpu.check
+    )
     return made
 
 

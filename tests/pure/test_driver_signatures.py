@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vdev.backends.cuda import cupy_parts, kernels
+from vdev.backends.cuda import cupy_parts
 from vdev.backends.cuda import driver as cuda_driver
 from vdev.backends.cuda.clock import Clock
 from vdev.backends.cuda.launch import Kernel
@@ -167,11 +167,15 @@ def test_launches_made_ready_have_the_functions_widths() -> None:
     made: Any = _Launched()
     kernel = Kernel(SimpleNamespace(hidden_index=1, local_args=()), made, 1 << 40, made)  # type: ignore[arg-type]
     kernel.assembled((1, 2, 3, 4, 5, 6, b""), 1 << 40, made)()
+    asked: list[str] = []
     own = OwnKernels(
-        1 << 40, 1, lambda: dict.fromkeys(kernels.NAMES, 1 << 40), made.starting, lambda *of: None
+        1 << 40, 1, lambda: lambda name: asked.append(name) or 1 << 40, made.starting, lambda *of: None
     )
-    own.filling(1 << 40, 100, b"12345678")()
-    assert len(made._launch.calls) == 2
+    assert asked == []
+    for _ in range(2):
+        own.filling(1 << 40, 100, b"12345678")()
+    assert asked == ["fill_pattern"]  # a driver may load what it is asked for
+    assert len(made._launch.calls) == 3
     for args in made._launch.calls:
         kinds = SIGNATURES["cuLaunchKernelEx"].split()
         assert all(_fits(made._launch, arg, kind) for arg, kind in zip(args, kinds, strict=True)), args

@@ -379,6 +379,45 @@ def test_what_is_done_meanwhile_is_done_while_workers_build(monkeypatch: pytest.
     assert calls == [threading.current_thread()]
 
 
+def test_what_takes_no_compiler_is_built_by_the_thread_that_asks(
+    any_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One device does it here, while the others' threads do the same."""
+    build, threads, meanwhile = ReferenceBackend.build, [], []
+
+    def noted(backend: ReferenceBackend, program: ReferenceProgram):  # type: ignore[no-untyped-def]
+        threads.append((backend.info.name, threading.current_thread().name))
+        return build(backend, program)
+
+    with Machine(2) as machine:
+        monkeypatch.setattr(ReferenceBackend, "build", noted)
+        monkeypatch.setattr(ReferenceBackend, "kept", noted)
+        before = machine.executor.all_workers[0].issued
+        assert len(machine.executor.build(machine.program, lambda: meanwhile.append(1))) == 2
+        here = threading.current_thread().name if any_thread else "vdev-worker-0"
+        assert sorted(threads) == [("reference-0", here), ("reference-1", "vdev-worker-1")]
+        assert (machine.executor.all_workers[0].issued == before) == any_thread
+        assert meanwhile == [1]  # the others are at work
+        machine.executor.close()
+        with pytest.raises(BackendError, match="closed"):
+            machine.executor.build(machine.program)
+
+
+def test_a_build_on_the_asking_thread_leaves_the_worker_asleep(
+    any_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReferenceBackend, "kept", ReferenceBackend.build)
+    with Machine(1) as machine:
+        worker = machine.executor.all_workers[0]
+        machine.executor.quiesce()
+        woken: list[object] = []
+        monkeypatch.setattr(type(worker), "wake", lambda self: woken.append(self))
+        if any_thread:
+            machine.executor.build(machine.program)
+            assert woken == []
+        monkeypatch.undo()
+
+
 def test_a_back_end_that_does_not_open() -> None:
     def opener():  # type: ignore[no-untyped-def]
         raise BackendError(-1, "no such device")

@@ -163,9 +163,7 @@ def test_kernels_fold_as_numpy_does(folder: Path) -> None:
     """Rows, single runs, parts of unequal extent, and more parts than one launch takes."""
     launcher: Any = _Launcher(folder)
     rng = np.random.default_rng(3)
-    own = OwnKernels(
-        0, 1, lambda: {name: at for at, name in enumerate(kernels.NAMES)}, launcher.starting, _check
-    )
+    own = OwnKernels(0, 1, lambda: kernels.NAMES.index, launcher.starting, _check)
     rows = Region.union(Region.span(64 * row, 64 * row + 32) for row in range(8))
     # elements of 4 and 8 bytes in rows of 3, as where a kernel writes each third byte
     thirds = Region.boxes(0, 1, [(3, 330)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -152,12 +153,35 @@ def test_a_store_that_others_may_write_to_finds_nothing(store, caplog, of):
     assert b"new" not in entry(store).read_bytes()
 
 
-def test_folders_above_are_looked_at_once_for_each_entry(store, monkeypatch):
+def test_folders_above_are_looked_at_once_for_each_folder(store, monkeypatch):
     looked: list[Path] = []
     real = private_files._check_parents
     monkeypatch.setattr(private_files, "_check_parents", lambda path: looked.append(path) or real(path))
+    above = store._folder.parent
+    for _ in range(3):
+        assert store.get("key") == b"content"
+    assert looked == []  # they were when the fixture found the entry
+    # who may write to the folder above can put another one in its place, which is looked at again
+    copy = above.with_name("copy")
+    shutil.copytree(above, copy)
+    above.rename(above.with_name("before"))
+    copy.rename(above)
     assert store.get("key") == b"content"
-    assert looked == [store._folder.parent]
+    assert looked == [above]
+
+
+def test_another_folder_below_one_that_others_may_write_to(store, caplog):
+    above = store._folder.parent
+    assert store.get("key") == b"content"
+    shutil.copytree(above, above.with_name("copy"))
+    above.rename(above.with_name("before"))
+    above.with_name("copy").rename(above)
+    above.parent.chmod(0o777)
+    try:
+        assert store.get("key") is None
+    finally:
+        above.parent.chmod(0o700)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_a_link_in_the_place_of_the_stores_folder(store, caplog):

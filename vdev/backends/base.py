@@ -579,6 +579,12 @@ class Backend(ABC):
     def build(self, program: BackendProgram) -> BuildResult:
         """Compile once for each device; BuildFailure with the log if that fails."""
 
+    def kept(self, program: BackendProgram) -> BuildResult | None:
+        """What `build` gives, where that takes no compiler, because the program was built before, by this process or an earlier one,
+        and nobody else is at it; None otherwise, or if it fails.
+        """
+        return None
+
     @abstractmethod
     def kernel(self, program: BackendProgram, name: str) -> object:
         """This worker's handle of a kernel of a built program."""

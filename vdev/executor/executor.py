@@ -374,20 +374,38 @@ class Executor:
 
         All devices build at once. On each of them one worker builds before the others, which then find the program
         built. It is always the same worker: a driver's compiler may keep memory for every thread that ever builds
-        (Intel's for the CPU keeps about 29 MB), and the first build on a thread takes longer.
+        (Intel's for the CPU keeps about 29 MB), and the first build on a thread takes longer. What takes no compiler is done on this
+        thread, for one device while the others' threads do the same.
         """
         first: dict[tuple[object, ...], int] = {}
         for number, info in enumerate(self.workers):
             first.setdefault(info.device_key, number)
-        results: dict[int, BuildResult] = {}
-        for numbers in (first.values(), set(range(len(self.workers))) - set(first.values())):
-            answers = {
-                number: self._ask(number, lambda backend: backend.build(program)) for number in numbers
-            }
-            if meanwhile is not None and not results:
-                meanwhile()
-            results |= {number: answer() for number, answer in answers.items()}
+        here, *others = first.values()
+        answers = {number: self._ask(number, lambda backend: backend.build(program)) for number in others}
+        found = self._kept(here, program)
+        if found is None:
+            answers[here] = self._ask(here, lambda backend: backend.build(program))
+        if answers and meanwhile is not None:
+            meanwhile()
+        results = {number: answer() for number, answer in answers.items()}
+        if found is not None:
+            results[here] = found
+        for number in range(len(self.workers)):
+            if number not in results:
+                found = self._kept(number, program)
+                results[number] = found or self.call(number, lambda backend: backend.build(program))
         return tuple([results[number] for number in range(len(self.workers))])
+
+    def _kept(self, number: int, program: BackendProgram) -> BuildResult | None:
+        """A program built on this thread, if that takes no compiler and nobody is busy with the worker; None otherwise."""
+        worker = self.all_workers[number]
+        if self.closed or not worker.backend.any_thread or not may_wait() or not worker.take_turn():
+            return None
+        try:
+            worker.backend.enter()
+            return worker.backend.kept(program)
+        finally:
+            worker.give_turn(issued=False)
 
     def quiesce(self) -> None:
         """Return when everything submitted so far is complete."""

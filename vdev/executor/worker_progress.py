@@ -129,13 +129,15 @@ class WorkerProgress:
         self._outside = self.backend.outside()
         return True
 
-    def give_turn(self) -> None:
-        """End what `take_turn` began; what is queued and has not been performed is left to the thread."""
+    def give_turn(self, *, issued: bool = True) -> None:
+        """End what `take_turn` began; what is queued and has not been performed is left to the thread. `issued`: whether the device
+        may have been given anything.
+        """
         self.holder = 0
         self.backend.leave(self._outside)
         self.turn.release()
         # Otherwise the thread would sleep on, and neither mark nor retire what has been issued here.
-        if self.queue or not self.watching:
+        if self.queue or (issued and not self.watching):
             self.wake()
 
     def drain(self, seconds: float) -> bool:

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 #: Seconds after which an unfinished file counts as abandoned.
 _ABANDONED_SECONDS = 3600
+#: Bytes that are read at a time of a file that is not as long as it was.
+_PIECE_NBYTES = 1 << 20
 #: begins every entry of a `Store`; the number is that of the format
 _HEADER = b"vdev entry 2\n"
+_HEAD_NBYTES = len(_HEADER) + hashlib.sha256().digest_size
 
 
 class Untrusted(PermissionError):
@@ -54,8 +57,18 @@ def _make(path: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, inside: int | None = None) -> Iterator[int]:
+    """A descriptor of a private folder, closed at the end. As `_open`."""
+    folder = _open(path, inside)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open(path: Path, inside: int | None = None, checked: set[tuple[int, int]] | None = None) -> int:
     """A descriptor of a private folder. Raises as `private_folder` does. `inside`: a descriptor of the one that holds it: from
-    there nobody else can have led elsewhere, and what lies above it has been checked.
+    there nobody else can have led elsewhere, and what lies above it has been checked. `checked`: folders (device and inode) above
+    which everything has been checked, this one from now on.
     """
     try:
         name = path if inside is None else path.name
@@ -71,11 +84,14 @@ def _opened(path: Path, inside: int | None = None) -> Iterator[int]:
         if state.st_mode & _OTHERS_MAY_WRITE:
             mode = stat.S_IMODE(state.st_mode)
             raise Untrusted(f"{path} is not this user's alone: others may write to it (mode {mode:04o})")
-        if inside is None:
+        if inside is None and (checked is None or (state.st_dev, state.st_ino) not in checked):
             _check_parents(path)
-        yield folder
-    finally:
+            if checked is not None:
+                checked.add((state.st_dev, state.st_ino))
+    except BaseException:
         os.close(folder)
+        raise
+    return folder
 
 
 def _check_parents(path: Path) -> None:
@@ -103,13 +119,20 @@ def _read(folder: int, name: str) -> bytes | None:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:  # it does not exist, is a link, or is not readable
         return None
-    state = os.fstat(handle)
-    ours = state.st_uid == os.getuid() and not state.st_mode & _OTHERS_MAY_WRITE
-    if not ours or not stat.S_ISREG(state.st_mode):
+    try:
+        state = os.fstat(handle)
+        if (
+            state.st_uid != os.getuid()
+            or state.st_mode & _OTHERS_MAY_WRITE
+            or not stat.S_ISREG(state.st_mode)
+        ):
+            return None
+        found = os.read(handle, state.st_size + 1)
+        while piece := os.read(handle, _PIECE_NBYTES) if len(found) != state.st_size else b"":
+            found += piece
+        return found
+    finally:
         os.close(handle)
-        return None
-    with os.fdopen(handle, "rb") as file:
-        return file.read()
 
 
 def write_private(folder: Path, name: str, content: bytes) -> None:
@@ -143,8 +166,10 @@ class Store:
 
     def __init__(self, folder: Path, suffix: str) -> None:
         """`suffix`: of the entries' files, such as ".cubin"."""
-        self._folder = folder
+        self._folder, self._above = folder, folder.parent
         self._suffix = suffix
+        #: folders that entries were found in. Who comes to write above one later can only put another in its place.
+        self._checked: set[tuple[int, int]] = set()
         self._refused = False
         self._untrimmed: int | None = (
             None  #: bytes written since entries were last trimmed; None: never trimmed
@@ -158,21 +183,34 @@ class Store:
         """What `put` kept under `key`; None if it kept nothing, or something else lies in its place."""
         name = self.name(key)
         try:
-            with _opened(self._folder.parent) as above, _opened(self._folder, above) as folder:
-                written = _read(folder, name)
-                if written is None:
-                    return None
-                os.utime(name, dir_fd=folder, follow_symlinks=False)
+            written = self._written(name)
         except FileNotFoundError:
             return None
         except OSError as error:
             self._refuse(error)
             return None
-        content = written[len(_HEADER) + hashlib.sha256().digest_size :]
-        if written != _sealed(name, content):
+        if written is None:
+            return None
+        content = written[_HEAD_NBYTES:]
+        if written[:_HEAD_NBYTES] != _head(name, content):
             _logger().info("%s in %s is damaged and is ignored", name, self._folder)
             return None
         return content
+
+    def _written(self, name: str) -> bytes | None:
+        """The content of an entry's file, which is used now; None if there is none that can be trusted."""
+        above = _open(self._above, checked=self._checked)
+        try:
+            folder = _open(self._folder, above)
+        finally:
+            os.close(above)
+        try:
+            written = _read(folder, name)
+            if written is not None:
+                os.utime(name, dir_fd=folder, follow_symlinks=False)
+            return written
+        finally:
+            os.close(folder)
 
     def put(self, key: str, content: bytes, most_nbytes: int) -> None:
         """Keep `content`. If all entries take more than `most_nbytes`, those unused for longest go.
@@ -182,10 +220,10 @@ class Store:
         """
         name = self.name(key)
         try:
-            private_folder(self._folder.parent)
+            private_folder(self._above)
             private_folder(self._folder)
             with _opened(self._folder) as folder:
-                _write(folder, name, _sealed(name, content))
+                _write(folder, name, _head(name, content) + content)
                 self._trim_at_times(folder, len(content), most_nbytes)
         except OSError as error:
             self._refuse(error)
@@ -236,6 +274,8 @@ def _logger() -> logging.Logger:
     return logging.getLogger("vdev.files")
 
 
-def _sealed(name: str, content: bytes) -> bytes:
-    """An entry's file: the hash also covers its name, so that one entry cannot stand for another."""
-    return _HEADER + hashlib.sha256(name.encode() + b"\0" + content).digest() + content
+def _head(name: str, content: bytes) -> bytes:
+    """What an entry's file begins with: the hash also covers its name, so that one entry cannot stand for another."""
+    found = hashlib.sha256(name.encode() + b"\0")
+    found.update(content)
+    return _HEADER + found.digest()

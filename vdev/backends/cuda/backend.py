@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_size_t, c_uint64, c_void_p
 from functools import cached_property, partial
 
@@ -493,13 +493,13 @@ class CudaBackend(CudaCompiling):
                 raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text) from error
             raise
 
-    def _load_own(self) -> Mapping[str, int]:
-        """The functions of vdev's own kernels, by name."""
+    def _load_own(self) -> Callable[[str], int]:
+        """vdev's own kernels: what gives a function by its name. A driver may load each when it is first asked for."""
         options = [f"--gpu-architecture={self._architecture}", "--std=c++17"]
         cubin, _ = self._cubins.get(cuda_kernels.SOURCE, options)
         driver = self._cupy.cuda.driver
         module = driver.moduleLoadData(cubin)
-        return {name: int(driver.moduleGetFunction(module, name)) for name in cuda_kernels.NAMES}
+        return lambda name: int(driver.moduleGetFunction(module, name))
 
     # order --------------------------------------------------------------------------------------
 

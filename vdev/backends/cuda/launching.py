@@ -47,6 +47,9 @@ class CudaLaunches(Backend):
         """One more operation is about to be handed over."""
         raise NotImplementedError
 
+    def kept(self, program: BackendProgram) -> BuildResult | None:
+        return self.build(program) if self._modules.keeps(program) else None
+
     def build(self, program: BackendProgram) -> BuildResult:
         loaded = self._load(program)
         kernels = {}

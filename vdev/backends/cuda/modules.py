@@ -13,7 +13,7 @@ from typing import Any
 from vdev.backends.base import BackendProgram, Marker
 from vdev.backends.cuda.driver import Driver
 from vdev.backends.cuda.launch import Kernel, LoadedProgram
-from vdev.backends.cuda.programs import Cubins, Multiprocessor, Translated, translated
+from vdev.backends.cuda.programs import Cubins, Multiprocessor, Translated, kept, translated
 from vdev.errors import BuildFailure
 
 logger = logging.getLogger("vdev.cuda")
@@ -46,6 +46,13 @@ class Modules:
                 translated(program, self._cubins), full_groups=False
             )
         return found
+
+    def keeps(self, program: BackendProgram) -> bool:
+        """Whether it is loaded, or can be without a compiler, and nobody is at it."""
+        if program in self.loaded:
+            return True
+        ready = kept(program, self._cubins)
+        return ready is not None and ready.is_kept(self._architecture)
 
     def _load_cubin(self, program: Translated, *, full_groups: bool) -> LoadedProgram:
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -54,11 +54,11 @@ class OwnKernels:
         self,
         stream: int,
         compute_units: int,
-        load: Callable[[], Mapping[str, int]],
+        load: Callable[[], Callable[[str], int]],
         starting: Callable[[Sequence[int], int, int, tuple[ctypes.c_void_p, ...]], DriverCall],
         check: Callable[[int, str], None],
     ) -> None:
-        """`load`: gives the functions by name, called when the first is needed. `starting`: makes a call of the driver
+        """`load`: gives what gives a function by its name, called when the first is needed. `starting`: makes a call of the driver
         (`Driver.starting`). `check`: raises the error of a CUresult.
         """
         self._stream = stream
@@ -66,7 +66,8 @@ class OwnKernels:
         self._load = load
         self._starting = starting
         self._check = check
-        self._functions: Mapping[str, int] = {}
+        self._find: Callable[[str], int] | None = None
+        self._functions: dict[str, int] = {}  #: those that were needed
         #: by boxes: the call that copies them. Programs that exchange the same edges again and again copy the same boxes.
         self._copies: dict[tuple[PlacedBox, ...], Prepared] = {}
 
@@ -76,9 +77,11 @@ class OwnKernels:
 
     def prepared(self, name: str, parameters: bytes, work: int) -> Prepared:
         """A call that starts one of the kernels over `work` items, any number of times."""
-        if not self._functions:
-            self._functions = self._load()
-        function = self._functions[name]
+        function = self._functions.get(name)
+        if function is None:
+            if self._find is None:
+                self._find = self._load()
+            function = self._functions[name] = self._find(name)
         groups = min(-(-work // kernels.BLOCK), self._most_groups)
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))

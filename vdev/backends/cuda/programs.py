@@ -73,15 +73,21 @@ class Cubins:
 
     def get(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
         """The cubin and the compiler's messages. BuildFailure with the messages if the source is refused."""
-        key = "\0".join([self._version, str(VERSION), *options, source])
-        kept = self._store.get(key)
+        kept = self.kept(source, options)
         if kept is not None:
             return kept, ""
         started = time.perf_counter()
         cubin, log = self._compiler(source, options)
         logger.debug("compiled %d bytes of CUDA C++ in %.3f s", len(source), time.perf_counter() - started)
-        self._store.put(key, cubin, CACHE_NBYTES)
+        self._store.put(self._key(source, options), cubin, CACHE_NBYTES)
         return cubin, log
+
+    def kept(self, source: str, options: Sequence[str]) -> bytes | None:
+        """The same if it was compiled before."""
+        return self._store.get(self._key(source, options))
+
+    def _key(self, source: str, options: Sequence[str]) -> str:
+        return "\0".join([self._version, str(VERSION), *options, source])
 
 
 def nvrtc_compiler(cupy: Any) -> Compiler:
@@ -164,7 +170,7 @@ class Translated:
         with self._lock:  # one worker compiles, the others wait for it
             found = self._compiled.get(key)
             if found is None:
-                options = [f"--gpu-architecture={architecture}", *self._program.options, *further]
+                options = self._options(architecture, *further)
                 if full_groups:
                     options = [o for o in options if not o.startswith("--maxrregcount")]
                     options.append(f"--maxrregcount={_REGISTERS_OF_1024}")
@@ -172,6 +178,23 @@ class Translated:
         if isinstance(found, BuildFailure):  # one for each worker: an exception that is raised changes
             raise BuildFailure(found.log, found.status)
         return found
+
+    def is_kept(self, architecture: str) -> bool:
+        """Whether the cubin for an architecture takes no compiler, and nobody is at it."""
+        key = (architecture, False, ())
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if key not in self._compiled:
+                found = self._cubins.kept(self._program.source, self._options(architecture))
+                if found is not None:
+                    self._compiled[key] = found, ""
+            return isinstance(self._compiled.get(key), tuple)
+        finally:
+            self._lock.release()
+
+    def _options(self, architecture: str, *further: str) -> list[str]:
+        return [f"--gpu-architecture={architecture}", *self._program.options, *further]
 
     def _compile(self, options: list[str]) -> tuple[bytes, str] | BuildFailure:
         try:
@@ -191,9 +214,7 @@ def translated(program: BackendProgram, cubins: Cubins) -> Translated:
     """The program in CUDA C++, translated by whichever worker comes first. BuildFailure names what cannot be
     translated, and the user's line.
     """
-    with _lock:
-        own = _locks.setdefault(program, threading.Lock())
-    with own:
+    with _lock_of(program):
         found = _translated.get(program)
         if found is None:
             found = _translated[program] = _translate(program, cubins)
@@ -202,14 +223,39 @@ def translated(program: BackendProgram, cubins: Cubins) -> Translated:
     return found
 
 
+def kept(program: BackendProgram, cubins: Cubins) -> Translated | None:
+    """The same if it was translated before, by this process or an earlier one, and nobody is at it; None otherwise."""
+    own = _lock_of(program)
+    if not own.acquire(blocking=False):
+        return None
+    try:
+        found = _translated.get(program)
+        if found is None and not isinstance(program.source, bytes):
+            plain = cubins.translation(_key_of(program))
+            if plain is not None:
+                found = _translated[program] = Translated(plain, cubins)
+    finally:
+        own.release()
+    return None if isinstance(found, BuildFailure) else found
+
+
+def _lock_of(program: BackendProgram) -> threading.Lock:
+    with _lock:
+        return _locks.setdefault(program, threading.Lock())
+
+
+def _key_of(program: BackendProgram) -> str:
+    """Under which its translation is kept: both translations of a program have its key."""
+    return f"{program.key} renumbered" if program.key and program.renumbers else program.key
+
+
 def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFailure:
     if isinstance(program.source, bytes):
         return BuildFailure("CUDA workers take OpenCL C, no intermediate language")
-    # Both translations of a program have its key.
-    key = f"{program.key} renumbered" if program.key and program.renumbers else program.key
-    kept = cubins.translation(key)
-    if kept is not None:
-        return Translated(kept, cubins)
+    key = _key_of(program)
+    found_before = cubins.translation(key)
+    if found_before is not None:
+        return Translated(found_before, cubins)
     parsed = program.parsed_program()
     if parsed is None:
         return BuildFailure(

@@ -14,7 +14,7 @@ from vdev.backends.base import BackendProgram, BuildResult, LaunchShape
 from vdev.backends.opencl.binaries import Binaries
 from vdev.backends.opencl.errors import failure_of
 from vdev.backends.opencl.info import kernel_resources, loses_compiled_kernels
-from vdev.backends.opencl.native import load_native
+from vdev.backends.opencl.native import load_native, native_kernel
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError, BuildFailure
 from vdev.process.forking import in_child, keep_for_ever
 
@@ -100,24 +100,36 @@ class SharedDevice:
 
     def build(self, program: BackendProgram) -> Built:
         """Build once, whichever worker comes first; the others wait for it."""
-        with self._lock:
-            built = self._programs.get(program)
-            if built is None:
-                built = self._programs[program] = Built()
+        built = self._built(program)
         with built.lock:
-            if built.native is None and built.failure is None:
+            if built.native is None and built.failure is None and not self._take_kept(program, built):
                 self._compile(program, built)
         if built.failure is not None:
             raise BuildFailure(built.failure.log, built.failure.status)
         return built
 
+    def kept(self, program: BackendProgram) -> BuildResult | None:
+        """The result, if it was built before, now or by an earlier process, and nobody is at it; None otherwise."""
+        built = self._built(program)
+        if not built.lock.acquire(blocking=False):
+            return None
+        try:
+            if built.native is None and built.failure is None:
+                self._take_kept(program, built)
+            return built.result
+        finally:
+            built.lock.release()
+
+    def _built(self, program: BackendProgram) -> Built:
+        with self._lock:
+            built = self._programs.get(program)
+            if built is None:
+                built = self._programs[program] = Built()
+            return built
+
     def _compile(self, program: BackendProgram, built: Built) -> None:
         cl = self.cl
-        options = " ".join(
-            ("-cl-kernel-arg-info", *program.options)
-        ).encode()  # a value may be missing at the end
-        if self._take_kept(program, built, options):
-            return
+        options = _options(program)
         native = self._native_program(program.source)
         try:
             native._build(options=options, devices=None)
@@ -125,7 +137,9 @@ class SharedDevice:
             count = native.get_info(cl.program_info.NUM_KERNELS)
             names = native.get_info(cl.program_info.KERNEL_NAMES).split(";") if count else []
             kernels = {
-                name: kernel_resources(cl, cl.Kernel(native, name), self.native) for name in names if name
+                name: kernel_resources(cl, native_kernel(cl, native, name), self.native)
+                for name in names
+                if name
             }
         except cl.Error as error:
             built.failure = BuildFailure(self._log(native), failure_of(error, "build").status)
@@ -135,14 +149,15 @@ class SharedDevice:
         built.native = native
         self._binaries.put(program, built.result)
 
-    def _take_kept(self, program: BackendProgram, built: Built, options: bytes) -> bool:
-        """Build from the binary of an earlier process. False if there is none that the driver takes."""
-        kept = self._binaries.get(program)
+    def _take_kept(self, program: BackendProgram, built: Built) -> bool:
+        """Build from the binary of an earlier process. False if there is none that the driver takes; that is asked once."""
+        kept = None if built.sought else self._binaries.get(program)
+        built.sought = True
         if kept is None:
             return False
         try:
             native = self.cl._Program(self.context, [self.native], [kept.binary])
-            native._build(options=options, devices=None)
+            native._build(options=_options(program), devices=None)
         except self.cl.Error as error:
             logger.info("a driver rejects a binary that it made itself; compiling the text again: %s", error)
             return False
@@ -164,6 +179,10 @@ class SharedDevice:
 in_child(SharedDevice.forget)
 
 
+def _options(program: BackendProgram) -> bytes:
+    return " ".join(("-cl-kernel-arg-info", *program.options)).encode()  # a value may be missing at the end
+
+
 class Built:
     """A program while it is being built for a device: `native` and `result`, or `failure`."""
 
@@ -172,3 +191,4 @@ class Built:
         self.native: Any = None
         self.result: BuildResult | None = None
         self.failure: BuildFailure | None = None
+        self.sought = False  #: whether it was looked for among what earlier processes have built
