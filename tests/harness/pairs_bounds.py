@@ -149,6 +149,49 @@ FIX  four v = *(global const four *)(in + 4 * i);
         4,
     ),
     Pair(
+        "vload behind the end, the pointer converted to the generic address space",
+        OUT,
+        """
+kernel void k(global float *out, global const float *in) {
+  int i = get_global_id(0);
+BUG  float4 v = vload4(i + 1, in);
+FIX  float4 v = vload4(i, in);
+  out[i] = v.x;
+}""",
+        (empty(16, F), floats(64)),
+        16,
+        4,
+        "-cl-std=CL3.0",
+    ),
+    Pair(
+        "vstore_half into local memory behind its end, converted to the generic address space",
+        OUT,
+        """
+kernel void k(global float *out, local half *tile) {
+  int l = get_local_id(0);
+BUG  vstore_half2((float2)(l), l + 1, (tile));
+FIX  vstore_half2((float2)(l), l, (tile));
+  out[get_global_id(0)] = l;
+}""",
+        (empty(16, F), local(8, np.float16)),
+        16,
+        4,
+        "-cl-std=CL2.0",
+    ),
+    Pair(
+        "atomic behind the end, the pointer converted to the generic address space",
+        OUT,
+        """
+kernel void k(global atomic_int *count, global const int *in) {
+BUG  atomic_fetch_add_explicit(count + in[get_global_id(0)], 1, memory_order_relaxed);
+FIX  atomic_fetch_add_explicit(count + in[get_global_id(0)] - 1, 1, memory_order_relaxed);
+}""",
+        (zeros(16), ints(16)),
+        16,
+        4,
+        "-cl-std=CL2.0",
+    ),
+    Pair(
         "vload behind the end",
         OUT,
         """

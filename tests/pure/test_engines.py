@@ -226,6 +226,20 @@ def test_where_nothing_can_be_kept(machine, monkeypatch, tmp_path):
     assert registered() == {str(mine)}
 
 
+def test_the_users_drivers_where_programs_are_led_to_vdev(machine, monkeypatch):
+    """As `vdev-run` does: the loader gets what the user named before, or else what is found."""
+    packaged, own = machine.library("prefix/lib/libintelocl.so"), machine.library("driver/libvdev_opencl.so")
+    machine.icd("vdev.icd", own, own.parent)
+    mine = machine.library("mine.so")
+    folder = machine.icd("mine.icd", mine, machine.root / "mine").parent
+    machine.setenv(own.parent)
+    assert libraries() == [str(packaged)]
+    monkeypatch.setenv("_VDEV_OCL_ICD_VENDORS", str(folder))
+    register_engines()
+    assert libraries() == [str(mine)]
+    assert os.environ["OCL_ICD_VENDORS"] == str(folder)
+
+
 def test_a_folder_of_somebody_else_is_not_trusted(machine, monkeypatch, tmp_path):
     """What its files name would be loaded as code: the loader is given a library instead."""
     mine = machine.library("prefix/lib/libintelocl.so")

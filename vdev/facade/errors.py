@@ -83,7 +83,7 @@ def cast_int(value: Any, low: int = 0, high: int = 2**64 - 1) -> int:
     """Like `as_int` for values inside a sequence, where the native module's cast ends in a RuntimeError."""
     try:
         number = value.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):  # a TypeError from an array of several dimensions
         fail_cast()
     if not low <= number <= high:
         fail_cast()

@@ -7,7 +7,7 @@ kernel; numbers of another type that equal the remembered ones then pass as well
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import prod
 from operator import gt, mod
 from typing import TYPE_CHECKING, Any
@@ -256,11 +256,16 @@ def _remembered(
     if ndrange is not None:
         return ndrange
     ndrange = _parse(kernel, global_size, local_size, offset, g_times_l)
-    if all(isinstance(sizes, tuple) or sizes is None for sizes in (global_size, local_size, offset)):
+    if all(_is_key(sizes) for sizes in (global_size, local_size, offset)):
         _remember(kernel, (global_size, local_size, offset, g_times_l), ndrange)
         if ndrange is not None and local_size is not None and not g_times_l:
             kernel.signature.groups[local_size] = ndrange.local_size
     return ndrange
+
+
+def _is_key(sizes: Any) -> bool:
+    """Whether these sizes can be looked up: not where one is an array without dimensions, which is a size, but has no hash."""
+    return sizes is None or (isinstance(sizes, tuple) and all(isinstance(size, Hashable) for size in sizes))
 
 
 def _remember(kernel: KernelState, given: tuple[Any, ...], ndrange: NDRange | None) -> None:

@@ -16,11 +16,14 @@ from typing import Any
 
 from vdev import boot
 from vdev.icd.functions import EXTENSION_FUNCTIONS, FUNCTIONS
-from vdev.icd.library import NATIVE_VENDORS
 from vdev.process import ending
+from vdev.process.folders import NATIVE_VENDORS
 
 _LOADERS = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")
 
+_NO_STAND_IN = (
+    "this program uses PyOpenCL, and needs VDEV=1 in its environment: vdev-run sets it where it is not set"
+)
 _OUT_OF_RESOURCES, _OUT_OF_HOST_MEMORY, _INVALID_VALUE = -5, -6, -30
 
 
@@ -96,14 +99,20 @@ def _native_environment() -> Iterator[None]:
 def _open(set_platform: Callable[[Any], Any]) -> None:
     """Open the session, and let the library's platform stand for the façade's.
 
-    Without workers, or with a wrong switch, there is no device; the first call that asks for one then reports why.
+    Without workers, or with a wrong switch, there is no device; the first call that asks for one then reports why. Nor is there
+    one for PyOpenCL without its stand-in: the only driver that its loader knows is this library.
     """
+    from vdev.backends.opencl.native import load_native
     from vdev.facade import platform_device
     from vdev.facade.errors import native
     from vdev.icd import host
     from vdev.process import log
     from vdev.process.switches import SwitchError
 
+    if sys.modules.get(boot.NATIVE_MODULE) is load_native():
+        host.is_without_device = True
+        _tell(_NO_STAND_IN)
+        return
     try:
         log.start()
         set_platform(platform_device.get_platform())

@@ -20,8 +20,6 @@ from vdev.packaging import library as compiling
 from vdev.process import folders
 from vdev.process.private_files import private_folder, read_private, write_private
 
-#: where vdev-run keeps the user's own OCL_ICD_VENDORS (`vdev.icd.entry` reads it)
-NATIVE_VENDORS = "_VDEV_OCL_ICD_VENDORS"
 ICD = "vdev.icd"
 
 
@@ -120,11 +118,17 @@ def _content(*, compiles: bool) -> bytes:
 
 
 def environment() -> dict[str, str]:
-    """The environment in which a program's OpenCL loader finds vdev, and nothing else. Raises NoLibrary."""
+    """The environment in which a program's OpenCL loader finds vdev, and nothing else. Raises NoLibrary.
+
+    PyOpenCL's loader would find nothing else either, even when vdev itself asks for native drivers: a program in Python needs
+    the stand-in, unless its user has said otherwise.
+    """
     path = prepare()
     # a folder for ocl-icd and newer versions of Khronos' loader, the library itself for older ones
     found = {"OCL_ICD_VENDORS": str(path.parent), "OCL_ICD_FILENAMES": str(path)}
     before = os.environ.get("OCL_ICD_VENDORS", "")
     if before and not os.path.exists(os.path.join(before, compiling.NAME)):
-        found[NATIVE_VENDORS] = before  # the native drivers that the user wants
+        found[folders.NATIVE_VENDORS] = before  # the native drivers that the user wants
+    if not os.environ.get("VDEV"):
+        found["VDEV"] = "1"
     return found

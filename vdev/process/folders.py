@@ -12,6 +12,8 @@ from pathlib import Path
 
 #: the switch that names the cache's folder, and what it says by default
 CACHE_SWITCH, CACHE_DEFAULT = "VDEV_CACHE_DIR", "~/.cache/vdev"
+#: where `vdev-run` keeps the user's own OCL_ICD_VENDORS, the folder of native drivers
+NATIVE_VENDORS = "_VDEV_OCL_ICD_VENDORS"
 
 
 def cache_dir() -> Path:

@@ -106,12 +106,21 @@ def register_engines() -> tuple[Engine, ...]:
     engines = find_engines()
     if engines and not any(True for _ in _named_by_user()):
         os.environ[VARIABLE] = _folder_of_icds(engines)
+    elif engines:
+        os.environ[VARIABLE] = _vendors_of_user()
     return engines
+
+
+def _vendors_of_user() -> str:
+    """What OCL_ICD_VENDORS says, or said before it led programs to vdev's own driver (`vdev-run`)."""
+    value = os.environ.get(VARIABLE, "")
+    leads_here = value and os.path.exists(os.path.join(value, _OWN))
+    return os.environ.get(folders.NATIVE_VENDORS, "") if leads_here else value
 
 
 def _named_by_user() -> Iterator[Engine]:
     """What OCL_ICD_VENDORS names: a folder of .icd files, one of them, or a library (ocl-icd's manual)."""
-    value = os.environ.get(VARIABLE, "")
+    value = _vendors_of_user()
     if not value:
         return
     path = Path(value)

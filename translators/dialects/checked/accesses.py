@@ -515,7 +515,7 @@ class Body:
             self.edits.insert(stop, ")")
 
     def _pointee_space(self, pointer: Cursor) -> Space:
-        target = clang.pointee(pointer.type)
+        target = clang.pointee(_as_written(pointer).type)
         space = Space.OTHER if target is None else clang.address_space(target)
         if space is Space.GENERIC:
             self.recorder.skip(pointer, "a pointer to the generic address space is not checked")
@@ -584,6 +584,20 @@ class Body:
         self._expression(count)
         roots = f"{self.roots.of(near)}, {self.roots.of(far)}"
         self.edits.insert(stop, f"), {pointee.get_size()}, {stride}, {site}, {roots}, {int(to_local)}u)")
+
+
+def _as_written(pointer: Cursor) -> Cursor:
+    """The pointer in front of its conversion to the generic address space, which the text does not show.
+
+    From OpenCL C 2.0 on, built-in functions that take a pointer take it to that space (6.15.7, 6.15.2).
+    """
+    while pointer.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR):
+        target, parts = clang.pointee(pointer.type), expression_parts(pointer)
+        generic = target is not None and clang.address_space(target) is Space.GENERIC
+        if not generic or len(parts) != 1 or not is_pointer(parts[0]):
+            break
+        pointer = parts[0]
+    return pointer
 
 
 def _pointer_type(raw: str) -> str:
