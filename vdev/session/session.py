@@ -80,9 +80,7 @@ class Session(SessionCore):
         self.launches, self.moves = Launches(self), Moves(self)
         self._built = BuiltPrograms()
         #: the most bytes of a new buffer's content that are written at once
-        self._filled_nbytes = min(
-            [worker.backend.small_write_nbytes for worker in self.executor.all_workers[:-1]]
-        )
+        self._filled_nbytes = _filled_at_once([worker.backend for worker in self.executor.all_workers[:-1]])
         #: hands commands over without a submission, if there may be any such commands
         self.at_once: AtOnce | None = None
         if any(self.executor.lines):
@@ -109,8 +107,8 @@ class Session(SessionCore):
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
 
-        On workers with their own memory, a large one goes there immediately, and on the only worker a small one; the home of any other
-        is a copy.
+        On workers with their own memory, a large one goes there immediately, and on the only worker a small one, or any that its back
+        end has the calling thread copy; the home of any other is a copy.
         """
         if self.at_once is not None and nbytes <= self._filled_nbytes and self.at_once.places_new:
             buffer = self.create_buffer(nbytes)
@@ -353,6 +351,15 @@ class Session(SessionCore):
             if buffer is not None:
                 buffer.state = repaired(buffer.state, holdings, damage)
         self.room.learn()
+
+
+def _filled_at_once(backends: Sequence[Backend]) -> int:
+    """The most bytes of a new buffer's content that the thread that makes the buffer writes to its worker.
+
+    Where there are several workers, little: what goes to one of them has to come to the others from there.
+    """
+    small = min(backend.small_write_nbytes for backend in backends)
+    return max(small, backends[0].own_thread_nbytes) if small and len(backends) == 1 else small
 
 
 def _never_submitted(completion: Completion) -> None:
