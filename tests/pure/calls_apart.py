@@ -17,6 +17,10 @@ from vdev.session.immediate import AtOnce
 
 SOURCE = """
 kernel void add(global uint *a, uint n) { a[get_global_id(0)] += n; }
+kernel void look(global uint *a, read_only image2d_t pixels, uint n)
+{
+    a[get_global_id(0)] += read_imageui(pixels, (int2)(get_global_id(0) & 63, 0)).x + n;
+}
 """
 WORDS, GROUP = 4096, 64
 LONG = 1 << 16  #: words of a buffer that is mapped
@@ -47,7 +51,9 @@ class Calls:
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         self.profiled = cl.CommandQueue(self.context, properties=profiling)
         self.program = cl.Program(self.context, SOURCE).build()
-        self.add = self.program.add
+        self.add, self.look = self.program.add, self.program.look
+        form = cl.ImageFormat(cl.channel_order.R, cl.channel_type.UNSIGNED_INT32)
+        self.image = cl.Image(self.context, FLAGS.READ_WRITE, form, shape=(64, 64))
         self.one, self.other, self.long = (
             cl.Buffer(self.context, FLAGS.READ_WRITE, 4 * words) for words in (WORDS, WORDS, LONG)
         )
@@ -55,6 +61,7 @@ class Calls:
         for _ in range(200):  # until launches take no plans, where there are several workers
             for buffer in (self.one, self.other, self.long):
                 self.launch(buffer)
+            self.with_an_image(1)
         self.queue.finish()
 
     def launch(self, buffer: Any, number: int = 1, queue: Any = None) -> Any:
@@ -79,6 +86,14 @@ class Calls:
         event = self.launch(self.one, number, self.profiled)
         event.wait()
         assert 0 < event.profile.start <= event.profile.end
+
+    def with_an_image(self, number: int) -> None:
+        self.look(self.queue, (WORDS,), (GROUP,), self.one, self.image, np.uint32(number))
+
+    def an_image(self, number: int) -> None:
+        pixels, box = self.host.reshape(64, 64), {"origin": (0, number % 8), "region": (64, 32)}
+        cl.enqueue_copy(self.queue, self.image, pixels, is_blocking=False, **box)
+        cl.enqueue_copy(self.queue, pixels, self.image, **box)
 
     def a_write(self, number: int) -> None:
         cl.enqueue_copy(self.queue, self.one, self.host[:64], dst_offset=4 * number, is_blocking=False)
@@ -131,7 +146,7 @@ class Calls:
 
 def kinds(calls: Calls) -> Iterator[tuple[str, Callable[[int], None]]]:
     for name in vars(Calls):
-        if name.startswith(("a_", "on_", "with_")):
+        if name.startswith(("a_", "an_", "on_", "with_")):
             yield name, getattr(calls, name)
 
 

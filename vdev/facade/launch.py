@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.handles import state_of
+from vdev.facade.images import ImageMemory
 from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue, QueueState
@@ -40,8 +41,9 @@ _MOST_REMEMBERED = 512  #: index spaces per kernel
 _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
 
 _PLAIN = {int}
-#: kept arguments of launches that are made again
+#: kept arguments of launches that are made again; and of those that are handed over at once, whose images lie whole on one worker
 _REPEATED = frozenset({Memory, bytes, LocalArg, type(None)})
+_REPEATED_AT_ONCE = _REPEATED | {ImageMemory}
 
 Sizes = Sequence[int]
 
@@ -194,7 +196,7 @@ def _handed_over(
     is_like_last = repetition is not None and at_once.is_undisturbed(last)
     if not is_like_last or not _is_worthwhile(kernel, repetition):
         kernel.repetition = kept = ONCE
-    elif all(type(arg) in _REPEATED for arg in kernel.args):
+    elif all(type(arg) in _REPEATED_AT_ONCE for arg in kernel.args):
         again = (args, ndrange) if line.order.profiled else None
         kept = at_once.in_a_row(kernel.kernel, line.order, part, again)
         _keep(kernel, args, kept)
@@ -216,11 +218,11 @@ def _keep(kernel: KernelState, args: tuple[Argument, ...], repetition: Repeater 
     """Keep what makes a launch with these arguments again, unless another thread has set one since they were captured."""
     kernel.repetition = repetition
     try:
-        now = [arg.argument if type(arg) is Memory else arg for arg in kernel.args]
-    except AttributeError:  # a memory object without its argument: its last reference is gone
-        now = []
+        now: Sequence[Argument] = kernel.capture(_ROUTINE)
+    except native.Error:  # a memory object's last reference is gone
+        now = ()
     # Only now, since arguments are set first and what repeats a launch is forgotten afterwards.
-    if now != [*args]:
+    if now != args:
         kernel.repetition = None
 
 
