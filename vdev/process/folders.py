@@ -7,6 +7,7 @@ what is kept there.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 #: the switch that names the cache's folder, and what it says by default
@@ -20,10 +21,14 @@ def cache_dir() -> Path:
 
 def parse_folder(text: str) -> Path:
     """The folder that `text` names, with `~` for this user's home."""
-    try:
-        return Path(text).expanduser().absolute()
-    except RuntimeError:  # this user has no home
+    named = os.path.expanduser(text)
+    if named.startswith("~"):  # this user has no home
         return user_temporary_folder()
+    return _path(named) if os.path.isabs(named) else Path(named).absolute()
+
+
+# A cache's entries are asked for again and again, and to read a path takes longer than to look for the folder.
+_path = lru_cache(maxsize=16)(Path)
 
 
 def user_temporary_folder() -> Path:

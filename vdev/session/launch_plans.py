@@ -425,8 +425,9 @@ class LaunchCache:
         kept = self._kernel.program.kept
         if kept is None:
             return None
-        kept.made(self._kept_name("cuts"), lambda plain: self.balance.take(plain["cuts"]))
-        span = self._span_kept = kept.made(self._kept_name("workers"), lambda plain: int(plain["workers"]))
+        name = self._kernel.name
+        kept.noted(name, f"cuts {machine}", lambda plain: self.balance.take(plain["cuts"]))
+        span = self._span_kept = kept.noted(name, f"workers {machine}", lambda plain: int(plain["workers"]))
         return span
 
     def keep_balance(self) -> None:
@@ -434,21 +435,21 @@ class LaunchCache:
         kept = self._kernel.program.kept
         found = None if kept is None or not self._machine else self.balance.news()
         if kept is not None and found is not None:
-            kept.keep_made(self._kept_name("cuts"), {"cuts": found})
+            kept.note(self._kernel.name, f"cuts {self._machine}", {"cuts": found})
 
     def keep_span(self, span: int) -> None:
         """The program's next run begins with launches over so many workers."""
         kept = self._kernel.program.kept
         if kept is not None and self._machine and span != self._span_kept:
             self._span_kept = span
-            kept.keep_made(self._kept_name("workers"), {"workers": span})
+            kept.note(self._kernel.name, f"workers {self._machine}", {"workers": span})
 
     def begin_cutoff(self, cutoff: Cutoff) -> None:
         """After `begin`: begin with this cutoff, and with what the program's last run has kept of one."""
         kept = self._kernel.program.kept
         if kept is not None and self._machine:
-            name = self._kept_name("cutoff")
-            self._cutoff_kept = kept.made(name, lambda plain: int(plain["below"])) or 0
+            name, what = self._kernel.name, f"cutoff {self._machine}"
+            self._cutoff_kept = kept.noted(name, what, lambda plain: int(plain["below"])) or 0
         self.cutoff = cutoff
         cutoff.below = max(cutoff.below, self._cutoff_kept)
 
@@ -457,10 +458,7 @@ class LaunchCache:
         kept, below = self._kernel.program.kept, int(self.cutoff.below)
         if kept is not None and self._machine and below != self._cutoff_kept:
             self._cutoff_kept = below
-            kept.keep_made(self._kept_name("cutoff"), {"below": below})
-
-    def _kept_name(self, what: str) -> str:
-        return f"{what} {self._kernel.name} {self._machine}"
+            kept.note(self._kernel.name, f"cutoff {self._machine}", {"below": below})
 
     def forget(self) -> None:
         """Forget all plans: they are made again when they are needed."""

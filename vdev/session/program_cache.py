@@ -15,10 +15,12 @@ import json
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
 
 import vdev
 from vdev import translators
@@ -41,6 +43,8 @@ T = TypeVar("T")
 
 #: Bytes of translations and summaries kept; the ones unused for longest go first.
 CACHE_NBYTES = 64 << 20
+#: Kernels whose notes are in one file, about: it is written anew with each of them.
+_SHARE = 16
 #: Words in a text whose meaning changes from day to day.
 _OF_TODAY = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
 #: Options that make clang look for files in further folders.
@@ -72,11 +76,15 @@ class CachedProgram:
 
     def __init__(self, store: Store, key: str) -> None:
         #: identifies the source and everything that was included, once its translation is known: what is made from it
-        #: is valid for as long; empty before, and if that cannot be told
-        #: empty before, and where that cannot be told
+        #: is valid for as long; empty before, and where that cannot be told
         self.content = ""
         self._key = _hash(key)
         self._store = store
+        self._lock = threading.Lock()  #: for what is noted
+        self._shares = 1  #: into which the notes of the kernels are divided
+        self._notes: dict[
+            int, dict[str, str]
+        ] = {}  #: by share, once it has been read: what is noted, as JSON
 
     def translation(self) -> Translation | None:
         """The translation that was kept, if it is still valid."""
@@ -87,7 +95,7 @@ class CachedProgram:
             if any(_stamp(path) != stamp for path, stamp in plain["sought"]):
                 return None
             found = _translation_of_plain(plain)
-            self.content = self._content(plain["sought"])
+            self._is_of(found, plain["sought"])
             return found
         except _NOT_OURS as error:
             logger.info("the cached translation of a program is not valid: %r", error)
@@ -99,17 +107,46 @@ class CachedProgram:
             return
         stamps = [[path, _stamp(path)] for path in sorted(translation.sought)]
         self._put(f"{self._key} translation", _plain_translation(translation) | {"sought": stamps})
-        self.content = self._content(stamps)
+        self._is_of(translation, stamps)
 
     def summary(self, kernel: str) -> KernelSummary | None:
         """The summary that was kept for a translation that is still valid."""
-        return self.made(f"summary {kernel}", summary_of_plain)
+        return self.noted(kernel, "summary", summary_of_plain)
 
     def keep_summary(self, summary: KernelSummary) -> None:
-        self.keep_made(f"summary {summary.name}", plain_summary(summary))
+        self.note(summary.name, "summary", plain_summary(summary))
+
+    def noted(self, kernel: str, what: str, of_plain: Callable[[Any], T]) -> T | None:
+        """What was noted about a kernel of the translated program; `of_plain` reads it. Kernels share the file that this comes from, which
+        is read once: later notes of other processes are not seen.
+        """
+        if not self.content:
+            return None
+        share = self._share_of(kernel)
+        with self._lock:
+            notes = self._notes.get(share)
+            if notes is None:
+                notes = self._notes[share] = self._kept_notes(share)
+        text = notes.get(f"{kernel} {what}")
+        try:
+            return None if text is None else of_plain(json.loads(text))
+        except _NOT_OURS as error:
+            logger.info("the cached %s of kernel %s is not valid: %r", what, kernel, error)
+            return None
+
+    def note(self, kernel: str, what: str, plain: Mapping[str, Any]) -> None:
+        """Keep it, if it can be told how long it is valid. Of two processes that do so at the same time, one may lose its note."""
+        if not self.content:
+            return
+        share = self._share_of(kernel)
+        with self._lock:
+            notes = self._kept_notes(share)
+            notes[f"{kernel} {what}"] = json.dumps(plain)
+            self._notes[share] = notes
+            self._put(f"{self.content} notes {share}", notes)
 
     def made(self, what: str, of_plain: Callable[[Any], T]) -> T | None:
-        """What was made from the translated program and kept; `of_plain` reads it."""
+        """What was made from the translated program and kept by itself; `of_plain` reads it."""
         plain = self._get(f"{self.content} {what}") if self.content else None
         try:
             return None if plain is None else of_plain(plain)
@@ -122,8 +159,18 @@ class CachedProgram:
         if self.content:
             self._put(f"{self.content} {what}", plain)
 
-    def _content(self, stamps: Sequence[Sequence[str | None]]) -> str:
-        return _hash(json.dumps([self._key, stamps]))
+    def _is_of(self, translation: Translation, stamps: Sequence[Sequence[str | None]]) -> None:
+        self._shares = -(-len(translation.kernels) // _SHARE) or 1
+        self.content = _hash(json.dumps([self._key, stamps]))
+
+    def _share_of(self, kernel: str) -> int:
+        return crc32(kernel.encode()) % self._shares
+
+    def _kept_notes(self, share: int) -> dict[str, str]:
+        kept = self._get(f"{self.content} notes {share}")
+        if not isinstance(kept, dict):
+            return {}
+        return {name: text for name, text in kept.items() if isinstance(text, str)}
 
     def _get(self, name: str) -> Any:
         content = self._store.get(name)
@@ -217,6 +264,7 @@ def _libclang() -> list[object]:
 
 def _plain_translation(translation: Translation) -> dict[str, Any]:
     declared = translation.declared
+    alike = declared == translation.kernels  # as in all programs without images
     return {
         "source": translation.source,
         "options": translation.options,
@@ -224,7 +272,7 @@ def _plain_translation(translation: Translation) -> dict[str, Any]:
         "refusal": translation.refusal,
         "reasons": [[reason.text, reason.line] for reason in translation.reasons],
         "declared": None if declared is None else [_plain_kernel(info) for info in declared.values()],
-        "kernels": [_plain_kernel(info) for info in translation.kernels.values()],
+        "kernels": None if alike else [_plain_kernel(info) for info in translation.kernels.values()],
         "images": dict(translation.images),
         "subgrid": [
             [each.name, each.hidden_index, each.pointer_args] for each in translation.subgrid.values()
@@ -236,15 +284,16 @@ def _plain_translation(translation: Translation) -> dict[str, Any]:
 
 
 def _translation_of_plain(plain: Mapping[str, Any]) -> Translation:
-    declared = plain["declared"]
+    declared = None if plain["declared"] is None else _kernels(plain["declared"])
+    kernels = declared if plain["kernels"] is None else _kernels(plain["kernels"])
     return Translation(
         source=plain["source"],
         options=tuple(plain["options"]),
         log=plain["log"],
         refusal=plain["refusal"],
         reasons=tuple(Reason(*reason) for reason in plain["reasons"]),
-        declared=None if declared is None else _kernels(declared),
-        kernels=_kernels(plain["kernels"]),
+        declared=declared,
+        kernels=kernels or {},
         images={name: tuple(numbers) for name, numbers in plain["images"].items()},
         subgrid={
             name: SubgridKernel(name, hidden, tuple(pointers)) for name, hidden, pointers in plain["subgrid"]

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
@@ -220,16 +220,9 @@ class SessionProgram:
         self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]
     ) -> Translation:
         """Build OpenCL C."""
-        target = _common(self._workers)
-        self._reading = Reading(
-            source,
-            self.options,
-            target,
-            self._asker(build_on_workers),
-            makes_images_of_buffers(self._workers),
-        )
-        compilers = {(each.backend, each.name, each.version, each.driver) for each in self._workers}
-        self._kept = cached_program(self._reading, sorted(compilers))
+        target, native_images, compilers = _common(self._workers)
+        self._reading = Reading(source, self.options, target, self._asker(build_on_workers), native_images)
+        self._kept = cached_program(self._reading, compilers)
         translation = self._translation = self._translate()
         self.log = translation.log
         self.reasons = translation.reasons
@@ -471,10 +464,28 @@ def common_target(workers: Sequence[WorkerInfo]) -> Target:
     """What a program may count on: the part that all workers have in common."""
     from vdev.translators.frontend.source import Target  # loads libclang
 
-    return Target(**_common(workers))
+    return Target(**_common(workers)[0])
 
 
-def _common(workers: Sequence[WorkerInfo]) -> dict[str, Any]:
+_Common: TypeAlias = tuple[dict[str, Any], bool, Sequence[object]]
+#: the last workers that programs were built for, and what these have in common: nearly always the same
+_latest: tuple[Sequence[WorkerInfo], _Common] | None = None
+
+
+def _common(workers: Sequence[WorkerInfo]) -> _Common:
+    """Of workers: the fields of their programs' `Target`, whether engines make images of buffers, and who compiles."""
+    global _latest
+    known = _latest
+    if known is not None and known[0] is workers:
+        return known[1]
+    compilers = {(each.backend, each.name, each.version, each.driver) for each in workers}
+    found = _target(workers), makes_images_of_buffers(workers), sorted(compilers)
+    if isinstance(workers, tuple):  # a list may change
+        _latest = workers, found
+    return found
+
+
+def _target(workers: Sequence[WorkerInfo]) -> dict[str, Any]:
     return {
         "extensions": common_extensions(workers),
         "opencl_version": min(300, *(version_number(worker.version) for worker in workers)),

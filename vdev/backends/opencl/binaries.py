@@ -33,7 +33,7 @@ _FORMAT = 1
 #: Words in a text whose meaning changes from day to day.
 _OF_TODAY = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
 #: Settings of the drivers.
-_SETTINGS = ("CL_CONFIG_", "POCL_", "VOLCANO_", "IGC_")
+_SETTINGS = (b"CL_CONFIG_", b"POCL_", b"VOLCANO_", b"IGC_")
 #: In /proc/cpuinfo: the first processor.
 _PROCESSOR_NBYTES = 4096
 
@@ -75,7 +75,9 @@ class Binaries:
         store.put(self._key(program), head + b"\n" + result.binary, CACHE_NBYTES)
 
     def _key(self, program: BackendProgram) -> str:
-        settings = sorted(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
+        # as bytes: to decode all variables, most of which matter to nobody here, takes as long as all that follows
+        names = sorted([name for name in os.environb if name.startswith(_SETTINGS)])
+        settings = [[os.fsdecode(name), os.fsdecode(os.environb[name])] for name in names]
         return json.dumps([self._device, settings, program.options, program.source])
 
 

@@ -1,0 +1,107 @@
+"""What is kept of a program's kernels between processes: few files, read once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from vdev.translators.frontend.kernels import KernelInfo
+
+from vdev.process.private_files import Store
+from vdev.session.program_cache import CachedProgram
+from vdev.session.translation import Translation
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often entries were looked for and written."""
+    found = Counter[str]()
+    for name in ("get", "put"):
+        real = getattr(Store, name)
+
+        def noted(self: Store, *args: Any, name: str = name, real: Any = real) -> Any:
+            found[name] += 1
+            return real(self, *args)
+
+        monkeypatch.setattr(Store, name, noted)
+    return found
+
+
+def program(folder: Path, count: int = 3, key: str = "key") -> CachedProgram:
+    """A program with so many kernels, as a process finds it that translates it."""
+    kernels = {name: KernelInfo(name, (), 1, None, None, None, "") for name in names(count)}
+    found = CachedProgram(Store(folder / "cache" / "programs", ".json"), key)
+    found.keep_translation(Translation("source", (), kernels=kernels))
+    return found
+
+
+def names(count: int) -> list[str]:
+    return [f"kernel_{number}" for number in range(count)]
+
+
+def number(plain: Any) -> int:
+    return int(plain["number"])
+
+
+def test_kernels_of_a_program_are_in_one_file_that_is_read_once(tmp_path: Path, asked: Counter[str]) -> None:
+    before = program(tmp_path)
+    for at, name in enumerate(names(3)):
+        before.note(name, "cuts", {"number": at})
+    now = program(tmp_path)
+    asked.clear()
+    for _ in range(2):
+        assert [now.noted(name, "cuts", number) for name in names(3)] == [0, 1, 2]
+        assert [now.noted(name, "workers", number) for name in names(3)] == [None] * 3
+    assert asked == {"get": 1}
+    assert len(list((tmp_path / "cache/programs").iterdir())) == 2  # with the translation
+
+
+def test_large_programs_have_several(tmp_path: Path, asked: Counter[str]) -> None:
+    """To write all of a hundred kernels anew with each of them would take long."""
+    found = program(tmp_path, 100)
+    for at, name in enumerate(names(100)):
+        found.note(name, "cuts", {"number": at})
+    files = [path.stat().st_size for path in (tmp_path / "cache/programs").iterdir()]
+    assert 4 <= len(files) <= 1 + 100 / 10
+    again = program(tmp_path, 100)
+    asked.clear()
+    assert [again.noted(name, "cuts", number) for name in names(100)] == [*range(100)]
+    assert asked["get"] == len(files) - 1
+
+
+def test_notes_of_several_processes(tmp_path: Path) -> None:
+    one, two = program(tmp_path), program(tmp_path)
+    assert one.noted("kernel_0", "cuts", number) is None
+    two.note("kernel_0", "cuts", {"number": 1})
+    one.note("kernel_1", "cuts", {"number": 2})
+    one.note("kernel_0", "workers", {"number": 3})
+    found = program(tmp_path)
+    assert [found.noted(*what, number) for what in (("kernel_0", "cuts"), ("kernel_1", "cuts"))] == [1, 2]
+    assert found.noted("kernel_0", "workers", number) == 3
+    assert one.noted("kernel_0", "cuts", number) == 1
+    one.note("kernel_0", "cuts", {"number": 4})
+    assert program(tmp_path).noted("kernel_0", "cuts", number) == 4
+    assert program(tmp_path, key="another").noted("kernel_0", "cuts", number) is None
+
+
+def test_nothing_is_noted_of_what_may_change(tmp_path: Path, asked: Counter[str]) -> None:
+    found = CachedProgram(Store(tmp_path / "cache" / "programs", ".json"), "key")
+    found.keep_translation(Translation("source", (), sought=None))
+    found.note("kernel_0", "cuts", {"number": 1})
+    assert found.noted("kernel_0", "cuts", number) is None
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "plain", [["a list"], {"kernel_0 cuts": 3}, {"kernel_0 cuts": "{"}, {"kernel_0 cuts": "{}"}]
+)
+def test_notes_that_are_none(tmp_path: Path, plain: object) -> None:
+    found = program(tmp_path)
+    found.note("kernel_0", "cuts", {"number": 1})
+    found._put(f"{found.content} notes 0", plain)  # type: ignore[arg-type]
+    again = program(tmp_path)
+    assert again.noted("kernel_0", "cuts", number) is None
+    again.note("kernel_0", "cuts", {"number": 2})
+    assert program(tmp_path).noted("kernel_0", "cuts", number) == 2
