@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -25,7 +26,7 @@ from vdev.backends.opencl.backend import OpenCLBackend, opener
 from vdev.backends.opencl.binaries import Binaries
 from vdev.backends.opencl.boxes import halves, pieces_within
 from vdev.backends.opencl.marker import OpenCLMarker
-from vdev.backends.opencl.native import load_native
+from vdev.backends.opencl.native import load_native, native_kernel
 from vdev.errors import BackendError, BuildFailure
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
@@ -631,3 +632,30 @@ def test_arrays_are_let_go_when_their_transfers_were_waited_for(
             time.sleep(0.001)
     assert backend.last is not None
     assert alive() is None
+
+
+def test_workers_kernels_have_no_functions_of_pyopencls(
+    backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyOpenCL writes or looks up some for each kernel of a program's; other threads' kernels get them all the while."""
+    invoker = importlib.import_module("pyopencl.invoker")
+    asked: list[str] = []
+
+    def generate(name: str, *args: Any, **kwargs: Any) -> tuple[object, object]:
+        asked.append(name)
+        return print, print
+
+    monkeypatch.setattr(invoker, "generate_enqueue_and_set_args", generate)
+    program = BackendProgram("__kernel void k(__global uint *a) { a[0] = 1; }")
+    backend.build(program)
+    kernel = backend.kernel(program, "k")
+    assert asked == []
+    native = backend.device.build(program).native
+    made = load_native().Kernel(native, "k")
+    assert asked == ["k"]
+    assert native_kernel(load_native(), native, "k").get_info(load_native().kernel_info.NUM_ARGS) == 1
+    with pytest.raises(load_native().Error):
+        native_kernel(load_native(), native, "none")
+    load_native().Kernel(native, "k")
+    assert asked == ["k", "k"]
+    assert made is not kernel

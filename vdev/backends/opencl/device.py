@@ -14,7 +14,7 @@ from vdev.backends.base import BackendProgram, BuildResult, LaunchShape
 from vdev.backends.opencl.binaries import Binaries
 from vdev.backends.opencl.errors import failure_of
 from vdev.backends.opencl.info import kernel_resources, loses_compiled_kernels
-from vdev.backends.opencl.native import load_native
+from vdev.backends.opencl.native import load_native, native_kernel
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError, BuildFailure
 from vdev.process.forking import in_child, keep_for_ever
 
@@ -137,7 +137,9 @@ class SharedDevice:
             count = native.get_info(cl.program_info.NUM_KERNELS)
             names = native.get_info(cl.program_info.KERNEL_NAMES).split(";") if count else []
             kernels = {
-                name: kernel_resources(cl, cl.Kernel(native, name), self.native) for name in names if name
+                name: kernel_resources(cl, native_kernel(cl, native, name), self.native)
+                for name in names
+                if name
             }
         except cl.Error as error:
             built.failure = BuildFailure(self._log(native), failure_of(error, "build").status)

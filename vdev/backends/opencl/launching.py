@@ -28,6 +28,7 @@ from vdev.backends.base import (
 from vdev.backends.opencl.device import SharedDevice
 from vdev.backends.opencl.errors import failure_of
 from vdev.backends.opencl.images import NativeImages
+from vdev.backends.opencl.native import native_kernel
 
 _UNSET = object()
 #: arguments of launches that others make: the rest has objects that must live as long
@@ -75,7 +76,7 @@ class OpenCLLaunches(Backend):
             try:
                 pairs = program.native_images.get(name)
                 images = NativeImages(self._cl, self.device.context, pairs) if pairs else None
-                kernel = kernels[name] = Kernel(self._cl.Kernel(native, name), images)
+                kernel = kernels[name] = Kernel(native_kernel(self._cl, native, name), images)
             except self._cl.Error as error:
                 raise failure_of(error, f"kernel {name}") from error
         return kernel
@@ -165,7 +166,8 @@ class OpenCLLaunches(Backend):
         if self.device.orders_launches or program.native_images.get(name):
             return None
         try:
-            return Kernel(self._cl.Kernel(self.device.build(program).native, name), None)
+            native = native_kernel(self._cl, self.device.build(program).native, name)
+            return Kernel(native, None)
         except self._cl.Error:
             return None
 

@@ -12,6 +12,7 @@ import importlib
 import os
 import sys
 import threading
+from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -21,7 +22,11 @@ from vdev.errors import NativeModuleMissing
 
 NAME = "pyopencl._cl"
 
+_INVOKER, _GENERATE = "pyopencl.invoker", "generate_enqueue_and_set_args"
+_SPARES = "vdev_spares_workers"  #: an attribute of the function in its place
+
 _lock = threading.Lock()
+_making = threading.local()  #: whether the thread is making a kernel for a worker
 
 
 @functools.cache
@@ -41,6 +46,33 @@ def load_native() -> Any:
     """The native module. Raises NativeModuleMissing if PyOpenCL is not installed."""
     with _lock:
         return _load_once()
+
+
+def native_kernel(native: Any, program: Any, name: str) -> Any:
+    """A kernel of a program of the native module's, for a worker, which sets arguments and launches by the module's own functions.
+
+    For each kernel the module has PyOpenCL write or look up Python functions that do the same for programs. That takes longer than all
+    else about a kernel, so these are left out.
+    """
+    invoker = importlib.import_module(_INVOKER)
+    with _lock:
+        generate = vars(invoker).get(_GENERATE)
+        if generate is not None and not hasattr(generate, _SPARES):
+            setattr(invoker, _GENERATE, _sparing(generate))
+    _making.kernel = True
+    try:
+        return native.Kernel(program, name)
+    finally:
+        _making.kernel = False
+
+
+def _sparing(generate: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(generate)
+    def generate_for_programs(*args: Any, **kwargs: Any) -> Any:
+        return (None, None) if getattr(_making, "kernel", False) else generate(*args, **kwargs)
+
+    setattr(generate_for_programs, _SPARES, True)
+    return generate_for_programs
 
 
 def native_path() -> str:
