@@ -199,3 +199,24 @@ def test_launches_are_made_again_in_any_context(tmp_path: Path, workers: str, st
     """Also where the driver launches in the calling thread's context only, which threads then have to enter."""
     env = fake_cuda.environment(tmp_path, workers) | ({"FAKE_CUDA_STRICT": "1"} if strict else {})
     assert fake_cuda.run(IN_THREADS, env) == "{3600} True\n"
+
+
+FIRST_LOOP = """
+import sys
+import numpy as np, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+kernel = cl.Program(context, "kernel void k(global int *a) { a[get_global_id(0)] += 1; }").build().k
+before, large, small = set(sys.modules), np.zeros(1 << 16, np.int32), np.zeros(16, np.int32)
+buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=large)
+kernel(queue, (1 << 16,), None, buffer)
+for host in large, small:
+    cl.enqueue_copy(queue, host, buffer)
+assert large.all() and small.all()
+print(sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.parametrize("workers", ["cuda:0", "cuda:0,1"])
+def test_a_first_loop_loads_no_modules(tmp_path: Path, workers: str) -> None:
+    assert fake_cuda.run(FIRST_LOOP, fake_cuda.environment(tmp_path, workers)) == "[]\n"
