@@ -659,3 +659,16 @@ def test_workers_kernels_have_no_functions_of_pyopencls(
     load_native().Kernel(native, "k")
     assert asked == ["k", "k"]
     assert made is not kernel
+
+
+def test_binaries_are_kept_by_the_drivers_settings(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    binaries, program = Binaries(load_native(), device), BackendProgram("__kernel void k() {}")
+    plain = binaries._key(program)
+    monkeypatch.setenv("ANOTHER_SETTING", "1")
+    assert binaries._key(program) == plain
+    monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loopvec")
+    one = binaries._key(program)
+    monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "cbs")
+    assert len({plain, one, binaries._key(program)}) == 3
+    monkeypatch.delenv("POCL_WORK_GROUP_METHOD")
+    assert binaries._key(program) == plain

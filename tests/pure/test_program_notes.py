@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from vdev.translators.frontend.kernels import KernelInfo
 
+from vdev.backends.base import WorkerInfo
 from vdev.process.private_files import Store
+from vdev.session import programs
 from vdev.session.program_cache import CachedProgram
 from vdev.session.translation import Translation
 
@@ -105,3 +107,22 @@ def test_notes_that_are_none(tmp_path: Path, plain: object) -> None:
     assert again.noted("kernel_0", "cuts", number) is None
     again.note("kernel_0", "cuts", {"number": 2})
     assert program(tmp_path).noted("kernel_0", "cuts", number) == 2
+
+
+def test_what_workers_have_in_common_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    target = programs._target
+    monkeypatch.setattr(programs, "_target", lambda workers: asked.append(len(workers)) or target(workers))
+    sizes = 1, 1 << 30, 1 << 30, 256, (256,) * 3, 1 << 16, 128
+    infos = [
+        WorkerInfo("reference", "r", ("r",), *sizes, version=f"OpenCL {each} r") for each in ("3.0", "2.1")
+    ]
+    three, both = (infos[0],), (*infos,)
+    assert [programs._common(three)[0]["opencl_version"] for _ in range(3)] == [300] * 3
+    assert asked == [1]
+    assert programs._common(both)[0]["opencl_version"] == 210
+    assert programs._common(three)[0]["opencl_version"] == 300
+    several = [infos[0]]
+    programs._common(several)
+    several[0] = infos[1]  # a list may change
+    assert programs._common(several)[0]["opencl_version"] == 210

@@ -467,7 +467,7 @@ def common_target(workers: Sequence[WorkerInfo]) -> Target:
     return Target(**_common(workers)[0])
 
 
-_Common: TypeAlias = tuple[dict[str, Any], bool, list[tuple[str, str, str, str]]]
+_Common: TypeAlias = tuple[dict[str, Any], bool, Sequence[object]]
 #: the last workers that programs were built for, and what these have in common: nearly always the same
 _latest: tuple[Sequence[WorkerInfo], _Common] | None = None
 

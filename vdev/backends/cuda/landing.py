@@ -54,9 +54,9 @@ class Pinned:
     def __init__(self, cupy: Any) -> None:
         self.memory: Any = cupy.cuda.PinnedMemory(LANDING_NBYTES, cupy.cuda.runtime.hostAllocPortable)
         self.address: int = self.memory.ptr
-        content: Any = (ctypes.c_uint8 * LANDING_NBYTES).from_address(self.address)
         # NumPy would load its module for ctypes only for this
-        self.array: Bytes = np.frombuffer(content, np.uint8)
+        bytes_there = (ctypes.c_uint8 * LANDING_NBYTES).from_address(self.address)
+        self.array: Bytes = np.frombuffer(memoryview(bytes_there), np.uint8)
 
 
 class Lent:

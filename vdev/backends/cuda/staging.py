@@ -105,8 +105,8 @@ class _Block:
     def __init__(self, cupy: Any) -> None:
         self.memory: Any = cupy.cuda.PinnedMemory(BLOCK_NBYTES, cupy.cuda.runtime.hostAllocPortable)
         self.address: int = self.memory.ptr
-        content: Any = (ctypes.c_uint8 * BLOCK_NBYTES).from_address(self.address)
-        self.array: Bytes = np.frombuffer(content, np.uint8)
+        bytes_there = (ctypes.c_uint8 * BLOCK_NBYTES).from_address(self.address)
+        self.array: Bytes = np.frombuffer(memoryview(bytes_there), np.uint8)
         self.event: dict[int, int] = {}  # by context, which events belong to
 
 
