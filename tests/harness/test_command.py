@@ -150,6 +150,23 @@ def test_a_file_with_errors_and_one_with_warnings(folder: Path) -> None:
     assert odd.stdout.endswith("vdev-check: 1 finding\n")
 
 
+def test_a_file_with_comments_in_another_encoding_than_utf_8(tmp_path: Path) -> None:
+    text = "// carré\nkernel void k(global int *a) {\n  int t[4] = {1}; a[0] = t[7]; // é\n}\n"
+    (tmp_path / "old.cl").write_text(text, "latin-1")
+    (tmp_path / "program.py").write_text(
+        "import sys\nfrom pathlib import Path\nimport numpy as np\nfrom vdev.harness import FindingsError, Program\n"
+        "try:\n    Program(Path('old.cl')).k(np.zeros(1, np.int32), global_size=1)\n"
+        "except FindingsError as error:\n    sys.exit(str(error))\n"
+    )
+    done = check("old.cl", folder=tmp_path)
+    called = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.startswith("old.cl:3:26: compiler: array index 7 is past the end"), done.stderr
+    assert "old.cl:3:" in called.stderr
+
+
 def test_wrong_command_lines(folder: Path) -> None:
     for arguments in ((), ("--format", "xml", "odd.cl"), ("nothing.cl",)):
         assert check(*arguments, folder=folder).returncode == 2

@@ -222,3 +222,9 @@ def test_sizes_may_be_given(kernels):
         found.region for part in report.launch.parts for found in part.ranges if found.mode == "write"
     )
     assert written == Region.span(0, 512)
+
+
+def test_a_file_in_another_encoding_than_utf_8(tmp_path: Path) -> None:
+    old = tmp_path / "old.cl"
+    old.write_text("// carré\nkernel void k(global int *a) { a[get_global_id(0)] = 1; }\n", "latin-1")
+    assert [report.info.name for report in report_file(old)] == ["k"]

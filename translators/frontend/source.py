@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from pathlib import Path
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 from vdev.translators.values import dataclass
@@ -36,6 +37,7 @@ __all__ = [
     "ParsedProgram",
     "Target",
     "parse_program",
+    "read_source",
 ]
 
 #: struct's format characters of the scalar types a kernel may take by value.
@@ -133,6 +135,17 @@ def _expand_asking(
         text = _expand(source, options, target)
         sought |= text.sought
     return replace(text, sought=sought), target
+
+
+def read_source(path: Path) -> str:
+    """The text of a file of OpenCL C: UTF-8 or, as in comments of old files, any bytes, each of which is a character of Latin-1.
+
+    Raises OSError.
+    """
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        return path.read_text("latin-1")
 
 
 def parse_program(

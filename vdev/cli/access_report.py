@@ -27,7 +27,14 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import choose_local_size
 from vdev.translators.dialects.image_lowering import lower_images
 from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid
-from vdev.translators.frontend.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, parse_program
+from vdev.translators.frontend.source import (
+    ArgInfo,
+    CompileError,
+    KernelInfo,
+    ParsedProgram,
+    parse_program,
+    read_source,
+)
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
@@ -49,7 +56,7 @@ def report_file(
     path: Path, options: Sequence[str] = (), setting: Setting | None = None, kernel: str | None = None
 ) -> list[KernelReport]:
     """The kernels of an OpenCL C file, or the one named. Raises CompileError, AccessError and OSError."""
-    program = parse_program(path.read_text(), [*options, f"-I{path.resolve().parent}"])
+    program = parse_program(read_source(path), [*options, f"-I{path.resolve().parent}"])
     names = [name for name in program.kernels if kernel in (None, name)]
     if not names:
         raise AccessError(

@@ -40,7 +40,7 @@ from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, SessionKernel
 from vdev.translators.frontend.dimensions import dimensions
 from vdev.translators.frontend.layout import element_types, value_types
-from vdev.translators.frontend.source import ArgInfo
+from vdev.translators.frontend.source import ArgInfo, read_source
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.values import dataclass
 
@@ -441,5 +441,5 @@ def _sizes(size: Size) -> tuple[int, ...]:
 def _read(source: str | Path) -> tuple[str, str]:
     """(file, or an empty text; the program's text)"""
     if isinstance(source, Path) or (source.endswith(".cl") and "\n" not in source):
-        return str(source), Path(source).read_text(encoding="utf-8")
+        return str(source), read_source(Path(source))
     return "", source

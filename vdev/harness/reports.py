@@ -23,7 +23,7 @@ from vdev.harness.checked_launch import CheckedSource, NotCheckable
 from vdev.harness.findings import OFF_BY_DEFAULT, Finding, Place, Who
 from vdev.translators.dialects.image_lowering import lower_images
 from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid
-from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_program
+from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_program, read_source
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.values import dataclass
 
@@ -174,7 +174,7 @@ def _who(fields: dict[str, Any]) -> Who:
 
 def read_kernels(path: str, options: Sequence[str] = ()) -> Report:
     """What can be said about a file of OpenCL C without running it: clang's messages, and what a run would not check."""
-    text = Path(path).read_text(encoding="utf-8")
+    text = read_source(Path(path))
     folder = f"-I{Path(path).resolve().parent}"
     try:
         parsed = parse_program(text, [*_WARNINGS, *options, folder])

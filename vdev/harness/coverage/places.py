@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vdev.translators.frontend.preprocessor import MAIN_FILE
+from vdev.translators.frontend.source import read_source
 
 _LEAST = 20  #: characters of the text that is looked for
 #: What PyOpenCL appends to a program that it builds, different each time.
@@ -133,6 +134,6 @@ def _loaded() -> Iterator[str]:
 @functools.cache
 def _content(path: Path) -> str:
     try:
-        return path.read_text("utf-8", "surrogateescape").replace("\r\n", "\n")
+        return read_source(path)
     except OSError:
         return ""
