@@ -58,6 +58,27 @@ def test_launches_on_them_bring_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         assert without == 5
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_longer_contents_are_given_to_the_only_worker_while_it_is_idle(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReferenceBackend, "small_write_nbytes", NBYTES // 4)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
+    slow = Faults()
+    with Program(workers, {0: slow}, is_cpu=False) as program:
+        launch, out = Caller(program), program.buffer(1)
+        program.session.executor.quiesce()
+        idle = filled(program, 5)
+        assert (idle.resident == 0) == (workers == 1)
+        slow.delay = lambda _: 0.05
+        launch(out, out)
+        busy = filled(program, 6)
+        assert busy.resident is None
+        slow.delay = None
+        for buffer, seed in ((idle, 5), (busy, 6)):
+            assert program.content(buffer).tolist() == numbers(seed).tolist()
+
+
 def test_where_there_is_no_room_they_begin_at_home() -> None:
     with Program(1) as program:
         program.session.room.occupancy.room[0] = NBYTES // 2
