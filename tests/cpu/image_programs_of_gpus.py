@@ -14,11 +14,11 @@ from vdev.session import programs
 
 __all__ = ["CALLS", "make_world"]
 
-_common = programs._common
+_target = programs._target
 
 
 def _of_gpus(workers: Sequence[WorkerInfo]) -> dict[str, Any]:
-    return _common(workers) | {"is_cpu": False}
+    return _target(workers) | {"is_cpu": False}
 
 
-programs._common = _of_gpus
+programs._target = _of_gpus
