@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from vdev.translators.ranges import bands, compiled, labelled, labelled_bands
+from vdev.translators.ranges.region import EMPTY, Region
 from vdev.translators.ranges.tracing import Trace
 
 from vdev.backends import own_libraries
@@ -238,6 +239,8 @@ def test_nothing_is_kept() -> None:
         for _ in range(40):
             for module, name, parameters in cases(rng):
                 getattr(module, name)(*parameters)
+            for _ in outcomes(rng, rng.choice((0, 1 << 64))):
+                pass
 
     def blocks() -> int:
         gc.collect()  # Python keeps tuples for later use until then
@@ -248,6 +251,86 @@ def test_nothing_is_kept() -> None:
     for _ in range(10):
         work(1)
     assert blocks() - before < 200
+
+
+def some_region(rng: random.Random, offset: int) -> Region:
+    """A run, a box, rows of pitches that go together or not, many runs without a pitch (an array: not of large numbers), or nothing."""
+    start, nbytes = offset + rng.randrange(-40, 400), rng.randrange(1, 30)
+    kind = rng.randrange(8)
+    if kind < 2:
+        return Region.span(start, start + rng.choice((0, nbytes, 700)))
+    if kind == 2:
+        return Region.spans(
+            (start + 3 * at * at, start + 3 * at * at + 2)
+            for at in range(3 if offset > 1 << 60 else rng.choice((3, 90)))
+        )
+    pitches = rng.choice(((32,), (96, 32), (480, 96, 32), (40,), (960,)))
+    dims = [(pitch, rng.randrange(1, 5)) for pitch in pitches if rng.random() < 0.8]
+    return Region.boxes(start, nbytes, dims)
+
+
+def outcomes(rng: random.Random, offset: int) -> Iterator[tuple[str, Any]]:
+    """What the methods of sets that are compiled give."""
+
+    def shown(found: Any) -> Any:
+        if not isinstance(found, Region):
+            return found
+        listed = found.runs.tolist() if found.bands is None else None
+        return found.start, found.stop, found.pitches, found.bands, listed, found.counted, found is EMPTY
+
+    parts = [some_region(rng, offset) for _ in range(6)]
+    a, b = parts[:2]
+    for one, other in ((a, b), (b, a), (a, a), (a, EMPTY), (EMPTY, b), (a | b, b), (a, a | b), (a, a & b)):
+        yield "or", shown(one | other)
+        yield "and", shown(one & other)
+        yield "sub", shown(one - other)
+        yield "overlaps", one.overlaps(other)
+        yield "contains", one.contains(other)
+    start = a.start + rng.randrange(-20, 60)
+    yield "clip", shown(a.clip(start, start + rng.choice((0, 5, 100, 3000))))
+    for distance in (0, 5, -96, rng.randrange(-2000, 2000), 1 << 63):
+        if a.bands is not None or distance < 1 << 63:
+            yield "shift", shown(a.shift(distance))
+    yield "bool", (bool(a), bool(a - a))
+    for count in range(7):
+        yield "union", shown(Region.union(parts[:count]))
+    yield "union", shown(Region.union([part.shift(at) for at in range(0, 24, 2) for part in parts]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sets_are_those_of_the_methods_in_python(seed: int) -> None:
+    compiled_in = {
+        type(Region.__dict__[name]).__name__ for name in ("__or__", "__and__", "__sub__", "clip", "shift")
+    }
+    assert compiled_in == {"method_descriptor"}
+    rng = random.Random(seed)
+    for _ in range(60):
+        known, offset = rng.random(), rng.choice((0, 0, 1 << 40, (1 << 63) - 3000, 1 << 64))
+        found = list(outcomes(random.Random(known), offset))
+        with compiled.plainly():
+            wanted = list(outcomes(random.Random(known), offset))
+        assert found == wanted
+
+
+def test_sets_of_traced_numbers_are_left_to_python_with_what_was_noted_of_them() -> None:
+    def outcome() -> tuple[str, list[str]]:
+        trace = Trace()
+        first, second = trace.parameter(3), trace.parameter(40)
+        a, b = Region.boxes(first, 9, ((32, second),)), Region.span(0, 64 + second)
+        found = [
+            a | b,
+            a & b,
+            a - b,
+            b - a,
+            a.shift(first),
+            a.clip(first, 90),
+            Region.union((a, b, a.shift(64))),
+        ]
+        return repr([(each.start, each.stop, each.bands) for each in found]), trace.conditions()
+
+    found = outcome()
+    with compiled.plainly():
+        assert found == outcome()
 
 
 def test_without_the_library_functions_are_those_in_python() -> None:

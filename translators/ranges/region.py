@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import bands as nested
-from . import byte_runs
+from . import byte_runs, compiled
 from .bands import Bands, Units
 from .byte_runs import Block, Runs
 from .pitches import merged, open_box, pitches_for
@@ -98,7 +98,7 @@ class Region:
         self._fine = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return _wrap if self.bands is None else region_in, (
+        return _wrap if self.bands is None else _made_again, (
             (self.runs,) if self.bands is None else (self.bands, self.pitches)
         )
 
@@ -111,8 +111,7 @@ class Region:
     @staticmethod
     def span(start: int, stop: int) -> Region:
         """The bytes `start` <= b < `stop`; empty if `stop` <= `start`."""
-        start, stop = whole(start), whole(stop)
-        return Region(start, stop, (), ((start, stop, None),)) if start < stop else EMPTY
+        return _run(start, stop)
 
     @staticmethod
     def spans(spans: Iterable[tuple[int, int]]) -> Region:
@@ -141,20 +140,7 @@ class Region:
 
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
-        parts = [region for region in regions if region is not EMPTY]
-        if len(parts) > 2 and all(not part.pitches and type(part) is Region for part in parts):
-            if all(part.bands is not None for part in parts):
-                return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
-            return _of_array(byte_runs.normal(np.concatenate([part.runs for part in parts])))
-        if len(parts) > 2:
-            pitches = _joint(parts)
-            if pitches is not None:
-                return _united(parts, pitches)
-            parts = _alike_united(parts)
-        while len(parts) > 1:  # in pairs, so that no part is traversed again and again
-            pairs = [one | other for one, other in zip(parts[::2], parts[1::2], strict=False)]
-            parts = pairs + parts[len(parts) & ~1 :]
-        return parts[0] if parts else EMPTY
+        return _union(tuple(regions))
 
     # reading ------------------------------------------------------------------------------------
 
@@ -491,6 +477,34 @@ def region_in(bands: Bands, pitches: tuple[int, ...]) -> Region:
     return Region(start, stop, pitches, bands)
 
 
+def _made_again(bands: Bands, pitches: tuple[int, ...]) -> Region:
+    return region_in(bands, pitches)  # compiled functions cannot be pickled
+
+
+def _run(start: int, stop: int) -> Region:
+    """As `Region.span`."""
+    start, stop = whole(start), whole(stop)
+    return Region(start, stop, (), ((start, stop, None),)) if start < stop else EMPTY
+
+
+def _union(regions: tuple[Region, ...]) -> Region:
+    """As `Region.union`."""
+    parts = [region for region in regions if region is not EMPTY]
+    if len(parts) > 2 and all(not part.pitches and type(part) is Region for part in parts):
+        if all(part.bands is not None for part in parts):
+            return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
+        return _of_array(byte_runs.normal(np.concatenate([part.runs for part in parts])))
+    if len(parts) > 2:
+        pitches = _joint(parts)
+        if pitches is not None:
+            return _united(parts, pitches)
+        parts = _alike_united(parts)
+    while len(parts) > 1:  # in pairs, so that no part is traversed again and again
+        pairs = [one | other for one, other in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(parts) & ~1 :]
+    return parts[0] if parts else EMPTY
+
+
 def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:
     found: list[nested.Band] = []
     for start, stop in sorted(pairs):
@@ -597,3 +611,8 @@ def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | 
 
 
 EMPTY = Region(0, 0, (), ())
+
+compiled.replace(globals(), ("region_in", "_run", "_union"))
+compiled.replace_methods(
+    Region, ("__or__", "__and__", "__sub__", "__bool__", "overlaps", "contains", "shift", "clip")
+)

@@ -78,6 +78,10 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     reason = None if exact else (domain.reasons or (f"an index that depends on {domain.origin(offset)}",))[0]
     if not -_BIG < low <= high < _BIG:
         return Region.span(0, size), False, reason or "an offset without bounds"
+    if exact and not domain.constraints and type(low) is int and type(high) is int:
+        found = _image_of_box(domain, offset, nbytes)
+        if found is not None:
+            return found.clip(0, size), True, None
     try:
         projection = _Projection(
             domain, offset, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE
@@ -90,6 +94,19 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     if exact and not (same and projection.exact):
         exact, reason = False, "a range too irregular to enumerate"
     return region.clip(0, size), exact, reason
+
+
+def _image_of_box(domain: Domain, offset: Form, nbytes: int) -> Region | None:
+    """The bytes of an offset whose variables nothing ties, as most are; None where they are too many boxes to be exact."""
+    start, dims = offset.constant, []
+    for variable, coefficient in offset.terms.items():
+        low = domain.lo[variable]
+        start += coefficient * low
+        dims.append((coefficient, domain.hi[variable] - low + 1))
+    low, extent, rest = open_box(start, nbytes, dims)
+    if len(rest) > 1 and copies(rest) > MAX_COPIES:
+        return None
+    return Region.span(low, low + extent).copies(rest)
 
 
 def _leaves_int64(start: int, free: list[tuple[int, int]]) -> bool:

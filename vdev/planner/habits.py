@@ -54,8 +54,12 @@ class Habits:
 
     def find(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> Habit | None:
         """The habit of launches of so many work-groups on these workers, unless it is time to look at all cuts again."""
-        habit = self._known.get(_kind(groups, workers))
+        habit = self.latest(groups, workers)
         return habit if habit is not None and habit.left > 0 else None
+
+    def latest(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> Habit | None:
+        """The same, whether or not it is time."""
+        return self._known.get(_kind(groups, workers))
 
     def recent(self, groups: tuple[int, ...], workers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         """Cuts that were the best in turn, as when data is transposed there and back; none where it was always the same."""

@@ -183,11 +183,12 @@ class Forms:
             self._note_changes(last, scalars)
             constant = self._others(scalars)
         habit = habits.find(groups, options.workers)
-        cut = None if habit is None else (habit.cuts, habit.workers)
-        kind = _entry(self._kinds, (where, constant, cut), _Kind)
+        kind = _entry(self._kinds, (where, constant, _cut_of(habit)), _Kind)
         case = _Case(scalars, self._varying, states, habit, request, options)
         try:
             found = self._fill(kind, case)
+            if found is None and habit is None and self._reached is None:
+                self._look_at_usual(where, constant, scalars, habits.latest(groups, options.workers))
         except Exception:
             # A fault of ours must not become the program's: the planner makes the plan.
             logger.exception("an internal error: a plan with parameters could not be filled in")
@@ -202,6 +203,19 @@ class Forms:
             if habit is not None:
                 habit.left -= 1
         return found
+
+    def _look_at_usual(
+        self, where: Any, constant: tuple[Any, ...], scalars: tuple[Any, ...], habit: Habit | None
+    ) -> None:
+        """The usual cut is compared with others: what launches that took it have shown of its chunks holds for them now, too."""
+        kind = self._kinds.get((where, constant, _cut_of(habit)))
+        if habit is None or kind is None:
+            return
+        values = self._varying_of(scalars)
+        for windows in kind.windows:
+            if windows.of(values) is not None:
+                self._reached = windows, values, habit
+                return
 
     def _fill(self, kind: _Kind, case: _Case) -> Found | None:
         values, self._unusual = self._varying_of(case.scalars), case.habit is None
@@ -331,6 +345,10 @@ class Forms:
         self._varying = varying
         self._constant = tuple([index for index in range(count) if index not in varying])
         self._varying_of, self._others = _picker(varying), _picker(self._constant)
+
+
+def _cut_of(habit: Habit | None) -> tuple[Any, ...] | None:
+    return None if habit is None else (habit.cuts, habit.workers)
 
 
 def _picker(places: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-/* libvdev_ranges.so, with `numbers.c` in it: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
+/* libvdev_ranges.so, with `regions.c` and `numbers.c` in it: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
  *
  * The functions in Python are the definition. These here stand in their places, and call them wherever something is not as it mostly
  * is: a number that is no int of 64 bits, such as one that is traced (`tracing.py`); no memory. They have done nothing then, for
@@ -1020,6 +1020,8 @@ static PyObject *settle(PyObject *bands, PyObject *pitches, struct units *units,
     return found;
 }
 
+#include "slots.h"
+#include "regions.c"
 #include "numbers.c"
 
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
@@ -1245,6 +1247,10 @@ FUNCTION(settled) {
     OR_BY_PYTHON(found);
 }
 
+FUNCTION(region_in) { OR_BY_PYTHON(region_given(given, n)); }
+FUNCTION(run) { OR_BY_PYTHON(run_given(given, n)); }
+FUNCTION(union_of) { OR_BY_PYTHON(n == 1 ? union_of(given[0]) : NULL); }
+
 FUNCTION(plus) { OR_BY_PYTHON(plus_given(given, n)); }
 FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
 FUNCTION(show) { OR_BY_PYTHON(show_given(given, n)); }
@@ -1258,6 +1264,7 @@ static PyMethodDef functions[] = {
     NAMED(numbers_of_labelled, numbers_of_labelled) NAMED(_split, split) NAMED(_flatten, flatten)
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
     NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
+    NAMED(region_in, region_in) NAMED(_run, run) NAMED(_union, union_of)
     NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
 #undef NAMED
 };

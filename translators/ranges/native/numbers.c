@@ -9,33 +9,19 @@
 
 /* ---- objects with slots --------------------------------------------------------------------------------------------- */
 
-enum { CONSTANT, TERMS, TRACE, VALUE, NUMBER_SLOTS };
-enum { CLOSED, COMPARED, KNOWN, MULTIPLES, NORMAL, OTHERS, RANGES, SOLUTION, SUMS, ALL_TERMS, VARIABLES, TRACE_SLOTS };
-enum { FORMS, SOLUTION_SLOTS };
-enum { MOST_SLOTS = 24 };
+enum { CONSTANT, TERMS, TRACE, VALUE };
+enum { CLOSED, COMPARED, KNOWN, MULTIPLES, NORMAL, OTHERS, RANGES, SOLUTION, SUMS, ALL_TERMS, VARIABLES };
+enum { FORMS };
 
-/* Classes of which there are methods here: the names of their slots, and where objects have them, in words from their beginning. */
-static struct slotted {
-    const char *name;
-    const char *slots[TRACE_SLOTS];
-    length at[TRACE_SLOTS];
-    PyObject *class; /* NULL until it is known where the slots are; it is never let go */
-} number_class = {.name = "Number", .slots = {"constant", "terms", "trace", "value"}},
-  trace_class = {.name = "Trace",
-                 .slots = {"closed", "compared", "_known", "_multiples", "_normal", "_others", "_ranges", "_solution", "_sums",
-                           "_terms", "_variables"}},
-  solution_class = {.name = "Solution", .slots = {"forms"}};
+static struct slotted
+    number_class = {.name = "Number", .slots = {"constant", "terms", "trace", "value"}},
+    trace_class = {.name = "Trace",
+                   .slots = {"closed", "compared", "_known", "_multiples", "_normal", "_others", "_ranges", "_solution", "_sums",
+                             "_terms", "_variables"}},
+    solution_class = {.name = "Solution", .slots = {"forms"}};
 
-#define SLOT(of, object, slot) WORD(object, (of).at[slot])
 #define OF_NUMBER(object, slot) SLOT(number_class, object, slot)
 #define OF_TRACE(object, slot) SLOT(trace_class, object, slot)
-
-/* Put another object there, whose reference is taken. */
-static void put_slot(struct slotted *of, PyObject *object, int slot, PyObject *value) {
-    PyObject *before = SLOT(*of, object, slot);
-    SLOT(*of, object, slot) = value;
-    if (before != NULL) Py_DecRef(before);
-}
 
 /* ---- small things --------------------------------------------------------------------------------------------------- */
 
@@ -73,11 +59,6 @@ static PyObject *tuple_of(length count, PyObject *a, PyObject *b, PyObject *c, P
         else if (items[at] != NULL) Py_DecRef(items[at]);
     }
     return made;
-}
-
-static PyObject *kept(PyObject *object) {
-    Py_IncRef(object);
-    return object;
 }
 
 /* What a table has under a key, borrowed; NULL if there is nothing. */
@@ -762,14 +743,26 @@ static PyObject *or_by_method(PyObject *found, int place, PyObject *self, PyObje
     NOTHING(__int__, pinned(self))                                                                                         \
     NOTHING(_pinned, pinned(self))
 
+/* And those of sets of bytes. */
+#define REGION_METHODS(NOTHING, ONE)                                                                                       \
+    ONE(__or__, of_two_regions(either, self, other))                                                                       \
+    ONE(__and__, of_two_regions(both, self, other))                                                                        \
+    ONE(__sub__, of_two_regions(less, self, other))                                                                        \
+    ONE(overlaps, asked(overlap, self, other))                                                                             \
+    ONE(contains, asked(contains, self, other))                                                                            \
+    ONE(shift, moved_by(self, other))                                                                                      \
+    NOTHING(__bool__, is_something(self))
+
 enum {
-#define NOTHING(name, found) AT_##name,
-#define ONE(name, found) AT_##name,
-    METHODS(NOTHING, ONE)
-#undef NOTHING
-#undef ONE
+#define NAME(name, found) AT_##name,
+    METHODS(NAME, NAME)
+#undef NAME
     AT_reduced,
     AT_range_of,
+#define NAME(name, found) AT_REGION_##name,
+    REGION_METHODS(NAME, NAME)
+#undef NAME
+    AT_clip,
     COUNT_METHODS
 };
 
@@ -833,6 +826,22 @@ static PyObject *rest_of(PyObject *self, PyObject *other) {
 METHODS(NOTHING, ONE)
 #undef NOTHING
 #undef ONE
+#define NOTHING(name, found)                                                                                               \
+    static PyObject *region_method_##name(PyObject *self, PyObject *nothing) {                                             \
+        (void)nothing;                                                                                                     \
+        return or_by_method(found, AT_REGION_##name, self, NULL, 0);                                                       \
+    }
+#define ONE(name, found)                                                                                                   \
+    static PyObject *region_method_##name(PyObject *self, PyObject *other) {                                               \
+        return or_by_method(found, AT_REGION_##name, self, &other, 1);                                                     \
+    }
+REGION_METHODS(NOTHING, ONE)
+#undef NOTHING
+#undef ONE
+
+static PyObject *method_clip(PyObject *self, PyObject *const *given, length n) {
+    return or_by_method(clip_given(self, given, n), AT_clip, self, given, n);
+}
 
 static PyObject *method_range_of(PyObject *self, PyObject *const *given, length n) {
     return or_by_method(n == 3 ? range_of(self, given[0], given[1], given[2]) : NULL, AT_range_of, self, given, n);
@@ -855,11 +864,17 @@ static struct method {
 #undef ONE
     {&solution_class, {"reduced", method_reduced, TAKES_ARRAY, NULL}, NULL},
     {&solution_class, {"range_of", method_range_of, TAKES_ARRAY, NULL}, NULL},
+#define NOTHING(name, found) {&region_class, {#name, (Fast)(void *)region_method_##name, TAKES_NOTHING, NULL}, NULL},
+#define ONE(name, found) {&region_class, {#name, (Fast)(void *)region_method_##name, TAKES_ONE, NULL}, NULL},
+    REGION_METHODS(NOTHING, ONE)
+#undef NOTHING
+#undef ONE
+    {&region_class, {"clip", method_clip, TAKES_ARRAY, NULL}, NULL},
 };
 
 static PyObject *plain_method(int place) { return methods[place].plain; }
 
-static struct slotted *const slotted_classes[] = {&number_class, &trace_class, &solution_class};
+static struct slotted *const slotted_classes[] = {&number_class, &trace_class, &solution_class, &region_class};
 
 /* Look where objects of a class have their slots: `example` is one, with another object in each, and `values` has these by the slots'
  * names. Whether all that are used here were found; then there are methods for it. With the interpreter's lock. */
@@ -869,7 +884,7 @@ EXPORTED int32_t vdev_range_slots(const char *name, PyObject *class, PyObject *e
         if (strcmp(slotted_classes[at]->name, name) == 0) of = slotted_classes[at];
     length count = PyDict_Size(values), head = layout.type + 1; /* of words that every object has */
     if (of == NULL || !layout.type || count < 0 || count > MOST_SLOTS) return 0;
-    for (int slot = 0; slot < TRACE_SLOTS && of->slots[slot] != NULL; slot++) {
+    for (int slot = 0; slot < MOST_USED && of->slots[slot] != NULL; slot++) {
         PyObject *key = PyUnicode_InternFromString(of->slots[slot]), *wanted = key == NULL ? NULL : entry(values, key);
         if (key != NULL) Py_DecRef(key);
         length at = head;
@@ -879,7 +894,8 @@ EXPORTED int32_t vdev_range_slots(const char *name, PyObject *class, PyObject *e
     }
     if (of->class == NULL) Py_IncRef(class);
     of->class = class;
-    return 1;
+    if (of == &region_class && !find_empty_region()) of->class = NULL;
+    return of->class != NULL;
 }
 
 /* What stands in the place of a method in Python, by the names of its class and its own; NULL where there is none. */

@@ -36,6 +36,7 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(int, PyTuple_SetItem, (PyObject *, length, PyObject *))                                                              \
     X(PyObject *, PyObject_Type, (PyObject *))                                                                             \
     X(PyObject *, PyObject_CallObject, (PyObject *, PyObject *))                                                           \
+    X(PyObject *, PyObject_GetAttrString, (PyObject *, const char *))                                                      \
     X(int, PyObject_RichCompareBool, (PyObject *, PyObject *, int))                                                        \
     X(PyObject *, PyNumber_Or, (PyObject *, PyObject *))                                                                   \
     X(number, PyLong_AsLongLongAndOverflow, (PyObject *, int *))                                                           \
