@@ -64,7 +64,9 @@ def test_longer_contents_are_given_to_the_only_worker_while_it_is_idle(
 ) -> None:
     monkeypatch.setattr(ReferenceBackend, "small_write_nbytes", NBYTES // 4)
     monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
-    monkeypatch.setattr("vdev.session.immediate_moves._LONG", 0)  # launches until it is known which worker has new buffers
+    monkeypatch.setattr(
+        "vdev.session.immediate_moves._LONG", 0
+    )  # launches until it is known which worker has new buffers
     slow = Faults()
     with Program(workers, {0: slow}, is_cpu=False) as program:
         launch, out = Caller(program), program.buffer(1)
