@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from vdev.translators.ranges import byte_runs
 from vdev.translators.ranges.grain import MAX_CUTS, Grain
 from vdev.translators.ranges.region import Region
 
-#: copies that are kept ready
-_MOST_COPIES = 256
+#: copies that are kept ready, and calls whose parameters come with each start
+_MOST_COPIES = _MOST_STARTS = 256
 #: groups of a kernel for each of the GPU's multiprocessors, at most
 _GROUPS = 16
 
@@ -36,10 +37,17 @@ class Prepared:
 
     __slots__ = ("_check", "_held", "_name", "call")
 
-    def __init__(self, call: DriverCall, name: str, check: Callable[[int, str], None], held: object) -> None:
+    def __init__(
+        self, call: DriverCall, name: str, check: Callable[[int, str], None], held: Sequence[Any]
+    ) -> None:
         self.call = call  #: the driver's
         self._name, self._check = name, check
-        self._held = held  #: what the call's parameters point to
+        self._held = held  #: the parameters, and what else the call points to
+
+    def with_parameters(self, parameters: bytes) -> None:
+        """Launch with these in place of the parameters that it has, which are as many bytes."""
+        self._held[0].raw = parameters
+        self()
 
     def __call__(self) -> None:
         result = self.call()
@@ -68,12 +76,24 @@ class OwnKernels:
         self._check = check
         self._find: Callable[[str], int] | None = None
         self._functions: dict[str, int] = {}  #: those that were needed
-        #: by boxes: the call that copies them. Programs that exchange the same edges again and again copy the same boxes.
-        self._copies: dict[tuple[PlacedBox, ...], Prepared] = {}
+        #: by boxes: the call that copies them; None once they have been copied without one. Programs that exchange the same edges again
+        #: and again copy the same boxes.
+        self._copies: dict[tuple[PlacedBox, ...], Prepared | None] = {}
+        #: by kernel, groups and bytes of the parameters
+        self._starts: dict[tuple[str, int, int], Prepared] = {}
 
     def start(self, name: str, parameters: bytes, work: int) -> None:
-        """Start one of the kernels over `work` items."""
-        self.prepared(name, parameters, work)()
+        """Start one of the kernels over `work` items. The driver has copied the parameters when this returns."""
+        key = (name, self._groups(work), len(parameters))
+        call = self._starts.get(key)
+        if call is None:
+            if len(self._starts) >= _MOST_STARTS:
+                self._starts.clear()
+            call = self._starts[key] = self.prepared(name, parameters, work)
+        call.with_parameters(parameters)
+
+    def _groups(self, work: int) -> int:
+        return min(-(-work // kernels.BLOCK), self._most_groups)
 
     def prepared(self, name: str, parameters: bytes, work: int) -> Prepared:
         """A call that starts one of the kernels over `work` items, any number of times."""
@@ -82,7 +102,7 @@ class OwnKernels:
             if self._find is None:
                 self._find = self._load()
             function = self._functions[name] = self._find(name)
-        groups = min(-(-work // kernels.BLOCK), self._most_groups)
+        groups = self._groups(work)
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
@@ -94,15 +114,23 @@ class OwnKernels:
     def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:
         """Copy boxes between addresses that this GPU reaches, with one launch."""
         key = tuple(boxes)
-        copy = self._copies.get(key)
-        if copy is None:
+        if key not in self._copies:
             if len(self._copies) >= _MOST_COPIES:
                 self._copies.clear()
+            self._copies[key] = None
+            self.start(*self._copy_of(key))
+            return
+        copy = self._copies[key]
+        if copy is None:
             copy = self._copies[key] = self.copying(key)
         copy()
 
     def copying(self, boxes: Sequence[PlacedBox]) -> Prepared:
         """A call that copies boxes between addresses that this GPU reaches, with one launch, any number of times."""
+        return self.prepared(*self._copy_of(boxes))
+
+    def _copy_of(self, boxes: Sequence[PlacedBox]) -> tuple[str, bytes, int]:
+        """The kernel that copies boxes, its parameters and its work."""
         together = 0
         for box in boxes:
             together |= box.alignment
@@ -110,12 +138,10 @@ class OwnKernels:
         words = [box.words(unit) for box in boxes]
         total = sum(box.nbytes for box in boxes) // unit
         if len(boxes) == 1:
-            return self.prepared(name, struct.pack("<9Q", *words[0]), total)
+            return name, struct.pack("<9Q", *words[0]), total
         packed = b"".join(struct.pack("<9Q", *of_box) for of_box in words)
         room = kernels.MOST_BOXES * struct.calcsize("<9Q")
-        return self.prepared(
-            f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total
-        )
+        return f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total
 
     def filling(self, address: int, nbytes: int, pattern: bytes) -> Prepared:
         """A call that repeats a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
