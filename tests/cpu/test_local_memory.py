@@ -22,7 +22,7 @@ def kernel_of(workers: list[Any], static: int, *local_args: int) -> Any:
     kernel = SimpleNamespace(
         kernel=SimpleNamespace(resources=SimpleNamespace(local_memory_nbytes=static)),
         args=[None, *map(LocalArg, local_args)],
-        signature=SimpleNamespace(locals=range(1), 1 + len(local_args)),
+        signature=SimpleNamespace(locals=range(1, 1 + len(local_args))),
         known_to_fit=-1,
         context=SimpleNamespace(
             _vdev_state=SimpleNamespace(limits={"LOCAL_MEM_SIZE": 48 * KB}, session=session)
