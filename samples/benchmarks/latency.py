@@ -14,6 +14,9 @@ call returns; the rest is waiting):
     rotation    100 kernels in rotation, each with a scalar that changes
     repeated    a launch over many work-groups, without exchange
     waited      the same, with a wait for each launch
+    anew        a kernel object for each launch, as `program.name(queue, ...)` makes them
+    callback    a launch whose end an event tells by a callback, and a wait for that
+    boxes       a box of 4 KB copied between buffers, another one each time
 
 `--shared` puts all workers and CuPy's streams on one GPU: what the host's calls cost shows there, too. Columns
 `cupy N` (`latency_cupy.py`) are the same steps as one thread makes them with CuPy by hand.
@@ -30,6 +33,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,12 +94,15 @@ SIZES = {
     "cpu": {"volume": (32, 64, 64), "values": 1 << 16, "items": 1 << 16},
 }
 CHAINED, SMALL = 65536, 16
+#: of the buffers of `boxes`, and of a box, in numbers
+ROWS = WIDE = 512
+BOX = 32
 #: steps of a round, and rounds, of which the best counts
 STEPS, ROUNDS = {"cuda": 200, "cpu": 60}, 3
 #: processes of each column: one is fast or slow as a whole, by half and more; and those rows that tell which, as the host takes the time
 TURNS = {"cuda": 3, "cpu": 2}
 OF_THE_HOST = ("chain", "ping_pong", "small_read", "empty", "rotation", "repeated", "waited")
-NAMES = ("stencil", "merge", "chain", "ping_pong", "small_read", "empty", "rotation", "repeated", "waited")
+NAMES = ("stencil", "merge", *OF_THE_HOST, "anew", "callback", "boxes")
 
 Step = Callable[[int], object]
 #: a step by number, and whether the results are right after so many
@@ -236,6 +243,58 @@ class Bench:
         def is_right(steps: int) -> bool:
             total = sum(number % 100 + number for number in range(steps))
             return bool((self.content(counts, np.zeros(GROUP, np.uint32)) == total).all())
+
+        return step, is_right
+
+    def anew(self) -> Program:
+        counts = self.buffer(np.zeros(GROUP, np.uint32))
+        built = cl.Program(self.context, MANY).build()
+
+        def step(number: int) -> None:
+            cl.Kernel(built, "k1")(self.queue, (GROUP,), (GROUP,), counts, np.uint32(number))
+
+        def is_right(steps: int) -> bool:
+            total = sum(1 + number for number in range(steps))
+            return bool((self.content(counts, np.zeros(GROUP, np.uint32)) == total).all())
+
+        return step, is_right
+
+    def callback(self) -> Program:
+        counts = self.buffer(np.zeros(GROUP, np.uint32))
+        add, called = self.kernel("add", None, np.uint32), threading.Semaphore(0)
+
+        def step(_: int) -> None:
+            event = add(self.queue, (GROUP,), (GROUP,), counts, np.uint32(1))
+            event.set_callback(cl.command_execution_status.COMPLETE, lambda status: called.release())
+            self.queue.flush()
+            called.acquire()
+
+        return step, lambda steps: bool((self.content(counts, np.zeros(GROUP, np.uint32)) == steps).all())
+
+    def boxes(self) -> Program:
+        volume = np.arange(ROWS * WIDE, dtype=np.uint32).reshape(ROWS, WIDE)
+        source, target, expected = (
+            self.buffer(volume),
+            self.buffer(np.zeros_like(volume)),
+            np.zeros_like(volume),
+        )
+        pitches = 4 * WIDE, 4 * ROWS * WIDE
+
+        def place(number: int) -> tuple[int, int]:
+            return number * 7 % (WIDE - BOX), number * 13 % (ROWS - BOX)
+
+        def step(number: int) -> None:
+            x, y = place(number)
+            cl.enqueue_copy(
+                self.queue, target, source, src_origin=(4 * x, y, 0), dst_origin=(4 * y, x, 0), region=(4 * BOX, BOX, 1),
+                src_pitches=pitches, dst_pitches=pitches,
+            )  # fmt: skip
+
+        def is_right(steps: int) -> bool:
+            for number in range(steps):
+                x, y = place(number)
+                expected[x : x + BOX, y : y + BOX] = volume[y : y + BOX, x : x + BOX]
+            return bool((self.content(target, np.zeros_like(volume)) == expected).all())
 
         return step, is_right
 
