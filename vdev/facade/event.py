@@ -131,10 +131,12 @@ class Event(Handle):
 context_of: Callable[[Event], Context] = attrgetter("_context")
 
 
+#: seconds that a thread without a callback waits for the next: starting one takes longer than most callbacks
+_LINGERING = 1.0
+
+
 class _CallbackThreads:
-    """Threads that run programs' callbacks, each of which may wait for other events: as many as there have been callbacks under way
-    at one time. A thread that has none waits for the next: starting one takes longer than most callbacks.
-    """
+    """Threads that run programs' callbacks: as many as there are callbacks under way at one time, since each may wait for other events."""
 
     def __init__(self) -> None:
         self._idle: deque[queue.SimpleQueue[Callable[[], object]]] = deque()
@@ -153,7 +155,14 @@ class _CallbackThreads:
 
     def _main(self, inbox: queue.SimpleQueue[Callable[[], object]]) -> None:
         while True:
-            call = inbox.get()
+            try:
+                call = inbox.get(timeout=_LINGERING)
+            except queue.Empty:
+                try:
+                    self._idle.remove(inbox)
+                except ValueError:  # somebody has just taken it, to put a callback there
+                    continue
+                return
             call()
             call = None  # type: ignore[assignment]  # keep nothing of the program's alive while waiting
             self._idle.append(inbox)

@@ -51,8 +51,6 @@ _Found: TypeAlias = tuple[
 ]
 
 _BUFFERS = {BufferArg}
-#: kernels whose accounts of new buffers are known
-_MOST_OF_NEW = 256
 _buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
 _offset_of: Callable[[BufferArg], int] = attrgetter("offset")
 _resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
@@ -70,8 +68,6 @@ class AtOnce(MapsAtOnce):
         self._cached: CachedPlan | None = None  #: the plan of the last of the launches in a row
         self._standing: object = None  #: the executor's when the last of them was checked
         self._limit = inf  #: work-items from which on those in a row take another way (`Cutoff.below`)
-        #: by the identity of a kernel's plans: these, and the account of its last launches on new buffers
-        self._of_new: dict[int, tuple[LaunchCache | None, Account | None]] = {}
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Completion | None]] = {
@@ -288,7 +284,7 @@ class AtOnce(MapsAtOnce):
         for buffer in buffers:
             if buffer.account is not None or not (is_new(buffer.state) or is_at_home(buffer.state)):
                 return None
-        _, account = self._of_new.get(id(cache), (None, None))
+        account: Account | None = cache.account_of_new
         if account is None or not account.thrifty:
             account = self._begun_account(cache, buffers, ndrange)
             if account is None:
@@ -308,9 +304,7 @@ class AtOnce(MapsAtOnce):
         account: Account | None = buffers[0].account
         if account is None or not account.thrifty:
             return None
-        if len(self._of_new) >= _MOST_OF_NEW:
-            self._of_new.clear()
-        self._of_new[id(cache)] = cache, account
+        cache.account_of_new = account
         return account
 
     def _all_placed(

@@ -242,6 +242,7 @@ class LaunchCache:
         "_scalars",
         "_span_kept",
         "_written",
+        "account_of_new",
         "balance",
         "cutoff",
         "forms",
@@ -296,6 +297,8 @@ class LaunchCache:
         self.placed: dict[Any, CachedPlan] = {}
         #: for launches without a plan, one of which is looked at now and then: how many short ones each stands for
         self.weight = _EVERY
+        #: with several workers: the account of the last launches on buffers of which no worker had anything yet, or None
+        self.account_of_new: Any = None
 
     @property
     def nplans(self) -> int:
