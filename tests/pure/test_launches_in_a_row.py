@@ -33,17 +33,18 @@ class Prepared(list[int]):
         self.number += 1
         return SimpleNamespace(stretch=SimpleNamespace(last=self.number))
 
-    def in_a_row(self, kernel: object, queue: object, part: Any) -> object:
+    def in_a_row(self, kernel: object, queue: object, part: Any, timed: object = None) -> object:
         self.append(part.stretch.last)
         return SimpleNamespace(used=[False])
 
 
 def unmade(*args: object) -> Any:
     """The state of a kernel that was never launched."""
-    return cast(
-        Any,
-        SimpleNamespace(repetition=None, launched=-1, args=[*args], kernel=None, pause=0, paused=0),
+    found = SimpleNamespace(
+        repetition=None, launched=-1, args=[*args], kernel=None, rotation=None, pause=0, paused=0
     )
+    found.capture = lambda routine: tuple(found.args)
+    return cast(Any, found)
 
 
 def launched(*sizes: NDRange, others: int = 0, elsewhere: bool = False) -> Prepared:

@@ -178,7 +178,7 @@ class KernelState:
         self.repeat = self.repetition = None
 
     def renew(self) -> None:
-        """Become the state of a new kernel, with no argument set."""
+        """Become the state of a new kernel, with no argument set; what is kept of the old ones keeps no memory alive."""
         args, self.args = self.args, [UNSET] * len(self.args)
         self.is_ready = not args
         if self.repeat is not None:
@@ -241,7 +241,6 @@ class Kernel(Handle):
             spare = KernelState(program, kernel)
         else:
             spare.program = program
-            spare.renew()
         self._vdev_state = spare
         self._enqueue, self._set_all = spare.signature.generated
         made_of.kernels.add(self)
@@ -256,6 +255,7 @@ class Kernel(Handle):
         ):
             program = state.program
             del state.program  # which would keep itself alive
+            state.renew()
             program._vdev_state.spares[state.kernel.name] = state
 
     @property
