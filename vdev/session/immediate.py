@@ -224,10 +224,8 @@ class AtOnce(MapsAtOnce):
                 return None
             if line is None or cached is None or cache is None or line.worker.number != part.stretch.worker:
                 return None
-            standing, entry = (
-                self._standing,
-                None,
-            )  # whatever has been held back or has failed since then counts
+            standing = self._standing  # whatever has been held back or has failed since then counts
+            entry = None
             if again is not None:
                 found = self._found(cache, *again)
                 if found is None or found[0] is not cached:

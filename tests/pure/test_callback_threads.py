@@ -1,0 +1,65 @@
+"""The threads that run programs' callbacks: kept for the next, as many as there are at one time, and gone after a while."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+from vdev.facade import event
+
+from .test_event_order import wait_until
+
+
+def _ran(threads: event._CallbackThreads, call: Callable[[], object] = lambda: None) -> threading.Thread:
+    """The thread that has run a call."""
+    found: list[threading.Thread] = []
+    done = threading.Event()
+
+    def run() -> None:
+        call()
+        found.append(threading.current_thread())
+        done.set()
+
+    threads.run(run)
+    assert done.wait(60)
+    return found[0]
+
+
+def test_the_next_callback_is_run_by_the_same_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event, "_LINGERING", 600.0)
+    threads = event._CallbackThreads()
+    first = _ran(threads)
+    for _ in range(5):
+        wait_until(lambda: len(threads._idle) == 1)
+        assert _ran(threads) is first
+
+
+def test_one_that_waits_for_another_does_not_hold_it_up() -> None:
+    threads = event._CallbackThreads()
+    outer = _ran(threads, lambda: _ran(threads))
+    wait_until(lambda: len(threads._idle) in (0, 2))  # both wait, or both have gone
+    assert outer is not threading.current_thread()
+
+
+def test_idle_threads_end_and_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event, "_LINGERING", 0.01)
+    threads = event._CallbackThreads()
+
+    class Call:
+        def __call__(self) -> None:
+            pass
+
+    call = Call()
+    gone = weakref.ref(call)
+    thread = _ran(threads, call)
+    del call
+    thread.join(60)
+    assert not thread.is_alive()
+    assert not threads._idle
+    gc.collect()
+    assert gone() is None
+    assert _ran(threads) is not thread
