@@ -277,6 +277,8 @@ calls(
 calls(
     "read",
     all=lambda w: read(w, w.im2).wait(),
+    array_in_origin=lambda w: read(w, w.im2, (np.array(0), 0, 0)).wait(),
+    array_as_pitch=lambda w: read(w, w.im2, host=w.large, row_pitch=np.array(64)).wait(),
     outside=lambda w: read(w, w.im2, (1, 0, 0)),
     empty=lambda w: read(w, w.im2, region=(0, 8, 1)).wait(),
     slice_of_plane=lambda w: read(w, w.im2, (0, 0, 1)),

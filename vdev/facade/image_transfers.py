@@ -6,6 +6,7 @@ covers. A box without pixels is not an error, as natively: nothing is done.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -146,10 +147,10 @@ _known_boxes: dict[tuple[Any, ...], tuple[Layout, int]] = {}
 
 
 def _remember(memory: ImageMemory, box: tuple[Any, Any, Any, Any], layout: Layout, reach: int) -> None:
-    if type(box[0]) is tuple and type(box[1]) is tuple:
-        if len(_known_boxes) >= _MOST_BOXES:
-            _known_boxes.clear()
-        key = (memory.geometry, *box)
+    if len(_known_boxes) >= _MOST_BOXES:
+        _known_boxes.clear()
+    key = (memory.geometry, *box)
+    with suppress(TypeError):  # lists, and arrays without dimensions, cannot be looked up
         _known_boxes[key] = layout, reach
 
 
