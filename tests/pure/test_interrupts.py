@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import _thread
 import cProfile
+import contextlib
 import ctypes
 import gc
 import signal
@@ -261,7 +262,10 @@ def test_beside_a_profiler() -> None:
             call(done, _by_timer, _timer_is_over)  # beside this profiler it is not kept: it comes anew
             _wait()
     finally:
-        profiler.disable()
+        # An exception that a handler raises while `cProfile` names a function is counted by it as memory that is
+        # exhausted; without vdev as well.
+        with contextlib.suppress(MemoryError):
+            profiler.disable()
     assert done[-1] == "whole"
 
 
