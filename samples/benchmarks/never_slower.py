@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -45,6 +46,8 @@ PRESETS = "small", "large"
 NEXT, FOUND = "@next ", "@found "
 #: of native speed that every row must reach
 WANTED = 0.97
+#: of the launches over 100 us that must take what was predicted, within a quarter
+CLOSE = 0.9
 #: seconds that kernels on resident data take in all
 RESIDENT_SECONDS, MOST_RESIDENT = 0.6, 12
 
@@ -259,6 +262,8 @@ def _modelled(before: dict[tuple[str, int], tuple[int, int]]) -> dict[str, Any]:
                     "launches": way.launches,
                     "predicted": way.predicted,
                     "measured": way.measured,
+                    "judged": way.judged,
+                    "close": way.close,
                     "reason": way.reason,
                 }
                 for way in ways
@@ -360,10 +365,22 @@ def compared(
             lines.append(_line(row, column, own, base))
             if column != machine.NATIVE:
                 bars += _bars(row, column, own, base)
-    for figures in found.values():  # of no use to anybody later
-        for own in figures["rows"].values():
+    for column, figures in found.items():
+        for own in figures["rows"].values():  # of no use to anybody later
             own.pop("digest", None)
+        judged, close = _foretold(figures["rows"].values())
+        if judged:
+            lines.append(f"{column} workers: {close} of {judged} sampled launches over 100 us within a quarter")
+            bars.append(columns.least(f"{column}: launches within a quarter", close / judged, CLOSE))
     return lines, bars
+
+
+def _foretold(rows: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    """Of a column's launches over 100 us that were measured: those of which something was predicted, and how many of them took what was
+    predicted, within a quarter.
+    """
+    ways = [way for own in rows for ways in own.get("kernels_ways", {}).values() for way in ways]
+    return sum(way["judged"] for way in ways), sum(way["close"] for way in ways)
 
 
 def _agrees(row: Row, own: dict[str, Any], base: dict[str, Any]) -> bool | None:
