@@ -370,7 +370,9 @@ def compared(
             own.pop("digest", None)
         judged, close = _foretold(figures["rows"].values())
         if judged:
-            lines.append(f"{column} workers: {close} of {judged} sampled launches over 100 us within a quarter")
+            lines.append(
+                f"{column} workers: {close} of {judged} sampled launches over 100 us within a quarter"
+            )
             bars.append(columns.least(f"{column}: launches within a quarter", close / judged, CLOSE))
     return lines, bars
 

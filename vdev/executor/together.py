@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: compiled plans in a row after which more of them are expected: at first, and at most, where they keep ending soon
 _FIRST_IN_A_ROW, _MOST_IN_A_ROW = 8, 512
+#: submissions that one command may take: itself, and what is folded for it
+_WITH_FOLD = 2
 #: for how many commands it has to last
 _LONG = 64
 #: commands after which the workers' memory is looked at
@@ -218,7 +220,9 @@ class Together:
         if self._lasted:  # it has come to an end
             self._least = _FIRST_IN_A_ROW if self._lasted >= _LONG else min(2 * self._least, _MOST_IN_A_ROW)
             self._lasted = self._in_a_row = 0
-        self._in_a_row = self._in_a_row + 1 if executor.last_number == self._seen + 1 else 1
+        since = executor.last_number - self._seen
+        if since:  # else it is asked again for one command
+            self._in_a_row = self._in_a_row + 1 if since <= _WITH_FOLD else 1
         self._last, self._seen = -1, executor.last_number
         return self._in_a_row > self._least and self._meet()
 

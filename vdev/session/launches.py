@@ -48,6 +48,8 @@ class Launches:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._thought_ns = 0  #: to plan the launch that is being submitted
+        #: what was folded for the launch that is being submitted, and the state that this buffer was in
+        self._unfolded: dict[VirtualBuffer, BufferState] = {}
         self._latest: CachedPlan | None = None  #: of the last launch
         self._latest_marks: tuple[Hashable, ...] = ()
         self.direct = DirectLaunches(
@@ -86,7 +88,7 @@ class Launches:
         if cached.plan.growth and session.room.lacks(cached.plan):
             cached, buffers, weighed = self._fitting(cache, command, completion, buffers, weighed)
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
-        before = [buffer.state for buffer in buffers]
+        before = [(self._unfolded.get(buffer), buffer.state) for buffer in buffers]
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
         prepared = cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange)
@@ -163,10 +165,10 @@ class Launches:
         buffers: Sequence[VirtualBuffer],
         completion: Completion,
         queue: QueueOrder | None,
-        before: Sequence[BufferState],
+        before: Sequence[tuple[BufferState | None, BufferState]],
     ) -> None:
         """Prepare for the same launch to come again: as the next command in `queue`, if there is one, or else when its buffers are in the
-        states `before` it again.
+        states `before` it again. These are as in `open_recall`.
         """
         session = self._session
         if queue is not None:
@@ -195,7 +197,7 @@ class Launches:
 
     def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
         """The plan of a launch and its buffers, in the way that is chosen; and whether a way had to be chosen."""
-        choosing, self._thought_ns = self._session.choosing, 0
+        choosing, self._thought_ns, self._unfolded = self._session.choosing, 0, {}
         cached, buffers = self._finder()(cache, command)
         if choosing is None:
             return cached, buffers, False
@@ -245,7 +247,9 @@ class Launches:
             cached, buffers = cache.find(command, self._plan_launch)
             if not cached.unfolded:
                 return cached, buffers
-            self._session.folding.fold([buffers[slot] for slot in cached.unfolded])
+            unfolded = [buffers[slot] for slot in cached.unfolded]
+            self._unfolded |= {buffer: buffer.state for buffer in unfolded}
+            self._session.folding.fold(unfolded)
 
     def _direct_or_planned(
         self, cache: LaunchCache, command: Launch

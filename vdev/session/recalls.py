@@ -14,14 +14,20 @@ from vdev.executor.compiled_plan import listed_plan
 from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from vdev.executor.compiled_plan import CompiledPlan
     from vdev.executor.completion import Completion
+    from vdev.planner.directory import BufferState
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument, Launch
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache, ReadyPlan
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
+
+    #: a buffer's states before a launch: with something pending that is folded for it, None where nothing is; and as its plan finds it
+    Before: TypeAlias = "tuple[BufferState | None, BufferState]"
 
 
 def is_watched(session: SessionCore) -> bool:
@@ -88,8 +94,8 @@ class RecalledLaunch:
 
     takes_values = True  # it looks at those that matter
     __slots__ = (
-        "_before", "_cache", "_cached", "_generation", "_ndrange", "_plan", "_session", "_sources", "_span", "_values",
-        "_writers", "used",
+        "_before", "_cache", "_cached", "_generation", "_ndrange", "_plan", "_session", "_sources", "_span", "_unfolded",
+        "_values", "_writers", "used",
     )  # fmt: skip
 
     def __init__(
@@ -100,15 +106,16 @@ class RecalledLaunch:
         launch: Launch,
         sources: Sequence[int],
         plan: CompiledPlan,
-        before: Sequence[Any],
+        before: Sequence[Before],
         span: int,
     ) -> None:
-        """`sources`: by slot, an argument that is its buffer. `before`: by slot, the states before the launch. `span`: over how many
-        workers it was planned (`LaunchCache.span_of`).
-        """
+        """`sources`: by slot, an argument that is its buffer. `span`: over how many workers it was planned (`LaunchCache.span_of`)."""
         self._session, self._cache, self._cached, self._plan = session, cache, cached, plan
         self._ndrange, self._sources = launch.ndrange, sources
-        self._before, self._span, self._generation = before, span, cache.generation
+        self._before = [state for _, state in before]
+        #: slots of which something pending is folded first, and the state that finds them in
+        self._unfolded = [(slot, pending) for slot, (pending, _) in enumerate(before) if pending is not None]
+        self._span, self._generation = span, cache.generation
         #: by argument on whose value the plan depends: that value
         self._values = [(index, launch.args[index]) for index in sorted(launch.kernel.scalars)]
         #: by slot: what its buffer is told of who has changed it
@@ -135,6 +142,7 @@ class RecalledLaunch:
                 or not were_submitted(after, queue)
                 or not self._is_as_before(args, buffers)
                 or self._is_to_be_weighed(buffers)
+                or (self._unfolded and not self._fold(buffers))
             ):
                 return None
             holdings = [buffer.holdings for buffer in buffers]
@@ -150,15 +158,26 @@ class RecalledLaunch:
         return completion
 
     def _is_as_before(self, args: Sequence[Argument], buffers: Sequence[VirtualBuffer]) -> bool:
-        """Whether all that the plan depends on is what it was."""
+        """Whether all that the plan depends on is what it was, once what is pending is folded."""
         for buffer, state in zip(buffers, self._before, strict=True):
-            if buffer.state is not state:
+            if buffer.state is not state and not self._is_unfolded(buffers, buffer):
                 return False
         for index, value in self._values:
             if args[index] != value:
                 return False
         cache = self._cache
         return cache.generation == self._generation and cache.span_of(buffers) == self._span
+
+    def _is_unfolded(self, buffers: Sequence[VirtualBuffer], buffer: VirtualBuffer) -> bool:
+        """Whether something is pending in a buffer that is folded for the launch."""
+        return any(buffers[slot] is buffer and buffer.state is pending for slot, pending in self._unfolded)
+
+    def _fold(self, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Fold what is pending, as before other uses. Whether that leaves the states that the plan was made for: it may be folded elsewhere
+        where the workers have no room.
+        """
+        self._session.folding.fold([buffers[slot] for slot, _ in self._unfolded])
+        return all(buffers[slot].state is self._before[slot] for slot, _ in self._unfolded)
 
     def _is_to_be_weighed(self, buffers: Sequence[VirtualBuffer]) -> bool:
         """Whether the launch may take another way, is to be looked at, or cannot be handed over just now anyway."""
@@ -198,7 +217,7 @@ def open_recall(
     cached: CachedPlan,
     launch: Launch,
     buffers: Sequence[VirtualBuffer],
-    before: Sequence[Any],
+    before: Sequence[Before],
 ) -> RecalledLaunch | None:
     """What makes the launch again that was submitted last, with these `buffers` by slot, which were in these states `before`; None where
     nothing can, or where it has not been compiled.
