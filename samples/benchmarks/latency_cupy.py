@@ -50,7 +50,7 @@ extern "C" __global__ void add(unsigned *counts, unsigned step)
 }
 extern "C" __global__ void nothing(unsigned *counts) {}
 """
-VOLUME, VALUES, ITEMS, CHAINED, BINS = (1280, 640, 640), 1 << 29, 1 << 20, 65536, 1024
+VOLUME, VALUES, ITEMS, CHAINED, BINS = (1280, 640, 640), 1 << 25, 1 << 20, 65536, 1024
 STEPS, ROUNDS = 200, 3
 
 Step = Callable[[int], object]
