@@ -249,6 +249,31 @@ def test_throttling_does_not_wait_for_steps_that_nobody_has_submitted(
         holding.join()
 
 
+def test_who_is_held_back_waits_until_the_queue_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would stay long for as long as commands are submitted, and none of them could be handed over by their own thread."""
+    with Machine(1) as machine:
+        executor, gate, buffer = machine.executor, threading.Event(), machine.buffer(NBYTES)
+        worker, asked, wait = executor.worker(0), [], Worker.marker_at
+        machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+        holding = threading.Thread(target=executor.call, args=(0, lambda _: gate.wait()))
+        holding.start()
+        with monkeypatch.context() as unlimited:
+            unlimited.setattr("vdev.executor.executor.QUEUE_LIMIT", 1 << 30)
+            for _ in range(QUEUE_LIMIT + 10):
+                machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+
+        def noted(self: Worker, step: int, asking: Worker | None = None) -> object:
+            asked.append((self, step))
+            gate.set()
+            return wait(self, step, asking)
+
+        monkeypatch.setattr(Worker, "marker_at", noted)
+        executor.throttle()
+        assert asked[0] == (worker, worker.submitted)
+        assert not worker.queue
+        holding.join()
+
+
 def test_zeros_are_not_written_to_a_home_that_has_never_been_touched() -> None:
     with Machine(2) as machine:
         home, asked = np.zeros(NBYTES, np.uint8), []

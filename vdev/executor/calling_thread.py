@@ -20,7 +20,7 @@ from vdev.planner.instructions import HOST
 from vdev.process.finalisers import may_wait
 
 #: how many queued entries, and how many seconds, a thread that could do the work itself waits for
-_SHORT_QUEUE, _DRAINING = 2, 0.0003
+_SHORT_QUEUE, _DRAINING = 16, 0.001
 
 
 def never_waits(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:

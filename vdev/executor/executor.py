@@ -332,13 +332,15 @@ class Executor:
             self.aside(kind, plan, number, holdings)
 
     def throttle(self) -> None:
-        """Hold the caller back while a worker's queue is long. Call it outside every lock."""
+        """Hold the caller back once a worker's queue is long, until all of it is handed over. Call it outside every lock.
+
+        Waking up earlier would leave the queues long for as long as the program submits: its thread and the workers' compete for the
+        interpreter, while commands for idle workers take none of their threads.
+        """
         for worker in self.all_workers:
-            # Read before the queue's length: the worker may empty the queue meanwhile, and a step beyond the
-            # last would never come. Every batch that is queued has a step beyond `issued`.
-            issued = worker.issued
+            last = worker.submitted
             if len(worker.queue) > QUEUE_LIMIT and not self.closed and not self._on_a_worker():
-                worker.marker_at(issued + QUEUE_LIMIT // 2)
+                worker.marker_at(last)
 
     def _on_a_worker(self) -> bool:
         """Whether this is one of the threads that must not wait, running a finaliser of the program's."""
