@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import _thread
-import cProfile
 import contextlib
+import cProfile
 import ctypes
 import gc
 import signal
