@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -63,3 +64,44 @@ def test_idle_threads_end_and_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     gc.collect()
     assert gone() is None
     assert _ran(threads) is not thread
+
+
+class _Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (ValueError("a value"), "ValueError: a value"),
+        (SystemExit(3), "SystemExit: 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (_Unprintable(), r".*_Unprintable: <exception str\(\) failed>"),
+    ],
+)
+def test_what_a_callback_raises_is_reported_with_its_lines(
+    error: BaseException, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    threads = event._CallbackThreads()
+    monkeypatch.setattr(event, "_threads", threads)
+    heard: list[int] = []
+
+    def inner() -> None:
+        raise error
+
+    def callback(reached: int) -> None:
+        heard.append(reached)
+        inner()
+
+    event._notify(callback, 0)
+    wait_until(lambda: len(threads._idle) == 1)  # the thread is ready for the next
+    reported = capsys.readouterr().err
+    assert heard == [0]
+    start = r"\[pyopencl\] event callback handler threw an exception, ignoring: Traceback \(most recent call last\):\n"
+    assert re.match(start + r'  File ".*", line \d+, in callback\n', reported)
+    assert "in inner\n" in reported
+    assert re.search(rf"^{named}$", reported, re.MULTILINE)
+    assert "facade" not in reported

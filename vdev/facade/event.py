@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -178,11 +179,12 @@ def _notify(callback: Callable[[int], object], reached: int) -> None:
     def call() -> None:
         try:
             callback(reached)
-        except Exception as error:
-            # the native module reports it in this way and goes on
-            print(
-                f"[pyopencl] event callback handler threw an exception, ignoring: {error!r}", file=sys.stderr
-            )
+        except BaseException as error:
+            # the native module reports it in this way and goes on, whatever it is: `sys.exit` does not end a process from here
+            report = traceback.TracebackException.from_exception(error)
+            del report.stack[0]  # this function's line
+            text = "".join(report.format()).rstrip("\n")
+            print(f"[pyopencl] event callback handler threw an exception, ignoring: {text}", file=sys.stderr)
 
     _threads.run(call)
 
