@@ -29,7 +29,8 @@ _SHOWN_PRAGMA = (
 _HIDDEN_PRAGMA = re.compile(
     rf"^[ \t]*(?:#|%:)[ \t]*pragma[ \t]+(?!OPENCL[ \t]+EXTENSION\b|{_SHOWN_PRAGMA})", re.MULTILINE
 )
-_LAID_OUT = re.compile(r"\bpragma\b|\b_Pragma\b")
+#: what may change how types are laid out; pragmas that nearly every program has do not
+_LAID_OUT = re.compile(r"\bpragma\b(?![ \t]+(?:OPENCL|unroll|nounroll|once)\b)|\b_Pragma\b")
 
 
 def hides_pragmas(text: str) -> bool:
