@@ -119,6 +119,13 @@ class Trace:
         if self.closed:
             raise RuntimeError("a number outlived the calculation that it was traced in")
 
+    def close(self) -> None:
+        """Nothing more is calculated. What only calculations need is let go: a number can still be written down."""
+        self.closed = True
+        self.solution()
+        for table in (self._known, self._sums, self._multiples, self._normal, self.compared):
+            table.clear()
+
     def real(self, expression: str) -> str:
         """The name of something that is calculated once, however often it is used."""
         found = self._reals.get(expression)
@@ -295,6 +302,11 @@ class Trace:
 def form_of(number: Any) -> Hashable:
     """What tells numbers apart that are made in different ways from parameters, without asking for their values."""
     return (number.constant, *number.terms.items()) if type(number) is Number else number
+
+
+def value_of(number: Any) -> Any:
+    """What a number is in the calculation that is traced. Nothing is noted: for what is of no use for other parameters."""
+    return number.value if type(number) is Number else number
 
 
 _REAL = re.compile(r"\br\d+\b")
