@@ -284,24 +284,13 @@ class _Images:
 
     def name_of(self, domain: Domain) -> int | None:
         """The name of a domain's shape."""
-        if self.traced:
-            return None
-        lo = domain.lo
-        shape: list[Any] = [high - low for low, high in zip(lo, domain.hi, strict=True)]
-        for form in domain.constraints:
-            constant = form.constant
-            for variable, coefficient in form.terms.items():
-                constant += coefficient * lo[variable]
-            shape.append((constant, *form.terms.items()))
-        return self._names.setdefault(tuple(shape), len(self._names))
+        return None if self.traced else self._names.setdefault(domain.outline(), len(self._names))
 
     def of(self, within: _Narrowed, place: _Place, nbytes: int, size: int) -> tuple[_Known, int] | None:
         """The image of a place's offset, and how far it is moved; None if it is not known exactly."""
         domain, form = within.domain, place.form
         assert form is not None
-        constant, lo = form.constant, domain.lo
-        for variable, coefficient in form.terms.items():
-            constant += coefficient * lo[variable]
+        constant = domain.corner(form)
         key = (within.name, place.terms, nbytes)
         if not self.traced:
             known = self._known.get(key)

@@ -1,4 +1,4 @@
-/* libvdev_ranges.so, with `regions.c` and `numbers.c` in it: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
+/* libvdev_ranges.so, with the other files in it: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
  *
  * The functions in Python are the definition. These here stand in their places, and call them wherever something is not as it mostly
  * is: a number that is no int of 64 bits, such as one that is traced (`tracing.py`); no memory. They have done nothing then, for
@@ -1023,6 +1023,9 @@ static PyObject *settle(PyObject *bands, PyObject *pitches, struct units *units,
 #include "slots.h"
 #include "regions.c"
 #include "numbers.c"
+#include "domains.c"
+#include "slices.c"
+#include "methods.c"
 
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
 
@@ -1255,6 +1258,12 @@ FUNCTION(plus) { OR_BY_PYTHON(plus_given(given, n)); }
 FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
 FUNCTION(show) { OR_BY_PYTHON(show_given(given, n)); }
 FUNCTION(evaluated) { OR_BY_PYTHON(evaluated(given, n)); }
+FUNCTION(box_bounds) { OR_BY_PYTHON(box_bounds(given, n)); }
+FUNCTION(cuts) { OR_BY_PYTHON(cuts(given, n)); }
+FUNCTION(untouched) { OR_BY_PYTHON(untouched(given, n)); }
+FUNCTION(is_in_line) { OR_BY_PYTHON(is_in_line(given, n)); }
+FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
+FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
 
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
@@ -1266,6 +1275,8 @@ static PyMethodDef functions[] = {
     NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
     NAMED(region_in, region_in) NAMED(_run, run) NAMED(_union, union_of)
     NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
+    NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
+    NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
 #undef NAMED
 };
 
@@ -1311,7 +1322,7 @@ EXPORTED int32_t vdev_ranges_find_python(void) {
     int_type = dlsym(RTLD_DEFAULT, "PyLong_Type");
     none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
     no = dlsym(RTLD_DEFAULT, "_Py_FalseStruct");
-    return all && tuple_type != NULL && int_type != NULL && none != NULL && no != NULL && find_layout() && name_signs();
+    return all && tuple_type != NULL && int_type != NULL && none != NULL && no != NULL && find_layout() && name_signs() && make_infinite();
 }
 
 /* What stands in the place of a function in Python, by its name; NULL where there is none. With the interpreter's lock. */
