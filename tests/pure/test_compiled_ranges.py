@@ -109,6 +109,8 @@ def cases(
     yield bands, "count", (a, units)
     yield bands, "count_runs", (a, units)
     yield bands, "count_boxes", (a,)
+    yield bands, "largest_boxes", (a, units, rng.choice((0, 1, 4, 64)))
+    yield labelled_bands, "painted", (a, rng.choice((0, 5, 1 << 70)))
     yield bands, "_split", (a, rng.choice((1, 2, 5, 24)))
     if len(units) > 1:
         yield bands, "_flatten", (a, units[0] // units[1])

@@ -717,5 +717,5 @@ def whole(number: Any) -> Any:
     return number if type(number) is int or type(number) is Number else int(number)
 
 
-compiled.replace_methods(Trace, ())  # whose tables those of Number use
+compiled.replace_methods(Trace, ("_ranges_with",))  # whose tables those of Number use, too
 compiled.replace_methods(Number, _COMPILED)

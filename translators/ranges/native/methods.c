@@ -71,6 +71,7 @@ enum {
 #define NAME(name, found) AT_DOMAIN_##name,
     DOMAIN_METHODS(NAME, NAME)
 #undef NAME
+    AT_ranges_with,
     AT_columns_of,
     AT_groups,
     AT_bands,
@@ -174,6 +175,10 @@ static PyObject *method_reduced(PyObject *self, PyObject *const *given, length n
     return or_by_method(n == 2 ? reduced(self, given[0], given[1]) : NULL, AT_reduced, self, given, n);
 }
 
+static PyObject *method_ranges_with(PyObject *self, PyObject *solution) {
+    return or_by_method(ranges_with(self, solution), AT_ranges_with, self, &solution, 1);
+}
+
 static PyObject *method_columns_of(PyObject *self, PyObject *const *given, length n) {
     return or_by_method(columns_given(self, given, n), AT_columns_of, self, given, n);
 }
@@ -210,6 +215,7 @@ static struct method {
     DOMAIN_METHODS(NOTHING, ONE)
 #undef NOTHING
 #undef ONE
+    {&trace_class, {"_ranges_with", (Fast)(void *)method_ranges_with, TAKES_ONE, NULL}, NULL},
     {&tied_rows_class, {"_columns_of", method_columns_of, TAKES_ARRAY, NULL}, NULL},
     {&tied_rows_class, {"_groups", (Fast)(void *)method_groups, TAKES_ONE, NULL}, NULL},
     {&place_class, {"bands", (Fast)(void *)method_bands, TAKES_ONE, NULL}, NULL},

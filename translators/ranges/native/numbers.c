@@ -705,3 +705,33 @@ static int compared(PyObject *self, PyObject *other, enum sign sign) {
     if (key != NULL) Py_DecRef(key);
     return found == NULL ? ODD : found != no;
 }
+
+/* ---- conditions ----------------------------------------------------------------------------------------------------- */
+
+/* As `Trace._ranges_with`. */
+static PyObject *ranges_with(PyObject *trace, PyObject *solution) {
+    PyObject *table = OF_TRACE(trace, RANGES), *linear, *range, *found;
+    if (type_of(solution) != solution_class.class || (found = PyDict_New()) == NULL) return NULL;
+    for (length at = 0; PyDict_Next(table, &at, &linear, &range);) {
+        struct bound low, high, least, most;
+        PyObject *rewritten = NULL;
+        if (kind_of(range) == ROW && size(range) == 2) rewritten = range_of(solution, linear, item(range, 0), item(range, 1));
+        int wrong = rewritten == NULL;
+        if (!wrong && rewritten != none) { /* otherwise it follows from the equations */
+            PyObject *rest = item(rewritten, 2), *known = entry(found, rest);
+            wrong = read_bound(item(rewritten, 0), &low) || read_bound(item(rewritten, 1), &high);
+            if (!wrong && known != NULL) {
+                wrong = read_bound(item(known, 0), &least) || read_bound(item(known, 1), &most);
+                if (!wrong && least.there) low = (struct bound){low.there ? larger(low.value, least.value) : least.value, 1};
+                if (!wrong && most.there) high = (struct bound){high.there ? smaller(high.value, most.value) : most.value, 1};
+            }
+            wrong = wrong || entered(found, kept(rest), tuple_of(2, shown_bound(&low), shown_bound(&high), NULL, NULL)) == NULL;
+        }
+        if (rewritten != NULL) Py_DecRef(rewritten);
+        if (wrong) {
+            Py_DecRef(found);
+            return NULL;
+        }
+    }
+    return found;
+}
