@@ -9,6 +9,7 @@ for each chunk. Decides no ranges of its own: `scopes` and `domain_image` do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import lt
 from typing import Any, NamedTuple
 
 from ..ranges.grain import Grain
@@ -158,9 +159,9 @@ class LaunchRanges:
 
 def _common(one: Chunk, other: Chunk) -> Chunk | None:
     """The work-groups of both, None if there are none."""
-    start = tuple([max(a, b) for a, b in zip(one.start, other.start, strict=True)])
-    stop = tuple([min(a, b) for a, b in zip(one.stop, other.stop, strict=True)])
-    return Chunk(start, stop) if all(a < b for a, b in zip(start, stop, strict=True)) else None
+    start = tuple(map(max, one.start, other.start))
+    stop = tuple(map(min, one.stop, other.stop))
+    return Chunk(start, stop) if all(map(lt, start, stop)) else None
 
 
 class _Place(NamedTuple):

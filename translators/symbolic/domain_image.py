@@ -363,9 +363,11 @@ class _Projection:
         is.
         """
         for terms in self.constraints:
-            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
             steps = [v for v, c in terms.items() if 1 < abs(c) <= MAX_CLASSES and self.hi[v] > self.lo[v]]
-            if len(units) != 1 or len(steps) != 1:
+            if len(steps) != 1:
+                continue
+            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
+            if len(units) != 1:
                 continue
             found = [
                 part for remainder in range(abs(terms[steps[0]]))

@@ -23,10 +23,11 @@ Decides how states are taken apart. Which plans are worth it is the caller's to 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import chain
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 from vdev.planner.builder import PlanBuilder
@@ -57,7 +58,7 @@ from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import as_traced, is_array, parts_of, remade, source_of
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
-from vdev.translators.values import dataclass
+from vdev.translators.values import dataclass, replace
 
 #: numbers of all views together above which a plan is not filled in, and boxes of all ranges above which they are
 #: evaluated: the function would be long
@@ -326,7 +327,8 @@ class _Writer:
         ranges, forbidden = ([], []) if known else trace.bounds()
         comparisons = [] if known else trace.comparisons
         tables = tuple(ranges), tuple(forbidden), tuple(self._forms)
-        used = {variable for rows in tables for row in rows for variable, _ in row[-1]}
+        linear_parts = chain.from_iterable([row[-1] for rows in tables for row in rows])
+        used = set(map(itemgetter(0), linear_parts))
         lines = [f"{', '.join(trace.parameters)}, = numbers"] if trace.parameters else []
         lines += trace.definitions(used, compared=not known)
         if comparisons:
