@@ -223,11 +223,8 @@ class Trace:
         """What is known of variables as long as all conditions hold: those that are a form of others."""
         found = self._solution
         if found is None:
-            found = Solution({number for number, text in enumerate(self._variables) if not text})
-            for linear, (low, high) in self._ranges.items():
-                if low is not None and low == high:
-                    found.add(dict(linear), -low)
-            self._solution = found
+            parameters = {number for number, text in enumerate(self._variables) if not text}
+            found = self._solution = linear_forms.solved(parameters, self._ranges)
         return found
 
     def conditions(self) -> list[str]:

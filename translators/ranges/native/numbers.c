@@ -11,14 +11,14 @@
 
 enum { CONSTANT, TERMS, TRACE, VALUE };
 enum { CLOSED, COMPARED, KNOWN, MULTIPLES, NORMAL, OTHERS, RANGES, SOLUTION, SUMS, ALL_TERMS, VARIABLES };
-enum { FORMS };
+enum { FORMS, IN_FORMS_OF, PARAMETERS };
 
 static struct slotted
     number_class = {.name = "Number", .slots = {"constant", "terms", "trace", "value"}},
     trace_class = {.name = "Trace",
                    .slots = {"closed", "compared", "_known", "_multiples", "_normal", "_others", "_ranges", "_solution", "_sums",
                              "_terms", "_variables"}},
-    solution_class = {.name = "Solution", .slots = {"forms"}};
+    solution_class = {.name = "Solution", .slots = {"forms", "_in_forms_of", "_parameters"}};
 
 #define OF_NUMBER(object, slot) SLOT(number_class, object, slot)
 #define OF_TRACE(object, slot) SLOT(trace_class, object, slot)
@@ -734,4 +734,128 @@ static PyObject *ranges_with(PyObject *trace, PyObject *solution) {
         }
     }
     return found;
+}
+
+/* ---- equations ------------------------------------------------------------------------------------------------------ */
+
+static length find_term(const struct form *form, number variable) {
+    length at = 0;
+    while (at < form->count && form->terms[at].variable != variable) at++;
+    return at;
+}
+
+/* Which forms a variable is in. */
+static int note_use(PyObject *solution, number other, PyObject *variable, int is_in) {
+    PyObject *table = SLOT(solution_class, solution, IN_FORMS_OF), *key = PyLong_FromLongLong(other);
+    PyObject *users = key == NULL ? NULL : entry(table, key);
+    int wrong = key == NULL;
+    if (!wrong && users == NULL && is_in) wrong = (users = entered(table, kept(key), PySet_New(NULL))) == NULL;
+    if (!wrong && users != NULL) wrong = (is_in ? PySet_Add(users, variable) : PySet_Discard(users, variable)) < 0;
+    if (key != NULL) Py_DecRef(key);
+    return wrong ? ODD : 0;
+}
+
+/* As `Solution._keep`; `before`: the terms until now. */
+static int keep_form(PyObject *solution, PyObject *variable, const struct form *before, const struct form *form, number constant) {
+    for (length at = 0; at < before->count; at++)
+        if (find_term(form, before->terms[at].variable) == form->count && note_use(solution, before->terms[at].variable, variable, 0))
+            return ODD;
+    for (length at = 0; at < form->count; at++)
+        if (find_term(before, form->terms[at].variable) == before->count && note_use(solution, form->terms[at].variable, variable, 1))
+            return ODD;
+    PyObject *parts = tuple_of(2, dict_of(form), PyLong_FromLongLong(constant), NULL, NULL);
+    return entered(SLOT(solution_class, solution, FORMS), kept(variable), parts) == NULL ? ODD : 0;
+}
+
+/* Put a form in the place of a variable in the form of another one. */
+static int put_in_place(PyObject *solution, PyObject *variable, number gone, const struct form *form, number constant) {
+    PyObject *known = entry(SLOT(solution_class, solution, FORMS), variable);
+    struct form before, after;
+    number more, part;
+    if (known == NULL || kind_of(known) != ROW || read_form(item(known, 0), &before) || read_small(item(known, 1), &more)) return ODD;
+    length place = find_term(&before, gone);
+    if (place == before.count) return ODD;
+    number factor = before.terms[place].coefficient;
+    after = before;
+    after.terms[place].coefficient = 0;
+    for (length at = 0; at < form->count; at++) {
+        length there = find_term(&after, form->terms[at].variable);
+        if (there == after.count && insert(&after, there, form->terms[at].variable, 0)) return ODD;
+        if (MULTIPLIES(form->terms[at].coefficient, factor, &part)) return ODD;
+        if (ADDS(after.terms[there].coefficient, part, &after.terms[there].coefficient)) return ODD;
+    }
+    drop_nothing(&after);
+    if (MULTIPLIES(constant, factor, &part) || ADDS(more, part, &more)) return ODD;
+    return keep_form(solution, variable, &before, &after, more);
+}
+
+/* As `Solution.add`, of a linear part less a value. */
+static int add_equation(PyObject *solution, PyObject *linear, number value) {
+    PyObject *forms = SLOT(solution_class, solution, FORMS), *users_of = SLOT(solution_class, solution, IN_FORMS_OF);
+    struct form form = {.count = 0}, none_before = {.count = 0};
+    number constant = -value, factor;
+    length gone = -1;
+    int is_parameter = 0;
+    for (length at = 0; at < size(linear); at++) {
+        PyObject *term = item(linear, at);
+        if (kind_of(term) != ROW || size(term) != 2 || read_small(item(term, 1), &factor)) return ODD;
+        if (put_in_form(forms, item(term, 0), factor, &form, &constant)) return ODD;
+    }
+    drop_nothing(&form);
+    for (length at = 0; at < form.count; at++) { /* they ascend */
+        if (absolute(form.terms[at].coefficient) != 1) continue;
+        PyObject *name = PyLong_FromLongLong(form.terms[at].variable);
+        int given = name == NULL ? ODD : PySet_Contains(SLOT(solution_class, solution, PARAMETERS), name);
+        if (name != NULL) Py_DecRef(name);
+        if (given < 0) return ODD;
+        if (gone < 0 || given >= is_parameter) gone = at, is_parameter = given;
+    }
+    if (gone < 0) return 0;
+    number left_out = form.terms[gone].variable, sign = -form.terms[gone].coefficient;
+    form.terms[gone].coefficient = 0;
+    drop_nothing(&form);
+    for (length at = 0; at < form.count; at++) form.terms[at].coefficient *= sign;
+    constant *= sign;
+    PyObject *name = PyLong_FromLongLong(left_out), *users = name == NULL ? NULL : entry(users_of, name), *walk = NULL, *variable;
+    int wrong = name == NULL;
+    if (users != NULL) {
+        Py_IncRef(users); /* it is taken out of the table before those in it change others */
+        walk = PyObject_GetIter(users);
+        wrong = walk == NULL || PyDict_DelItem(users_of, name) < 0;
+        while (!wrong && (variable = PyIter_Next(walk)) != NULL) {
+            wrong = put_in_place(solution, variable, left_out, &form, constant);
+            Py_DecRef(variable);
+        }
+        if (walk != NULL) Py_DecRef(walk);
+        Py_DecRef(users);
+    }
+    wrong = wrong || keep_form(solution, name, &none_before, &form, constant);
+    if (name != NULL) Py_DecRef(name);
+    return wrong ? ODD : 0;
+}
+
+/* As `solved`, of what it is given. */
+static PyObject *solved(PyObject *const *given, length n) {
+    PyObject *linear, *range, *found;
+    if (n != 2 || solution_class.class == NULL || PyDict_Size(given[1]) < 0) return NULL;
+    PyObject *forms = PyDict_New(), *users = PyDict_New();
+    found = forms == NULL || users == NULL ? NULL : PyType_GenericAlloc(solution_class.class, 0);
+    if (found == NULL) {
+        if (forms != NULL) Py_DecRef(forms);
+        if (users != NULL) Py_DecRef(users);
+        return NULL;
+    }
+    SLOT(solution_class, found, FORMS) = forms;
+    SLOT(solution_class, found, IN_FORMS_OF) = users;
+    SLOT(solution_class, found, PARAMETERS) = kept(given[0]);
+    int wrong = 0;
+    for (length at = 0; !wrong && PyDict_Next(given[1], &at, &linear, &range);) {
+        struct bound low, high;
+        wrong = kind_of(linear) != ROW || kind_of(range) != ROW || size(range) != 2 || read_bound(item(range, 0), &low) ||
+                read_bound(item(range, 1), &high);
+        if (!wrong && low.there && high.there && low.value == high.value) wrong = add_equation(found, linear, low.value);
+    }
+    if (!wrong) return found;
+    Py_DecRef(found);
+    return NULL;
 }

@@ -60,6 +60,8 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(PyObject *, PyObject_GetIter, (PyObject *))                                                                          \
     X(PyObject *, PyIter_Next, (PyObject *))                                                                               \
     X(int, PySet_Add, (PyObject *, PyObject *))                                                                            \
+    X(int, PySet_Contains, (PyObject *, PyObject *))                                                                       \
+    X(int, PySet_Discard, (PyObject *, PyObject *))                                                                        \
     X(PyObject *, PyLong_FromVoidPtr, (void *))                                                                            \
     X(PyObject *, PyUnicode_FromStringAndSize, (const char *, length))                                                     \
     X(PyObject *, PyUnicode_InternFromString, (const char *))                                                              \
