@@ -679,6 +679,6 @@ compiled.replace(
     globals(),
     (
         *("intersect", "meet", "unite", "subtract", "shift", "refine", "coarsen", "settled"),
-        *("_split", "_flatten", "count", "count_runs", "count_boxes", "largest_boxes"),
+        *("_split", "_flatten", "count", "count_runs", "count_boxes", "largest_boxes", "coarsening_cost"),
     ),
 )

@@ -1044,6 +1044,21 @@ static PyObject *paint(PyObject *bands, PyObject *label) {
     return found;
 }
 
+/* As `coarsening_cost`; `dropped` says it by level. */
+static int coarsening_cost(PyObject *bands, const char *dropped, length level, number *total) {
+    struct walk walk;
+    *total = 0;
+    if (level >= MOST_LEVELS || begin(&walk, bands)) return ODD;
+    while (goes_on(&walk)) {
+        number below = 1, digits = dropped[level] && walk.band.inner != none ? walk.band.hi - walk.band.lo : 1;
+        if (walk.band.inner != none &&
+            (kind_of(walk.band.inner) != ROW || coarsening_cost(walk.band.inner, dropped, level + 1, &below)))
+            return ODD;
+        if (__builtin_mul_overflow(below, digits, &below) || __builtin_add_overflow(*total, below, total) || step(&walk)) return ODD;
+    }
+    return 0;
+}
+
 /* ---- the largest boxes ---------------------------------------------------------------------------------------------- */
 
 /* The members of each box, in order; -1 for one that is chosen. */
@@ -1256,6 +1271,21 @@ FUNCTION(is_span) {
 
 FUNCTION(paint) { OR_BY_PYTHON(has_bands(given, n, 2, 1) && kind_of(given[1]) == LEAF ? paint(given[0], given[1]) : NULL); }
 
+/* Of bands, units, and a set of levels. */
+FUNCTION(coarsening_cost) {
+    char dropped[MOST_LEVELS] = {0};
+    number total;
+    int wrong = !has_bands(given, n, 3, 2);
+    for (length level = 0; !wrong && level < MOST_LEVELS; level++) {
+        PyObject *object = PyLong_FromLongLong(level);
+        int found = object == NULL ? ODD : PySet_Contains(given[2], object);
+        if (object != NULL) Py_DecRef(object);
+        wrong = found < 0;
+        dropped[level] = found > 0;
+    }
+    OR_BY_PYTHON(wrong || coarsening_cost(given[0], dropped, 0, &total) ? NULL : PyLong_FromLongLong(total));
+}
+
 /* Of bands, units, and how many. */
 FUNCTION(largest_boxes) {
     enum { FEW_BOXES = 64 };
@@ -1385,6 +1415,7 @@ static PyMethodDef functions[] = {
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
     NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
     NAMED(painted, paint) NAMED(largest_boxes, largest_boxes)
+    NAMED(coarsening_cost, coarsening_cost)
     NAMED(region_in, region_in) NAMED(_run, run) NAMED(_union, union_of)
     NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
     NAMED(solved, solved)
