@@ -94,6 +94,9 @@ def outcome(seed: int, large: int = 0, *, traced: bool = False) -> list[Any]:
         form = maker.form(len(domain.lo))
         for function in (domain.bounds, domain.tight_bounds, domain.fold, domain.corner, domain.require):
             attempt(function, form)
+        forms = [maker.form(len(domain.lo)) for _ in range(maker.rng.randint(0, 3))]
+        terms = tuple((None, maker.number(-4, 4)) for _ in forms)
+        attempt(domains.added_up, maker.number(-9, 9), terms, forms)
         attempt(domains.box_bounds, form.constant, form.terms, domain.lo, domain.hi)
         twin = domain.copy()
         found += [shown(twin), domain.fold(form) is form, twin.lo is domain.lo, twin.shapes is domain.shapes]
@@ -132,6 +135,10 @@ def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPa
         monkeypatch.delattr(domains, name)
     monkeypatch.delattr(Form, "plus")
     form = Form(3, {0: 200, 1: 2})
+    assert type(domains.added_up).__name__ == "builtin_function_or_method"
+    assert shown(domains.added_up(5, ((None, 2), (None, -4)), [form, Form(0, {2: 3, 0: 100})])) == shown(
+        Form(11, {1: 4, 2: -12})
+    )
     assert domain.bounds(form) == domain.tight_bounds(form) == (3, 903)
     assert domain.tight_bounds(Form(3, {0: 409600, 1: 4096})) == (
         3,

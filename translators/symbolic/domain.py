@@ -63,6 +63,18 @@ class Form:
         return " + ".join([str(self.constant), *(f"{c}*x{v}" for v, c in self.terms.items())])
 
 
+def added_up(constant: int, terms: Sequence[tuple[object, int]], forms: Sequence[Form]) -> Form:
+    """A constant and multiples of forms. `terms`: for each of these, what it is the form of, and how often it is taken."""
+    total: Terms = {}
+    for (_, factor), form in zip(terms, forms, strict=True):
+        constant += factor * form.constant
+        for variable, coefficient in form.terms.items():
+            total[variable] = total.get(variable, 0) + factor * coefficient
+    if 0 in total.values():
+        total = {variable: coefficient for variable, coefficient in total.items() if coefficient}
+    return Form(constant, total)
+
+
 class Infeasible(Exception):
     """The domain has no points."""
 
@@ -343,7 +355,7 @@ def _shape(terms: Terms) -> tuple[frozenset[tuple[int, int]], int]:
     return frozenset((v, c // common) for v, c in terms.items()), common
 
 
-compiled.replace(globals(), ("box_bounds",))
+compiled.replace(globals(), ("added_up", "box_bounds"))
 compiled.replace_methods(Form, ())  # which those of Domain read
 compiled.replace_methods(
     Domain, ("bounds", "tight_bounds", "fold", "corner", "_tighten", "settle", "outline", "copy")

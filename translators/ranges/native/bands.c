@@ -1399,6 +1399,7 @@ FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
 FUNCTION(show) { OR_BY_PYTHON(show_given(given, n)); }
 FUNCTION(evaluated) { OR_BY_PYTHON(evaluated(given, n)); }
 FUNCTION(solved) { OR_BY_PYTHON(solved(given, n)); }
+FUNCTION(added_up) { OR_BY_PYTHON(added_up(given, n)); }
 FUNCTION(box_bounds) { OR_BY_PYTHON(box_bounds(given, n)); }
 FUNCTION(cuts) { OR_BY_PYTHON(cuts(given, n)); }
 FUNCTION(untouched) { OR_BY_PYTHON(untouched(given, n)); }
@@ -1419,7 +1420,7 @@ static PyMethodDef functions[] = {
     NAMED(region_in, region_in) NAMED(_run, run) NAMED(_union, union_of)
     NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
     NAMED(solved, solved)
-    NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
+    NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
 #undef NAMED
 };

@@ -268,6 +268,27 @@ static PyObject *box_bounds(PyObject *const *given, length n) {
     return linear_bounds(&form, given[2], given[3], &low, &high) ? NULL : shown_pair(low + constant, high + constant);
 }
 
+/* As `added_up`, of what it is given. */
+static PyObject *added_up(PyObject *const *given, length n) {
+    struct form total = {.count = 0}, form;
+    number constant, factor, more, part;
+    if (n != 3 || read_small(given[0], &constant) || kind_of(given[1]) != ROW || size(given[1]) != PyList_Size(given[2])) return NULL;
+    for (length at = 0; at < size(given[1]); at++) {
+        PyObject *term = item(given[1], at);
+        if (kind_of(term) != ROW || size(term) != 2 || read_small(item(term, 1), &factor)) return NULL;
+        if (read_form_object(PyList_GetItem(given[2], at), &form, &more)) return NULL;
+        if (MULTIPLIES(factor, more, &part) || ADDS(constant, part, &constant)) return NULL;
+        for (length each = 0; each < form.count; each++) {
+            length place = find_term(&total, form.terms[each].variable);
+            if (place == total.count && insert(&total, place, form.terms[each].variable, 0)) return NULL;
+            if (MULTIPLIES(factor, form.terms[each].coefficient, &part)) return NULL;
+            if (ADDS(total.terms[place].coefficient, part, &total.terms[place].coefficient)) return NULL;
+        }
+    }
+    drop_nothing(&total);
+    return new_form(constant, &total);
+}
+
 /* As `Domain.corner`. */
 static PyObject *corner(PyObject *domain, PyObject *object) {
     struct form form;
