@@ -3,7 +3,7 @@
 `dataclasses.dataclass` compiles the text of up to six functions for each class. For over a hundred classes that took
 half of what importing vdev took, and a short program makes few objects of few of them. Here a class's constructor is
 compiled once it has been called often, and comparing, hashing and printing are done by functions that all classes
-share, given the class's fields. Fields, `replace` and so on are those of `dataclasses`. Decides nothing else: a class
+share, given the class's fields. Fields and so on are those of `dataclasses`. Decides nothing else: a class
 behaves like one made by `dataclasses`.
 """
 
