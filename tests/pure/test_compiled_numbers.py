@@ -131,11 +131,50 @@ def test_values_of_forms_under_conditions() -> None:
     assert min(outcomes.values()) > 500
 
 
+def random_ranges(rng: random.Random, large: int) -> dict[Any, tuple[int | None, int | None]]:
+    """By linear part; most of them have one value, as equations do."""
+    found = {}
+    for _ in range(rng.randrange(1, 9)):
+        variables = sorted(rng.sample(range(7), rng.randrange(1, 5)))
+        linear = tuple((variable, rng.choice((1, 1, -1, 2, 3, -40))) for variable in variables)
+        low = rng.choice(OTHERS[2:5]) if rng.randrange(100) < large else rng.randrange(-50, 50)
+        found[linear] = (
+            (low, low) if rng.random() < 0.8 else rng.choice(((None, low), (low, None), (low, low + 1)))
+        )
+    return found
+
+
+def what_follows(seed: int, large: int = 0) -> Any:
+    rng = random.Random(seed)
+    parameters, ranges = set(rng.sample(range(7), 4)), random_ranges(rng, large)
+    found = linear_forms.solved(parameters, ranges)
+    forms = [(variable, list(terms.items()), constant) for variable, (terms, constant) in found.forms.items()]
+    return (
+        forms,
+        {variable: users for variable, users in found._in_forms_of.items() if users},
+        found._parameters,
+    )
+
+
+def test_what_follows_from_equations() -> None:
+    several = 0
+    for seed in range(4000):
+        ours = what_follows(seed, 3)
+        with compiled.plainly():
+            assert ours == what_follows(seed, 3), seed
+        several += len(ours[0]) > 2 and any(len(terms) > 1 for _, terms, _ in ours[0])
+    assert several > 500
+
+
 def test_numbers_of_64_bits_are_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     (methods,) = (methods for cls, methods in compiled._with_methods if cls is Number)
     assert all(type(getattr(Number, name)).__name__ == "method_descriptor" for name in methods)
     trace = Trace()
     a, b = trace.parameter(5), trace.parameter(70)
+    for name in ("add", "_keep"):
+        monkeypatch.delattr(linear_forms.Solution, name)
+    equations: Any = {((0, 1), (1, 2)): (5, 5), ((1, 3), (2, -1)): (4, 4), ((0, 2),): (1, None)}
+    assert linear_forms.solved({0, 1}, equations).forms == {0: ({1: -2}, 5), 2: ({1: 3}, -4)}
     for name in (
         "plus",
         "times",
@@ -178,6 +217,8 @@ def test_nothing_is_kept() -> None:
     def work() -> None:
         for seed in range(60):
             outcome(seed, 5)
+        for seed in range(400):
+            what_follows(seed, 5)
 
     work()
     before = blocks()

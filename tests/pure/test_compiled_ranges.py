@@ -109,6 +109,10 @@ def cases(
     yield bands, "count", (a, units)
     yield bands, "count_runs", (a, units)
     yield bands, "count_boxes", (a,)
+    yield bands, "largest_boxes", (a, units, rng.choice((0, 1, 4, 64)))
+    lost = frozenset(level for level in range(len(units) - 1) if rng.random() < 0.5)
+    yield bands, "coarsening_cost", (a, units, lost)
+    yield labelled_bands, "painted", (a, rng.choice((0, 5, 1 << 70)))
     yield bands, "_split", (a, rng.choice((1, 2, 5, 24)))
     if len(units) > 1:
         yield bands, "_flatten", (a, units[0] // units[1])

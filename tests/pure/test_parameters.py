@@ -21,10 +21,10 @@ from samples.benchmarks.changed_scalars import Bench, Step
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import CopyStep
-from vdev.planner import views
+from vdev.planner import parameters, views
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Launch, Plan
+from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows, _Writer
@@ -473,6 +473,27 @@ def planned(name: str, count: int) -> tuple[Bench, list[tuple[tuple[int, int, in
     """A program, and what each of its launches moved."""
     program = Bench(3)
     return program, [program.launch(program.command(step)).plan.moved for step in bench.PROGRAMS[name](count)]
+
+
+def test_what_plans_touch_is_written_down_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[object] = []
+    write = parameters._Writer.function
+
+    def write_and_note(writer: Any, made: Any, **how: Any) -> Any:
+        parts = made if isinstance(made, tuple) else ()
+        if any(isinstance(part, tuple) and part and isinstance(part[0], Touch) for part in parts):
+            written.append(made)
+        return write(writer, made, **how)
+
+    monkeypatch.setattr(parameters._Writer, "function", write_and_note)
+    program = Bench(3)
+    found = [program.launch(program.command(step)) for step in bench.scan(60)]
+    assert program.traced > 0
+    assert program.filled > 40
+    assert not written  # though the traced launches' steps were made ready for workers
+    for each in found:
+        assert sum(map(len, each.plan.touches)) > 3
+    assert 0 < len(written) <= program.traced
 
 
 def test_launches_of_fewer_work_groups_than_the_usual_cut_has_parts(caplog: pytest.LogCaptureFixture) -> None:

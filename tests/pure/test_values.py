@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Any
 
 import pytest
+from vdev.translators import values
 from vdev.translators.values import dataclass
 
 OPTIONS = [
@@ -190,3 +191,38 @@ def test_a_class_whose_objects_are_made_often_refuses_nothing() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):  # equal objects must stay so
         compared.number = 2  # type: ignore[misc]
     assert {compared: 3}[Compared(1)] == 3
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    a: int
+    b: list[int]
+    c: int = 3
+
+    def __post_init__(self) -> None:
+        assert self.a < 10
+
+
+def test_an_object_with_other_values_is_as_the_standard_librarys() -> None:
+    before = Changing(1, [2])
+    for changes in ({}, {"a": 5}, {"c": 4, "a": 2}, {"b": [7]}):
+        ours, theirs = values.replace(before, **changes), dataclasses.replace(before, **changes)  # type: ignore[arg-type]
+        assert ours == theirs
+        assert ours.b is theirs.b
+        assert ours is not before
+    assert before == Changing(1, [2])
+    for wrong, error in (({"d": 1}, TypeError), ({"a": 10}, AssertionError)):
+        with pytest.raises(error):
+            values.replace(before, **wrong)  # type: ignore[arg-type]
+
+
+def test_fields_that_are_no_parameters_are_left_to_the_standard_library() -> None:
+    @dataclasses.dataclass
+    class Counted:
+        a: int
+        b: int = dataclasses.field(default=0, init=False)
+        c: int = dataclasses.field(default=0, kw_only=True)
+
+    before = Counted(1, c=2)
+    before.b = 7
+    assert values.replace(before, a=3) == Counted(3, c=2)

@@ -9,6 +9,7 @@ for each chunk. Decides no ranges of its own: `scopes` and `domain_image` do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import lt
 from typing import Any, NamedTuple
 
 from ..ranges.grain import Grain
@@ -158,9 +159,9 @@ class LaunchRanges:
 
 def _common(one: Chunk, other: Chunk) -> Chunk | None:
     """The work-groups of both, None if there are none."""
-    start = tuple([max(a, b) for a, b in zip(one.start, other.start, strict=True)])
-    stop = tuple([min(a, b) for a, b in zip(one.stop, other.stop, strict=True)])
-    return Chunk(start, stop) if all(a < b for a, b in zip(start, stop, strict=True)) else None
+    start = tuple(map(max, one.start, other.start))
+    stop = tuple(map(min, one.stop, other.stop))
+    return Chunk(start, stop) if all(map(lt, start, stop)) else None
 
 
 class _Place(NamedTuple):
@@ -284,24 +285,13 @@ class _Images:
 
     def name_of(self, domain: Domain) -> int | None:
         """The name of a domain's shape."""
-        if self.traced:
-            return None
-        lo = domain.lo
-        shape: list[Any] = [high - low for low, high in zip(lo, domain.hi, strict=True)]
-        for form in domain.constraints:
-            constant = form.constant
-            for variable, coefficient in form.terms.items():
-                constant += coefficient * lo[variable]
-            shape.append((constant, *form.terms.items()))
-        return self._names.setdefault(tuple(shape), len(self._names))
+        return None if self.traced else self._names.setdefault(domain.outline(), len(self._names))
 
     def of(self, within: _Narrowed, place: _Place, nbytes: int, size: int) -> tuple[_Known, int] | None:
         """The image of a place's offset, and how far it is moved; None if it is not known exactly."""
         domain, form = within.domain, place.form
         assert form is not None
-        constant, lo = form.constant, domain.lo
-        for variable, coefficient in form.terms.items():
-            constant += coefficient * lo[variable]
+        constant = domain.corner(form)
         key = (within.name, place.terms, nbytes)
         if not self.traced:
             known = self._known.get(key)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from heapq import nlargest
 from itertools import pairwise
 from math import gcd
 from operator import itemgetter
@@ -586,13 +587,26 @@ def count_boxes(bands: Bands) -> int:
     return total
 
 
-def boxes_among(bands: Bands, chosen: frozenset[int]) -> Bands:
-    """Of the boxes that `leaves` gives, those with these numbers, counted from 0 on."""
-    return _boxes_among(bands, chosen, 0)[0]
+def largest_boxes(bands: Bands, units: Units, most: int) -> Bands:
+    """Of the boxes that `leaves` gives, the `most` that have the most members; of several of one size the first ones."""
+    sizes: list[int] = []
+    _add_sizes(sizes, bands, units, 0, 1)
+    largest = nlargest(most, range(len(sizes)), key=sizes.__getitem__)
+    return _boxes_among(bands, frozenset(largest), 0)[0]
+
+
+def _add_sizes(found: list[int], bands: Bands, units: Units, level: int, times: int) -> None:
+    """Add how many members each of the boxes has, of `times` copies, in the order in which `leaves` gives them."""
+    unit = units[level] * times
+    for lo, hi, inner in bands:
+        if inner is None:
+            found.append((hi - lo) * unit)
+        else:
+            _add_sizes(found, inner, units, level + 1, times * (hi - lo))
 
 
 def _boxes_among(bands: Bands, chosen: frozenset[int], number: int) -> tuple[Bands, int]:
-    """The same for boxes counted from `number` on, and the number of the next one."""
+    """Of boxes counted from `number` on, those with these numbers, and the number of the next one."""
     found: list[Band] = []
     for lo, hi, inner in bands:
         if inner is None:
@@ -618,22 +632,6 @@ def leaves(
         else:
             below = dims if hi - lo == 1 else (*dims, (unit, hi - lo))
             yield from leaves(inner, units, level + 1, start, below)
-
-
-def box_sizes(bands: Bands, units: Units) -> list[int]:
-    """How many members each of the boxes has, in the order in which `leaves` gives them."""
-    found: list[int] = []
-    _add_sizes(found, bands, units, 0, 1)
-    return found
-
-
-def _add_sizes(found: list[int], bands: Bands, units: Units, level: int, times: int) -> None:
-    unit = units[level] * times
-    for lo, hi, inner in bands:
-        if inner is None:
-            found.append((hi - lo) * unit)
-        else:
-            _add_sizes(found, inner, units, level + 1, times * (hi - lo))
 
 
 def runs(bands: Bands, units: Units, level: int = 0) -> Integers:
@@ -681,6 +679,6 @@ compiled.replace(
     globals(),
     (
         *("intersect", "meet", "unite", "subtract", "shift", "refine", "coarsen", "settled"),
-        *("_split", "_flatten", "count", "count_runs", "count_boxes"),
+        *("_split", "_flatten", "count", "count_runs", "count_boxes", "largest_boxes", "coarsening_cost"),
     ),
 )

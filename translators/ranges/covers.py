@@ -9,7 +9,6 @@ Decides which parts of a region share a box: those that are next to each other i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import nlargest
 from itertools import pairwise
 
 import numpy as np
@@ -48,9 +47,7 @@ def core(region: Region, most: int) -> Region:
     if region.bands is None:
         runs = region.runs
         return Region.from_runs(runs[np.argsort(runs[:, 0] - runs[:, 1], kind="stable")[:most]])
-    sizes = nested.box_sizes(region.bands, region.units)
-    largest = nlargest(most, range(len(sizes)), key=sizes.__getitem__)
-    return region_in(nested.boxes_among(region.bands, frozenset(largest)), region.pitches)
+    return region_in(nested.largest_boxes(region.bands, region.units, most), region.pitches)
 
 
 def boxes_around(region: Region, pitches: Pitches, most: int, margin: float = 0.0) -> Region:

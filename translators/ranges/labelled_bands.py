@@ -522,6 +522,6 @@ compiled.replace(
     globals(),
     (
         *("laid_over", "cut_out", "put_in", "numbers_of_labelled", "count_labelled"),
-        *("apart", "is_span"),
+        *("apart", "is_span", "painted"),
     ),
 )

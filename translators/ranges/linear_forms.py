@@ -6,7 +6,7 @@ What is called most is compiled as well (`compiled`): a change here needs the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import gcd
 
 from . import compiled
@@ -85,6 +85,15 @@ class Solution:
         low = None if low is None else -((constant - low) // factor)
         high = None if high is None else (high - constant) // factor
         return low, high, rest
+
+
+def solved(parameters: set[int], ranges: Mapping[Linear, tuple[int | None, int | None]]) -> Solution:
+    """What follows from those ranges of linear parts that have one value. `parameters`: as of `Solution`."""
+    found = Solution(parameters)
+    for linear, (low, high) in ranges.items():
+        if low is not None and low == high:
+            found.add(dict(linear), -low)
+    return found
 
 
 def larger(first: int | None, second: int | None) -> int | None:
@@ -177,5 +186,5 @@ def variables_in(text: str) -> list[int]:
 _VARIABLE = re.compile(r"\bv(\d+)\b")
 
 
-compiled.replace(globals(), ("plus", "normal", "show", "evaluated"))
+compiled.replace(globals(), ("plus", "normal", "show", "evaluated", "solved"))
 compiled.replace_methods(Solution, ("reduced", "range_of"))

@@ -91,7 +91,7 @@ class Chunk:
     def ngroups(self) -> int:
         if self.cycle is not None:
             return prod(self.counts)
-        return prod(stop - start for start, stop in zip(self.start, self.stop, strict=True))
+        return prod(map(sub, self.stop, self.start))
 
     def group(self, axis: int, number: int) -> int:
         """The work-group at that position along a dimension."""

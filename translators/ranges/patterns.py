@@ -10,6 +10,7 @@ from typing import Any
 
 from .bands import Bands
 from .region import Region
+from .tracing import value_of
 
 
 def pitches_of(region: Region) -> tuple[int, ...]:
@@ -33,6 +34,18 @@ def source_of(region: Region, show: Callable[[Any], str]) -> str:
     """
     start, stop, nbytes = show(region.start), show(region.stop), show(region.counted)
     return f"region({start}, {stop}, {show(region.pitches)}, {show(region.bands)}, {nbytes})"
+
+
+def as_traced(region: Region) -> Region:
+    """A region with a pattern, of ordinary numbers: those that its own have been traced with."""
+    start, stop, counted = map(value_of, (region.start, region.stop, region.counted))
+    return remade(start, stop, region.pitches, _values_in(region.bands), counted)
+
+
+def _values_in(bands: Any) -> Any:
+    if bands is None:
+        return None
+    return tuple([(value_of(low), value_of(high), _values_in(inner)) for low, high, inner in bands])
 
 
 #: (start, stop, pitches, bands, nbytes) to the region that `source_of` has written down

@@ -1,6 +1,7 @@
 """Pitches: the strides in which a box, or a set of bands, is written.
 
-Decides which of a box's dimensions become pitches, and which pitches suit two sets.
+Decides which of a box's dimensions become pitches, and which pitches suit two sets. What is called most is compiled as well
+(`compiled`): a change here needs the same change in `native/slices.c`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from itertools import pairwise
 from math import prod
 from operator import index
 
+from . import compiled
 from .tracing import whole
 
 
@@ -76,3 +78,6 @@ def _known_pitches(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
         if size > most:
             best, most = frozenset(taken), size
     return best
+
+
+compiled.replace(globals(), ("open_box",))

@@ -4,9 +4,13 @@ A constraint such as low <= 100*y + x <= high, with x of 0 to 99, cuts a corner 
 last: between them all rows are whole. So one variable's range is taken apart into the part in which constraints cut
 nothing, and single values beside it, for each of which the rest is cut in the same way. Exact, or not at all. Knows
 no bytes.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `native/slices.c`.
 """
 
 from __future__ import annotations
+
+from . import compiled
 
 #: linear terms and a constant, which add up to 0 or more
 Constraint = tuple[dict[int, int], int]
@@ -145,3 +149,6 @@ def _cuts(box: Box, constraint: Constraint) -> bool:
         if box[variable][0] > box[variable][1]:
             raise _Empty
     return True
+
+
+compiled.replace(globals(), ("_cuts", "_untouched", "_is_in_line"))

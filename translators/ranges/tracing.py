@@ -119,6 +119,13 @@ class Trace:
         if self.closed:
             raise RuntimeError("a number outlived the calculation that it was traced in")
 
+    def close(self) -> None:
+        """Nothing more is calculated. What only calculations need is let go: a number can still be written down."""
+        self.closed = True
+        self.solution()
+        for table in (self._known, self._sums, self._multiples, self._normal, self.compared):
+            table.clear()
+
     def real(self, expression: str) -> str:
         """The name of something that is calculated once, however often it is used."""
         found = self._reals.get(expression)
@@ -216,11 +223,8 @@ class Trace:
         """What is known of variables as long as all conditions hold: those that are a form of others."""
         found = self._solution
         if found is None:
-            found = Solution({number for number, text in enumerate(self._variables) if not text})
-            for linear, (low, high) in self._ranges.items():
-                if low is not None and low == high:
-                    found.add(dict(linear), -low)
-            self._solution = found
+            parameters = {number for number, text in enumerate(self._variables) if not text}
+            found = self._solution = linear_forms.solved(parameters, self._ranges)
         return found
 
     def conditions(self) -> list[str]:
@@ -295,6 +299,11 @@ class Trace:
 def form_of(number: Any) -> Hashable:
     """What tells numbers apart that are made in different ways from parameters, without asking for their values."""
     return (number.constant, *number.terms.items()) if type(number) is Number else number
+
+
+def value_of(number: Any) -> Any:
+    """What a number is in the calculation that is traced. Nothing is noted: for what is of no use for other parameters."""
+    return number.value if type(number) is Number else number
 
 
 _REAL = re.compile(r"\br\d+\b")
@@ -705,5 +714,5 @@ def whole(number: Any) -> Any:
     return number if type(number) is int or type(number) is Number else int(number)
 
 
-compiled.replace_methods(Trace, ())  # whose tables those of Number use
+compiled.replace_methods(Trace, ("_ranges_with",))  # whose tables those of Number use, too
 compiled.replace_methods(Number, _COMPILED)

@@ -2,13 +2,16 @@
 
 A set like that is as many runs as it has rows, and plans ask for none of these: they take a few boxes around it, which follow from
 the conditions that cut the rows. Decides what can be told without a list (`Unlisted`), and what the boxes are (`TiedRows.around`).
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `native/slices.c`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .bands import Band
+from . import compiled
+from .bands import Band, Bands
 from .byte_runs import Runs
 from .region import EMPTY, Region, region_in
 from .slicing import Constraint
@@ -95,8 +98,14 @@ class TiedRows:
         return known[1:]
 
     def _in_groups(self, most: int) -> tuple[Region, int]:
+        groups, least = self._groups(min(most, self.nrows))
+        return self._place.region(groups).clip(*self.ends), least * abs(self._place.width)
+
+    def _groups(self, count: int) -> tuple[list[tuple[Extent, Extent]], int]:
+        """So many groups of rows, with the columns that any of their rows has, without those that have none; and how many
+        columns their rows have at least, all together.
+        """
         begin, nrows = self._rows[0], self.nrows
-        count = most if most < nrows else nrows
         groups: list[tuple[Extent, Extent]] = []
         least = 0
         for number in range(count):
@@ -109,7 +118,7 @@ class TiedRows:
             shorter = min(of_first[1] - of_first[0], of_last[1] - of_last[0])
             if shorter > 0:
                 least += (last - first + 1) * shorter
-        return self._place.region(groups).clip(*self.ends), least * abs(self._place.width)
+        return groups, least
 
 
 class Place:
@@ -134,7 +143,14 @@ class Place:
 
     def region(self, groups: Sequence[tuple[Extent, Extent]]) -> Region:
         """The bytes of groups of rows, ascending, each with its columns."""
-        width, pitch = self.width, abs(self.pitch)
+        bands, origin = self.bands(groups)
+        return (
+            region_in(bands, (abs(self.pitch),)).shift(self.start + self.width * origin).copies(self.copies)
+        )
+
+    def bands(self, groups: Sequence[tuple[Extent, Extent]]) -> tuple[Bands, int]:
+        """The same from the first column on that any of them has, without copies: bands of rows; and that column."""
+        width = self.width
         if width > 0:
             origin = min([columns[0] for _, columns in groups])
         else:
@@ -149,7 +165,7 @@ class Place:
             if found and found[-1][1] == first and found[-1][2] == below:
                 first = found.pop()[0]
             found.append((first, last + 1, below))
-        return region_in(tuple(found), (pitch,)).shift(self.start + width * origin).copies(self.copies)
+        return tuple(found), origin
 
 
 class Unlisted(Region):
@@ -227,3 +243,7 @@ class Unlisted(Region):
     def _has(self, other: Unlisted) -> bool:
         """Whether that contains another one shows without a list."""
         return all(each in self._tied for each in other._tied) and self._beside.contains(other._beside)
+
+
+compiled.replace_methods(TiedRows, ("_columns_of", "_groups"))
+compiled.replace_methods(Place, ("bands",))

@@ -2,13 +2,17 @@
 
 Decides whether a domain is empty and what bounds an affine form has over it, and keeps what is certain apart from
 what is not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `domain_image` does.
+
+What is called most is compiled as well (`compiled`): a change here needs the same change in `ranges/native/domains.c`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
+from typing import Any
 
+from ..ranges import compiled
 from .nodes import INFINITE
 
 Terms = dict[int, int]
@@ -57,6 +61,18 @@ class Form:
 
     def __repr__(self) -> str:
         return " + ".join([str(self.constant), *(f"{c}*x{v}" for v, c in self.terms.items())])
+
+
+def added_up(constant: int, terms: Sequence[tuple[object, int]], forms: Sequence[Form]) -> Form:
+    """A constant and multiples of forms. `terms`: for each of these, what it is the form of, and how often it is taken."""
+    total: Terms = {}
+    for (_, factor), form in zip(terms, forms, strict=True):
+        constant += factor * form.constant
+        for variable, coefficient in form.terms.items():
+            total[variable] = total.get(variable, 0) + factor * coefficient
+    if 0 in total.values():
+        total = {variable: coefficient for variable, coefficient in total.items() if coefficient}
+    return Form(constant, total)
 
 
 class Infeasible(Exception):
@@ -188,6 +204,19 @@ class Domain:
                     a, b = b, a
                 low, high = max(low, a), min(high, b)
         return form.constant + low, form.constant + high
+
+    def corner(self, form: Form) -> int:
+        """The value of `form` where each variable has its least one."""
+        value, lo = form.constant, self.lo
+        for variable, coefficient in form.terms.items():
+            value += coefficient * lo[variable]
+        return value
+
+    def outline(self) -> tuple[Any, ...]:
+        """What a domain that is moved shares with this one: how far its variables reach, and its constraints from its least corner."""
+        found: list[Any] = [high - low for low, high in zip(self.lo, self.hi, strict=True)]
+        found += [(self.corner(form), *form.terms.items()) for form in self.constraints]
+        return tuple(found)
 
     def is_loose(self, form: Form) -> bool:
         return bool(self.loose) and not self.loose.isdisjoint(form.terms)
@@ -324,3 +353,10 @@ def _shape(terms: Terms) -> tuple[frozenset[tuple[int, int]], int]:
     if common == 1:
         return frozenset(terms.items()), 1
     return frozenset((v, c // common) for v, c in terms.items()), common
+
+
+compiled.replace(globals(), ("added_up", "box_bounds"))
+compiled.replace_methods(Form, ())  # which those of Domain read
+compiled.replace_methods(
+    Domain, ("bounds", "tight_bounds", "fold", "corner", "_tighten", "settle", "outline", "copy")
+)

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..ranges import compiled
 from ..ranges.pitches import copies, open_box
 from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
 from ..ranges.tracing import Number
 from ..ranges.unlisted import Place, TiedRows, Unlisted
-from .domain import Domain, Form, Infeasible, box_bounds
+from .domain import Domain, Form, Infeasible, Terms, box_bounds
 
 Integers = npt.NDArray[np.int64]
 
@@ -362,9 +363,11 @@ class _Projection:
         is.
         """
         for terms in self.constraints:
-            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
             steps = [v for v, c in terms.items() if 1 < abs(c) <= MAX_CLASSES and self.hi[v] > self.lo[v]]
-            if len(units) != 1 or len(steps) != 1:
+            if len(steps) != 1:
+                continue
+            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
+            if len(units) != 1:
                 continue
             found = [
                 part for remainder in range(abs(terms[steps[0]]))
@@ -447,7 +450,7 @@ class _Projection:
     def _merge_ids(self) -> None:
         """Two variables that occur only as x + n*y, where x covers n steps or more, are a single variable."""
         while True:
-            found = self._steps_of_another()
+            found = _steps_of_another(self.offset.terms, self.lo, self.hi, self.constraints)
             if found is None:
                 return
             x, y, steps = found
@@ -467,26 +470,6 @@ class _Projection:
             for terms, constant in zip(old, constants, strict=True):
                 rest = dict(terms)
                 self._add(constant + rest.pop(y, 0) * shift, rest)
-
-    def _steps_of_another(self) -> tuple[int, int, int] | None:
-        """Variables x and y of the offset, and n, where they occur only as x + n*y, and x covers n steps or more."""
-        offset = self.offset.terms
-        for x, of_x in offset.items():
-            count = self.hi[x] - self.lo[x] + 1
-            for y, of_y in offset.items():
-                if x == y or count <= 1:
-                    continue
-                steps = count
-                # Of traced numbers no more is asked than whether they are as those of work-groups and their items.
-                if type(of_x) is int and type(of_y) is int:
-                    steps = of_y // of_x
-                    if not 0 < abs(steps) <= count:
-                        continue
-                if of_y == steps * of_x and all(
-                    terms.get(y, 0) == steps * terms.get(x, 0) for terms in self.constraints
-                ):
-                    return x, y, steps
-        return None
 
     def _component_rows(self, component: list[int], nbytes: int) -> tuple[_Rows | None, bool]:
         mine = set(component)
@@ -541,6 +524,28 @@ class _Projection:
         if coefficient == 0:
             counts = np.ones_like(counts)
         return _Rows(starts[kept], max(abs(coefficient), 1), counts[kept])
+
+
+def _steps_of_another(
+    offset: Terms, lo: list[int], hi: list[int], constraints: list[Terms]
+) -> tuple[int, int, int] | None:
+    """Variables x and y of an offset, and n, where they occur only as x + n*y, and x covers n steps or more."""
+    for x, of_x in offset.items():
+        count = hi[x] - lo[x] + 1
+        for y, of_y in offset.items():
+            if x == y or count <= 1:
+                continue
+            steps = count
+            # Of traced numbers no more is asked than whether they are as those of work-groups and their items.
+            if type(of_x) is int and type(of_y) is int:
+                steps = of_y // of_x
+                if not 0 < abs(steps) <= count:
+                    continue
+            if of_y == steps * of_x and all(
+                terms.get(y, 0) == steps * terms.get(x, 0) for terms in constraints
+            ):
+                return x, y, steps
+    return None
 
 
 def _replace(terms: dict[int, int], x: int, value: dict[int, int]) -> dict[int, int]:
@@ -637,3 +642,6 @@ def _combined(first: dict[int, int], a: int, second: dict[int, int], b: int) -> 
     for variable, coefficient in second.items():
         terms[variable] = terms.get(variable, 0) + b * coefficient
     return {variable: coefficient for variable, coefficient in terms.items() if coefficient}
+
+
+compiled.replace(globals(), ("_steps_of_another",))  # in `ranges/native/slices.c`

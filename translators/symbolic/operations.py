@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Protocol
 
-from .domain import Domain, Form
+from .domain import Domain, Form, added_up
 from .exhaustive import assert_never
 from .launch_numbers import Launch
 from .logic import negate
@@ -146,16 +146,10 @@ _LARGEST = 1 << 200
 
 
 def _sum(scope: Scope, expr: Sum) -> Form:
-    constant = expr.constant
-    total: dict[int, int] = {}
-    for term, factor in expr.terms:
-        form = scope.memo.get(term) or scope.value(term)
-        constant += factor * form.constant
-        for variable, coefficient in form.terms.items():
-            total[variable] = total.get(variable, 0) + factor * coefficient
-    if 0 in total.values():
-        total = {variable: coefficient for variable, coefficient in total.items() if coefficient}
-    return Form(constant, total)
+    known = scope.memo
+    return added_up(
+        expr.constant, expr.terms, [known.get(term) or scope.value(term) for term, _ in expr.terms]
+    )
 
 
 def _mul(scope: Scope, expr: Product) -> Form:

@@ -18,7 +18,7 @@ Decides where cuts are wanted and what they gain; whether a launch is cut so, wi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from vdev.planner.partitioner import Partition
 from vdev.translators.ranges.ndrange import Chunk
-from vdev.translators.values import dataclass
+from vdev.translators.values import dataclass, replace
 
 #: seconds and part of the longest chunk's time that cuts elsewhere have to gain
 LEAST_GAIN, LEAST_SHARE = 1e-5, 0.05

@@ -6,7 +6,7 @@ Decides what a candidate costs, given who holds what; which one is taken is `vde
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from math import inf
 
 from vdev.planner.directory import HOST, BufferState
@@ -19,7 +19,7 @@ from vdev.planner.successors import cost_of_reading
 from vdev.planner.tidying import are_fitting, few_boxes, fitted
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
-from vdev.translators.values import dataclass
+from vdev.translators.values import dataclass, replace
 
 #: the cost to the host of a merged byte, besides its transfers, relative to a transferred byte
 MERGE_WEIGHT = 1.0

@@ -26,7 +26,6 @@ Never looks at a kernel's source, and writes no instruction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise, product
 from math import inf, prod
 
@@ -40,6 +39,7 @@ from vdev.planner.merges import combinations
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
 from vdev.planner.successors import cuts_in_stripes
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import replace
 
 FEWER = (
     "on fewer workers than available: on more of them, launches on these buffers took longer, or would take longer"

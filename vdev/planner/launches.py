@@ -7,7 +7,6 @@ source: access ranges come from a callable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.candidates import Candidate
@@ -21,6 +20,7 @@ from vdev.planner.merges import Merging, combinations
 from vdev.planner.pending import Reducing, Unfolded
 from vdev.planner.placement import share
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import replace
 
 
 def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> Plan:

@@ -126,8 +126,8 @@ class _Table:
             corners += more
             self._owners += [number] * len(more)
         for edges in zip(*corners, strict=True):
-            firsts = sorted((low, number) for number, (low, _) in enumerate(edges))
-            lasts = sorted((high, number) for number, (_, high) in enumerate(edges))
+            firsts = sorted([(low, number) for number, (low, _) in enumerate(edges)])
+            lasts = sorted([(high, number) for number, (_, high) in enumerate(edges)])
             self._axes.append((*_prefixes(firsts), *_prefixes(lasts)))
 
 

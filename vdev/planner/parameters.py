@@ -23,9 +23,11 @@ Decides how states are taken apart. Which plans are worth it is the caller's to 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
+from itertools import chain
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 from vdev.planner.builder import PlanBuilder
@@ -53,10 +55,10 @@ from vdev.translators.ranges import linear_forms
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
 from vdev.translators.ranges.linear_forms import Linear
 from vdev.translators.ranges.ndrange import Chunk
-from vdev.translators.ranges.patterns import is_array, parts_of, remade, source_of
+from vdev.translators.ranges.patterns import as_traced, is_array, parts_of, remade, source_of
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
-from vdev.translators.values import dataclass
+from vdev.translators.values import dataclass, replace
 
 #: numbers of all views together above which a plan is not filled in, and boxes of all ranges above which they are
 #: evaluated: the function would be long
@@ -129,7 +131,7 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
         of = _Writer(trace, (), "numbers").function(touched.windows).compiled
         return Windows(of, touched.pitches, known)
     finally:
-        trace.closed = True
+        trace.close()
 
 
 # states -------------------------------------------------------------------------------------------------
@@ -219,16 +221,14 @@ def trace_plan(
             raise NotInView("the launch was not cut")
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise NotInView("memory changes")
-        touches = _Writer(trace, states, "numbers").function(made.touches, known=True)
+        touches = _Touches(_Writer(trace, states, "numbers"), made.touches, [*scalars, *numbers, cost.value])
         fill = _Writer(trace, states, "numbers, states, views", touches).function(made).compiled
     finally:
-        trace.closed = True
+        trace.close()
     return Form(fill, tuple(written.items()), options.links)
 
 
-def _deferred(
-    touches: Callable[[Sequence[Any]], tuple[tuple[Touch, ...], ...]], numbers: Sequence[Any]
-) -> Deferred[tuple[Touch, ...]]:
+def _deferred(touches: _Touches, numbers: Sequence[Any]) -> Deferred[tuple[Touch, ...]]:
     return Deferred(partial(touches, numbers))
 
 
@@ -252,6 +252,37 @@ class _Written:
         return self.compiled(*args)
 
 
+class _Touches:
+    """What plans of one form touch. Whoever prepares the traced launch asks; of others nobody does, mostly: it is not even written down
+    before that."""
+
+    __slots__ = ("_made", "_numbers", "_writer", "_written")
+
+    def __init__(self, writer: _Writer, made: Sequence[tuple[Touch, ...]], numbers: list[Any]) -> None:
+        """`made`: of the traced launch, which has these numbers. Raises NotInView where it cannot be written down."""
+        for touch in chain.from_iterable(made):
+            if is_array(touch.region) and any(type(part) is Number for part in parts_of(touch.region)):
+                raise NotInView("a region without a pattern")
+        self._writer, self._made, self._numbers = writer, made, numbers
+        self._written: _Written | None = None
+
+    def __call__(self, numbers: Sequence[Any]) -> tuple[tuple[Touch, ...], ...]:
+        written = self._written
+        if written is None:
+            if numbers == self._numbers:
+                return tuple([tuple(map(_as_traced, touches)) for touches in self._made])
+            # Two threads may both write it, and write the same.
+            written = self._written = self._writer.function(tuple(self._made), known=True)
+        found: tuple[tuple[Touch, ...], ...] = written(numbers)
+        return found
+
+
+def _as_traced(touch: Touch) -> Touch:
+    """The same with the numbers that it was traced with."""
+    region = touch.region
+    return touch if is_array(region) else Touch(touch.slot, touch.holder, as_traced(region), touch.writes)
+
+
 class _Writer:
     """Writes down what is made of traced numbers as a function that makes it."""
 
@@ -260,7 +291,7 @@ class _Writer:
         trace: Trace,
         states: Sequence[BufferState],
         arguments: str,
-        touches: Callable[[Sequence[Any]], tuple[tuple[Touch, ...], ...]] | None = None,
+        touches: _Touches | None = None,
     ) -> None:
         """`states`: the views that the plan is for; what it leaves as it was is the same object. `arguments`: of the
         function that is made. `touches`: what gives those of a plan."""
@@ -296,7 +327,8 @@ class _Writer:
         ranges, forbidden = ([], []) if known else trace.bounds()
         comparisons = [] if known else trace.comparisons
         tables = tuple(ranges), tuple(forbidden), tuple(self._forms)
-        used = {variable for rows in tables for row in rows for variable, _ in row[-1]}
+        linear_parts = chain.from_iterable([row[-1] for rows in tables for row in rows])
+        used = set(map(itemgetter(0), linear_parts))
         lines = [f"{', '.join(trace.parameters)}, = numbers"] if trace.parameters else []
         lines += trace.definitions(used, compared=not known)
         if comparisons:

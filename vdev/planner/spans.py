@@ -16,10 +16,10 @@ Decides nothing about bytes; knows no clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from vdev.planner.regret import Stake, Stretch
 from vdev.planner.timing import Way
+from vdev.translators.values import replace
 
 #: one worker without plans, among the numbers of workers
 ONE = 1

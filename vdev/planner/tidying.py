@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, Draft, holders_of, map_of
@@ -26,6 +25,7 @@ from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region
 from vdev.translators.ranges.stairs import distances_of_rows, stairs_around
 from vdev.translators.ranges.unlisted import Unlisted
+from vdev.translators.values import replace
 
 #: brings a buffer, by slot, into fewer boxes; the last argument is the buffer as one map, if there is one
 Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
@@ -105,12 +105,16 @@ def _are_same_runs(reads: Region, writes: Region) -> bool:
 def are_fitting(footprints: Sequence[Footprint], state: BufferState) -> bool:
     """Whether all fit by their pitches alone, as nearly all do: then they stay as they are, and nothing has to be counted."""
     pitches = {region.pitches for _, region in state.valid}
-    return all(
-        region.nboxes <= MOST_BOXES
-        and all(region.pitches == other or merged(region.pitches, other) is not None for other in pitches)
-        for f in footprints
-        for region in (f.reads, f.exact, f.inexact)
-    )
+    for f in footprints:
+        for region in (f.reads, f.exact, f.inexact):
+            if region is EMPTY:
+                continue
+            if region.nboxes > MOST_BOXES:
+                return False
+            for other in pitches:
+                if region.pitches != other and merged(region.pitches, other) is None:
+                    return False
+    return True
 
 
 def _fits(region: Region, held: Sequence[Region]) -> bool:

@@ -8,7 +8,6 @@ as boxes and regions of checked bounds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.placement import Placed, place, senders, with_margin
 from vdev.planner.tidying import forget_copies, settle
 from vdev.translators.ranges.region import Region
-from vdev.translators.values import dataclass
+from vdev.translators.values import dataclass, replace
 
 Offsets = npt.NDArray[np.int64]
 

@@ -12,7 +12,6 @@ Decides when a plan is made on views, and how states are taken apart and put tog
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from vdev.planner.builder import PlanBuilder
@@ -32,6 +31,7 @@ from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 from vdev.translators.ranges.patterns import is_array, pitches_of
 from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import replace
 
 Pitches = tuple[int, ...]
 

@@ -1,4 +1,4 @@
-/* libvdev_ranges.so, with `regions.c` and `numbers.c` in it: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
+/* libvdev_ranges.so, with the other files in it: what `bands.py` and `labelled_bands.py` do most, on the same tuples and with the same results.
  *
  * The functions in Python are the definition. These here stand in their places, and call them wherever something is not as it mostly
  * is: a number that is no int of 64 bits, such as one that is traced (`tracing.py`); no memory. They have done nothing then, for
@@ -1020,9 +1020,124 @@ static PyObject *settle(PyObject *bands, PyObject *pitches, struct units *units,
     return found;
 }
 
+/* As `painted`. */
+static PyObject *paint(PyObject *bands, PyObject *label) {
+    length count = size(bands);
+    PyObject *found = PyTuple_New(count);
+    for (length at = 0; found != NULL && at < count; at++) {
+        struct band band;
+        PyObject *inner = NULL, *made = NULL;
+        if (!read_band(item(bands, at), &band)) {
+            if (band.inner == none) Py_IncRef(inner = label);
+            else if (kind_of(band.inner) == ROW) inner = paint(band.inner, label);
+        }
+        if (inner != NULL) {
+            made = new_band(band.lo, band.hi, inner);
+            Py_DecRef(inner);
+        }
+        if (made == NULL) {
+            Py_DecRef(found);
+            return NULL;
+        }
+        PyTuple_SetItem(found, at, made);
+    }
+    return found;
+}
+
+/* As `coarsening_cost`; `dropped` says it by level. */
+static int coarsening_cost(PyObject *bands, const char *dropped, length level, number *total) {
+    struct walk walk;
+    *total = 0;
+    if (level >= MOST_LEVELS || begin(&walk, bands)) return ODD;
+    while (goes_on(&walk)) {
+        number below = 1, digits = dropped[level] && walk.band.inner != none ? walk.band.hi - walk.band.lo : 1;
+        if (walk.band.inner != none &&
+            (kind_of(walk.band.inner) != ROW || coarsening_cost(walk.band.inner, dropped, level + 1, &below)))
+            return ODD;
+        if (__builtin_mul_overflow(below, digits, &below) || __builtin_add_overflow(*total, below, total) || step(&walk)) return ODD;
+    }
+    return 0;
+}
+
+/* ---- the largest boxes ---------------------------------------------------------------------------------------------- */
+
+/* The members of each box, in order; -1 for one that is chosen. */
+struct sizes {
+    number *of;
+    length count, room;
+};
+
+static int add_size(struct sizes *sizes, number each) {
+    if (sizes->count == sizes->room) {
+        length room = sizes->room ? 2 * sizes->room : 64;
+        number *more = realloc(sizes->of, (size_t)room * sizeof *more);
+        if (more == NULL) return ODD;
+        sizes->of = more;
+        sizes->room = room;
+    }
+    sizes->of[sizes->count++] = each;
+    return 0;
+}
+
+static int add_sizes(struct sizes *sizes, PyObject *bands, const struct units *units, length level, number times) {
+    struct walk walk;
+    number unit, all;
+    if (level >= units->count || __builtin_mul_overflow(units->of[level], times, &unit) || begin(&walk, bands)) return ODD;
+    while (goes_on(&walk)) {
+        number digits = walk.band.hi - walk.band.lo;
+        if (walk.band.inner == none) {
+            if (__builtin_mul_overflow(digits, unit, &all) || add_size(sizes, all)) return ODD;
+        } else if (kind_of(walk.band.inner) != ROW || __builtin_mul_overflow(digits, times, &all) ||
+                   add_sizes(sizes, walk.band.inner, units, level + 1, all)) {
+            return ODD;
+        }
+        if (step(&walk)) return ODD;
+    }
+    return 0;
+}
+
+/* The chosen ones of the boxes from `number` on, which is counted up. */
+static PyObject *chosen_boxes(PyObject *bands, const struct sizes *sizes, length *next) {
+    struct pieces found;
+    struct walk walk;
+    start(&found);
+    int wrong = begin(&walk, bands);
+    for (; !wrong && goes_on(&walk); wrong = wrong || step(&walk)) {
+        if (walk.band.inner == none) {
+            if (sizes->of[(*next)++] < 0) wrong = append(&found, walk.band.lo, walk.band.hi, none, NULL);
+            continue;
+        }
+        PyObject *below = chosen_boxes(walk.band.inner, sizes, next);
+        wrong = below == NULL || (size(below) && append(&found, walk.band.lo, walk.band.hi, below, NULL));
+        if (below != NULL) Py_DecRef(below);
+    }
+    return finished(&found, wrong, NULL);
+}
+
+/* As `largest_boxes`. */
+static PyObject *largest_boxes(PyObject *bands, const struct units *units, number most) {
+    struct sizes sizes = {NULL, 0, 0};
+    PyObject *found = NULL;
+    length next = 0;
+    if (!add_sizes(&sizes, bands, units, 0, 1)) {
+        for (number taken = 0; taken < most && taken < sizes.count; taken++) {
+            length largest = 0;
+            for (length at = 1; at < sizes.count; at++)
+                if (sizes.of[at] > sizes.of[largest]) largest = at;
+            sizes.of[largest] = -1;
+        }
+        found = chosen_boxes(bands, &sizes, &next);
+    }
+    free(sizes.of);
+    return found;
+}
+
 #include "slots.h"
 #include "regions.c"
 #include "numbers.c"
+#include "domains.c"
+#include "slices.c"
+#include "methods.c"
 
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
 
@@ -1154,6 +1269,34 @@ FUNCTION(is_span) {
     OR_BY_PYTHON(found == ODD ? NULL : PyBool_FromLong(found));
 }
 
+FUNCTION(paint) { OR_BY_PYTHON(has_bands(given, n, 2, 1) && kind_of(given[1]) == LEAF ? paint(given[0], given[1]) : NULL); }
+
+/* Of bands, units, and a set of levels. */
+FUNCTION(coarsening_cost) {
+    char dropped[MOST_LEVELS] = {0};
+    number total;
+    int wrong = !has_bands(given, n, 3, 2);
+    for (length level = 0; !wrong && level < MOST_LEVELS; level++) {
+        PyObject *object = PyLong_FromLongLong(level);
+        int found = object == NULL ? ODD : PySet_Contains(given[2], object);
+        if (object != NULL) Py_DecRef(object);
+        wrong = found < 0;
+        dropped[level] = found > 0;
+    }
+    OR_BY_PYTHON(wrong || coarsening_cost(given[0], dropped, 0, &total) ? NULL : PyLong_FromLongLong(total));
+}
+
+/* Of bands, units, and how many. */
+FUNCTION(largest_boxes) {
+    enum { FEW_BOXES = 64 };
+    struct units units;
+    number most;
+    PyObject *found = NULL;
+    if (has_bands(given, n, 3, 1) && !read_units(given[1], &units) && !read_number(given[2], &most) && most <= FEW_BOXES)
+        found = largest_boxes(given[0], &units, most);
+    OR_BY_PYTHON(found);
+}
+
 static PyObject *of_ratio(PyObject *(*function)(PyObject *, number), PyObject *const *given, length n) {
     number ratio;
     return has_bands(given, n, 2, 1) && !read_number(given[1], &ratio) ? function(given[0], ratio) : NULL;
@@ -1255,6 +1398,14 @@ FUNCTION(plus) { OR_BY_PYTHON(plus_given(given, n)); }
 FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
 FUNCTION(show) { OR_BY_PYTHON(show_given(given, n)); }
 FUNCTION(evaluated) { OR_BY_PYTHON(evaluated(given, n)); }
+FUNCTION(solved) { OR_BY_PYTHON(solved(given, n)); }
+FUNCTION(added_up) { OR_BY_PYTHON(added_up(given, n)); }
+FUNCTION(box_bounds) { OR_BY_PYTHON(box_bounds(given, n)); }
+FUNCTION(cuts) { OR_BY_PYTHON(cuts(given, n)); }
+FUNCTION(untouched) { OR_BY_PYTHON(untouched(given, n)); }
+FUNCTION(is_in_line) { OR_BY_PYTHON(is_in_line(given, n)); }
+FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
+FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
 
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
@@ -1264,8 +1415,13 @@ static PyMethodDef functions[] = {
     NAMED(numbers_of_labelled, numbers_of_labelled) NAMED(_split, split) NAMED(_flatten, flatten)
     NAMED(count, count) NAMED(count_runs, count_runs) NAMED(count_boxes, count_boxes)
     NAMED(count_labelled, count_boxes) NAMED(apart, apart) NAMED(is_span, is_span)
+    NAMED(painted, paint) NAMED(largest_boxes, largest_boxes)
+    NAMED(coarsening_cost, coarsening_cost)
     NAMED(region_in, region_in) NAMED(_run, run) NAMED(_union, union_of)
     NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
+    NAMED(solved, solved)
+    NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
+    NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
 #undef NAMED
 };
 
@@ -1311,7 +1467,7 @@ EXPORTED int32_t vdev_ranges_find_python(void) {
     int_type = dlsym(RTLD_DEFAULT, "PyLong_Type");
     none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
     no = dlsym(RTLD_DEFAULT, "_Py_FalseStruct");
-    return all && tuple_type != NULL && int_type != NULL && none != NULL && no != NULL && find_layout() && name_signs();
+    return all && tuple_type != NULL && int_type != NULL && none != NULL && no != NULL && find_layout() && name_signs() && make_infinite();
 }
 
 /* What stands in the place of a function in Python, by its name; NULL where there is none. With the interpreter's lock. */

@@ -11,14 +11,14 @@
 
 enum { CONSTANT, TERMS, TRACE, VALUE };
 enum { CLOSED, COMPARED, KNOWN, MULTIPLES, NORMAL, OTHERS, RANGES, SOLUTION, SUMS, ALL_TERMS, VARIABLES };
-enum { FORMS };
+enum { FORMS, IN_FORMS_OF, PARAMETERS };
 
 static struct slotted
     number_class = {.name = "Number", .slots = {"constant", "terms", "trace", "value"}},
     trace_class = {.name = "Trace",
                    .slots = {"closed", "compared", "_known", "_multiples", "_normal", "_others", "_ranges", "_solution", "_sums",
                              "_terms", "_variables"}},
-    solution_class = {.name = "Solution", .slots = {"forms"}};
+    solution_class = {.name = "Solution", .slots = {"forms", "_in_forms_of", "_parameters"}};
 
 #define OF_NUMBER(object, slot) SLOT(number_class, object, slot)
 #define OF_TRACE(object, slot) SLOT(trace_class, object, slot)
@@ -706,206 +706,156 @@ static int compared(PyObject *self, PyObject *other, enum sign sign) {
     return found == NULL ? ODD : found != no;
 }
 
-/* ---- as methods ----------------------------------------------------------------------------------------------------- */
+/* ---- conditions ----------------------------------------------------------------------------------------------------- */
 
-static PyObject *plain_method(int place);
-
-/* The result; that of the method in Python where there is none. */
-static PyObject *or_by_method(PyObject *found, int place, PyObject *self, PyObject *const *given, length count) {
-    if (found != NULL) return found;
-    PyErr_Clear();
-    PyObject *arguments = PyTuple_New(count + 1);
-    if (arguments == NULL) return NULL;
-    PyTuple_SetItem(arguments, 0, kept(self));
-    for (length at = 0; at < count; at++) PyTuple_SetItem(arguments, at + 1, kept(given[at]));
-    found = PyObject_CallObject(plain_method(place), arguments);
-    Py_DecRef(arguments);
+/* As `Trace._ranges_with`. */
+static PyObject *ranges_with(PyObject *trace, PyObject *solution) {
+    PyObject *table = OF_TRACE(trace, RANGES), *linear, *range, *found;
+    if (type_of(solution) != solution_class.class || (found = PyDict_New()) == NULL) return NULL;
+    for (length at = 0; PyDict_Next(table, &at, &linear, &range);) {
+        struct bound low, high, least, most;
+        PyObject *rewritten = NULL;
+        if (kind_of(range) == ROW && size(range) == 2) rewritten = range_of(solution, linear, item(range, 0), item(range, 1));
+        int wrong = rewritten == NULL;
+        if (!wrong && rewritten != none) { /* otherwise it follows from the equations */
+            PyObject *rest = item(rewritten, 2), *known = entry(found, rest);
+            wrong = read_bound(item(rewritten, 0), &low) || read_bound(item(rewritten, 1), &high);
+            if (!wrong && known != NULL) {
+                wrong = read_bound(item(known, 0), &least) || read_bound(item(known, 1), &most);
+                if (!wrong && least.there) low = (struct bound){low.there ? larger(low.value, least.value) : least.value, 1};
+                if (!wrong && most.there) high = (struct bound){high.there ? smaller(high.value, most.value) : most.value, 1};
+            }
+            wrong = wrong || entered(found, kept(rest), tuple_of(2, shown_bound(&low), shown_bound(&high), NULL, NULL)) == NULL;
+        }
+        if (rewritten != NULL) Py_DecRef(rewritten);
+        if (wrong) {
+            Py_DecRef(found);
+            return NULL;
+        }
+    }
     return found;
 }
 
-#define METHODS(NOTHING, ONE)                                                                                              \
-    ONE(__add__, added(self, other, 1))                                                                                    \
-    ONE(__radd__, added(self, other, 1))                                                                                   \
-    ONE(__sub__, added(self, other, -1))                                                                                   \
-    ONE(__rsub__, turned(self, other))                                                                                     \
-    ONE(__mul__, multiplied(self, other))                                                                                  \
-    ONE(__rmul__, multiplied(self, other))                                                                                 \
-    ONE(__floordiv__, quotient_of(self, other))                                                                            \
-    ONE(__mod__, rest_of(self, other))                                                                                     \
-    ONE(__lt__, answered(compared(self, other, LESS), 0))                                                                  \
-    ONE(__le__, answered(compared(self, other, LESS_OR_EQUAL), 0))                                                         \
-    ONE(__gt__, answered(compared(self, other, LESS_OR_EQUAL), 1))                                                         \
-    ONE(__ge__, answered(compared(self, other, LESS), 1))                                                                  \
-    ONE(__eq__, answered(compared(self, other, SAME), 0))                                                                  \
-    NOTHING(__bool__, is_there(self))                                                                                      \
-    NOTHING(__neg__, times(self, -1))                                                                                      \
-    NOTHING(__index__, pinned(self))                                                                                       \
-    NOTHING(__int__, pinned(self))                                                                                         \
-    NOTHING(_pinned, pinned(self))
+/* ---- equations ------------------------------------------------------------------------------------------------------ */
 
-/* And those of sets of bytes. */
-#define REGION_METHODS(NOTHING, ONE)                                                                                       \
-    ONE(__or__, of_two_regions(either, self, other))                                                                       \
-    ONE(__and__, of_two_regions(both, self, other))                                                                        \
-    ONE(__sub__, of_two_regions(less, self, other))                                                                        \
-    ONE(overlaps, asked(overlap, self, other))                                                                             \
-    ONE(contains, asked(contains, self, other))                                                                            \
-    ONE(shift, moved_by(self, other))                                                                                      \
-    NOTHING(__bool__, is_something(self))
-
-enum {
-#define NAME(name, found) AT_##name,
-    METHODS(NAME, NAME)
-#undef NAME
-    AT_reduced,
-    AT_range_of,
-#define NAME(name, found) AT_REGION_##name,
-    REGION_METHODS(NAME, NAME)
-#undef NAME
-    AT_clip,
-    COUNT_METHODS
-};
-
-static PyObject *answered(int result, int turned) { return result < 0 ? NULL : PyBool_FromLong(result != turned); }
-
-static PyObject *is_there(PyObject *self) {
-    struct traced mine;
-    if (read_traced(self, &mine)) return NULL;
-    return answered(compare(mine.trace, mine.terms, mine.constant, mine.value, SAME), 1);
+static length find_term(const struct form *form, number variable) {
+    length at = 0;
+    while (at < form->count && form->terms[at].variable != variable) at++;
+    return at;
 }
 
-static PyObject *pinned(PyObject *self) {
-    struct traced mine;
-    if (read_traced(self, &mine)) return NULL;
-    int result = compare(mine.trace, mine.terms, mine.constant - mine.value, 0, SAME);
-    return result < 0 ? NULL : PyLong_FromLongLong(mine.value);
+/* Which forms a variable is in. */
+static int note_use(PyObject *solution, number other, PyObject *variable, int is_in) {
+    PyObject *table = SLOT(solution_class, solution, IN_FORMS_OF), *key = PyLong_FromLongLong(other);
+    PyObject *users = key == NULL ? NULL : entry(table, key);
+    int wrong = key == NULL;
+    if (!wrong && users == NULL && is_in) wrong = (users = entered(table, kept(key), PySet_New(NULL))) == NULL;
+    if (!wrong && users != NULL) wrong = (is_in ? PySet_Add(users, variable) : PySet_Discard(users, variable)) < 0;
+    if (key != NULL) Py_DecRef(key);
+    return wrong ? ODD : 0;
 }
 
-/* An int less a number. */
-static PyObject *turned(PyObject *self, PyObject *other) {
-    struct traced more;
-    if (type_of(other) == number_class.class || read_operand(other, &more) != AN_INT) return NULL;
-    PyObject *negated = times(self, -1), *found = negated == NULL ? NULL : added(negated, other, 1);
-    if (negated != NULL) Py_DecRef(negated);
-    return found;
+/* As `Solution._keep`; `before`: the terms until now. */
+static int keep_form(PyObject *solution, PyObject *variable, const struct form *before, const struct form *form, number constant) {
+    for (length at = 0; at < before->count; at++)
+        if (find_term(form, before->terms[at].variable) == form->count && note_use(solution, before->terms[at].variable, variable, 0))
+            return ODD;
+    for (length at = 0; at < form->count; at++)
+        if (find_term(before, form->terms[at].variable) == before->count && note_use(solution, form->terms[at].variable, variable, 1))
+            return ODD;
+    PyObject *parts = tuple_of(2, dict_of(form), PyLong_FromLongLong(constant), NULL, NULL);
+    return entered(SLOT(solution_class, solution, FORMS), kept(variable), parts) == NULL ? ODD : 0;
 }
 
-static PyObject *multiplied(PyObject *self, PyObject *other) {
-    struct traced mine, more;
-    number factor;
-    if (type_of(other) != number_class.class) return read_number(other, &factor) ? NULL : times(self, factor);
-    return read_traced(self, &mine) || read_traced(other, &more) ? NULL : product(&mine, &more);
-}
-
-/* For a divisor above 0. */
-static PyObject *quotient_of(PyObject *self, PyObject *other) {
-    struct traced mine;
-    number divisor;
-    if (read_traced(self, &mine) || read_small(other, &divisor) || divisor <= 0) return NULL;
-    return divide(&mine, divisor);
-}
-
-static PyObject *rest_of(PyObject *self, PyObject *other) {
-    PyObject *quotient = quotient_of(self, other);
-    PyObject *whole = quotient == NULL ? NULL : PyNumber_Multiply(quotient, other);
-    PyObject *found = whole == NULL ? NULL : added(self, whole, -1);
-    if (quotient != NULL) Py_DecRef(quotient);
-    if (whole != NULL) Py_DecRef(whole);
-    return found;
-}
-
-#define NOTHING(name, found)                                                                                               \
-    static PyObject *method_##name(PyObject *self, PyObject *nothing) {                                                    \
-        (void)nothing;                                                                                                     \
-        return or_by_method(found, AT_##name, self, NULL, 0);                                                              \
+/* Put a form in the place of a variable in the form of another one. */
+static int put_in_place(PyObject *solution, PyObject *variable, number gone, const struct form *form, number constant) {
+    PyObject *known = entry(SLOT(solution_class, solution, FORMS), variable);
+    struct form before, after;
+    number more, part;
+    if (known == NULL || kind_of(known) != ROW || read_form(item(known, 0), &before) || read_small(item(known, 1), &more)) return ODD;
+    length place = find_term(&before, gone);
+    if (place == before.count) return ODD;
+    number factor = before.terms[place].coefficient;
+    after = before;
+    after.terms[place].coefficient = 0;
+    for (length at = 0; at < form->count; at++) {
+        length there = find_term(&after, form->terms[at].variable);
+        if (there == after.count && insert(&after, there, form->terms[at].variable, 0)) return ODD;
+        if (MULTIPLIES(form->terms[at].coefficient, factor, &part)) return ODD;
+        if (ADDS(after.terms[there].coefficient, part, &after.terms[there].coefficient)) return ODD;
     }
-#define ONE(name, found)                                                                                                   \
-    static PyObject *method_##name(PyObject *self, PyObject *other) {                                                      \
-        return or_by_method(found, AT_##name, self, &other, 1);                                                            \
-    }
-METHODS(NOTHING, ONE)
-#undef NOTHING
-#undef ONE
-#define NOTHING(name, found)                                                                                               \
-    static PyObject *region_method_##name(PyObject *self, PyObject *nothing) {                                             \
-        (void)nothing;                                                                                                     \
-        return or_by_method(found, AT_REGION_##name, self, NULL, 0);                                                       \
-    }
-#define ONE(name, found)                                                                                                   \
-    static PyObject *region_method_##name(PyObject *self, PyObject *other) {                                               \
-        return or_by_method(found, AT_REGION_##name, self, &other, 1);                                                     \
-    }
-REGION_METHODS(NOTHING, ONE)
-#undef NOTHING
-#undef ONE
-
-static PyObject *method_clip(PyObject *self, PyObject *const *given, length n) {
-    return or_by_method(clip_given(self, given, n), AT_clip, self, given, n);
+    drop_nothing(&after);
+    if (MULTIPLIES(constant, factor, &part) || ADDS(more, part, &more)) return ODD;
+    return keep_form(solution, variable, &before, &after, more);
 }
 
-static PyObject *method_range_of(PyObject *self, PyObject *const *given, length n) {
-    return or_by_method(n == 3 ? range_of(self, given[0], given[1], given[2]) : NULL, AT_range_of, self, given, n);
-}
-
-static PyObject *method_reduced(PyObject *self, PyObject *const *given, length n) {
-    return or_by_method(n == 2 ? reduced(self, given[0], given[1]) : NULL, AT_reduced, self, given, n);
-}
-
-/* Methods, by their class; `plain`: the one in Python. */
-static struct method {
-    struct slotted *of;
-    PyMethodDef definition;
-    PyObject *plain;
-} methods[] = {
-#define NOTHING(name, found) {&number_class, {#name, (Fast)(void *)method_##name, TAKES_NOTHING, NULL}, NULL},
-#define ONE(name, found) {&number_class, {#name, (Fast)(void *)method_##name, TAKES_ONE, NULL}, NULL},
-    METHODS(NOTHING, ONE)
-#undef NOTHING
-#undef ONE
-    {&solution_class, {"reduced", method_reduced, TAKES_ARRAY, NULL}, NULL},
-    {&solution_class, {"range_of", method_range_of, TAKES_ARRAY, NULL}, NULL},
-#define NOTHING(name, found) {&region_class, {#name, (Fast)(void *)region_method_##name, TAKES_NOTHING, NULL}, NULL},
-#define ONE(name, found) {&region_class, {#name, (Fast)(void *)region_method_##name, TAKES_ONE, NULL}, NULL},
-    REGION_METHODS(NOTHING, ONE)
-#undef NOTHING
-#undef ONE
-    {&region_class, {"clip", method_clip, TAKES_ARRAY, NULL}, NULL},
-};
-
-static PyObject *plain_method(int place) { return methods[place].plain; }
-
-static struct slotted *const slotted_classes[] = {&number_class, &trace_class, &solution_class, &region_class};
-
-/* Look where objects of a class have their slots: `example` is one, with another object in each, and `values` has these by the slots'
- * names. Whether all that are used here were found; then there are methods for it. With the interpreter's lock. */
-EXPORTED int32_t vdev_range_slots(const char *name, PyObject *class, PyObject *example, PyObject *values) {
-    struct slotted *of = NULL;
-    for (size_t at = 0; at < sizeof slotted_classes / sizeof *slotted_classes; at++)
-        if (strcmp(slotted_classes[at]->name, name) == 0) of = slotted_classes[at];
-    length count = PyDict_Size(values), head = layout.type + 1; /* of words that every object has */
-    if (of == NULL || !layout.type || count < 0 || count > MOST_SLOTS) return 0;
-    for (int slot = 0; slot < MOST_USED && of->slots[slot] != NULL; slot++) {
-        PyObject *key = PyUnicode_InternFromString(of->slots[slot]), *wanted = key == NULL ? NULL : entry(values, key);
-        if (key != NULL) Py_DecRef(key);
-        length at = head;
-        while (at < head + count && WORD(example, at) != wanted) at++;
-        if (wanted == NULL || at == head + count) return 0;
-        of->at[slot] = at;
+/* As `Solution.add`, of a linear part less a value. */
+static int add_equation(PyObject *solution, PyObject *linear, number value) {
+    PyObject *forms = SLOT(solution_class, solution, FORMS), *users_of = SLOT(solution_class, solution, IN_FORMS_OF);
+    struct form form = {.count = 0}, none_before = {.count = 0};
+    number constant = -value, factor;
+    length gone = -1;
+    int is_parameter = 0;
+    for (length at = 0; at < size(linear); at++) {
+        PyObject *term = item(linear, at);
+        if (kind_of(term) != ROW || size(term) != 2 || read_small(item(term, 1), &factor)) return ODD;
+        if (put_in_form(forms, item(term, 0), factor, &form, &constant)) return ODD;
     }
-    if (of->class == NULL) Py_IncRef(class);
-    of->class = class;
-    if (of == &region_class && !find_empty_region()) of->class = NULL;
-    return of->class != NULL;
+    drop_nothing(&form);
+    for (length at = 0; at < form.count; at++) { /* they ascend */
+        if (absolute(form.terms[at].coefficient) != 1) continue;
+        PyObject *name = PyLong_FromLongLong(form.terms[at].variable);
+        int given = name == NULL ? ODD : PySet_Contains(SLOT(solution_class, solution, PARAMETERS), name);
+        if (name != NULL) Py_DecRef(name);
+        if (given < 0) return ODD;
+        if (gone < 0 || given >= is_parameter) gone = at, is_parameter = given;
+    }
+    if (gone < 0) return 0;
+    number left_out = form.terms[gone].variable, sign = -form.terms[gone].coefficient;
+    form.terms[gone].coefficient = 0;
+    drop_nothing(&form);
+    for (length at = 0; at < form.count; at++) form.terms[at].coefficient *= sign;
+    constant *= sign;
+    PyObject *name = PyLong_FromLongLong(left_out), *users = name == NULL ? NULL : entry(users_of, name), *walk = NULL, *variable;
+    int wrong = name == NULL;
+    if (users != NULL) {
+        Py_IncRef(users); /* it is taken out of the table before those in it change others */
+        walk = PyObject_GetIter(users);
+        wrong = walk == NULL || PyDict_DelItem(users_of, name) < 0;
+        while (!wrong && (variable = PyIter_Next(walk)) != NULL) {
+            wrong = put_in_place(solution, variable, left_out, &form, constant);
+            Py_DecRef(variable);
+        }
+        if (walk != NULL) Py_DecRef(walk);
+        Py_DecRef(users);
+    }
+    wrong = wrong || keep_form(solution, name, &none_before, &form, constant);
+    if (name != NULL) Py_DecRef(name);
+    return wrong ? ODD : 0;
 }
 
-/* What stands in the place of a method in Python, by the names of its class and its own; NULL where there is none. */
-EXPORTED PyObject *vdev_range_method(const char *class, const char *name, PyObject *plain) {
-    for (int at = 0; at < COUNT_METHODS; at++) {
-        struct method *method = &methods[at];
-        if (strcmp(method->definition.name, name) || strcmp(method->of->name, class) || method->of->class == NULL) continue;
-        if (method->plain == NULL) Py_IncRef(plain);
-        method->plain = plain;
-        return PyDescr_NewMethod(method->of->class, &method->definition);
+/* As `solved`, of what it is given. */
+static PyObject *solved(PyObject *const *given, length n) {
+    PyObject *linear, *range, *found;
+    if (n != 2 || solution_class.class == NULL || PyDict_Size(given[1]) < 0) return NULL;
+    PyObject *forms = PyDict_New(), *users = PyDict_New();
+    found = forms == NULL || users == NULL ? NULL : PyType_GenericAlloc(solution_class.class, 0);
+    if (found == NULL) {
+        if (forms != NULL) Py_DecRef(forms);
+        if (users != NULL) Py_DecRef(users);
+        return NULL;
     }
+    SLOT(solution_class, found, FORMS) = forms;
+    SLOT(solution_class, found, IN_FORMS_OF) = users;
+    SLOT(solution_class, found, PARAMETERS) = kept(given[0]);
+    int wrong = 0;
+    for (length at = 0; !wrong && PyDict_Next(given[1], &at, &linear, &range);) {
+        struct bound low, high;
+        wrong = kind_of(linear) != ROW || kind_of(range) != ROW || size(range) != 2 || read_bound(item(range, 0), &low) ||
+                read_bound(item(range, 1), &high);
+        if (!wrong && low.there && high.there && low.value == high.value) wrong = add_equation(found, linear, low.value);
+    }
+    if (!wrong) return found;
+    Py_DecRef(found);
     return NULL;
 }

@@ -44,6 +44,10 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(PyObject *, PyBool_FromLong, (long))                                                                                 \
     X(int, PyList_Append, (PyObject *, PyObject *))                                                                        \
     X(length, PyList_Size, (PyObject *))                                                                                   \
+    X(PyObject *, PyList_New, (length))                                                                                    \
+    X(PyObject *, PyList_GetItem, (PyObject *, length))                                                                    \
+    X(int, PyList_SetItem, (PyObject *, length, PyObject *))                                                               \
+    X(PyObject *, PyList_GetSlice, (PyObject *, length, length))                                                           \
     X(int, PyList_SetSlice, (PyObject *, length, length, PyObject *))                                                      \
     X(PyObject *, PyDict_New, (void))                                                                                         \
     X(PyObject *, PyDict_Copy, (PyObject *))                                                                               \
@@ -52,12 +56,18 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(PyObject *, PyDict_GetItem, (PyObject *, PyObject *))                                                                \
     X(int, PyDict_DelItem, (PyObject *, PyObject *))                                                                       \
     X(PyObject *, PySet_New, (PyObject *))                                                                                 \
+    X(PyObject *, PyFrozenSet_New, (PyObject *))                                                                           \
+    X(PyObject *, PyObject_GetIter, (PyObject *))                                                                          \
+    X(PyObject *, PyIter_Next, (PyObject *))                                                                               \
     X(int, PySet_Add, (PyObject *, PyObject *))                                                                            \
+    X(int, PySet_Contains, (PyObject *, PyObject *))                                                                       \
+    X(int, PySet_Discard, (PyObject *, PyObject *))                                                                        \
     X(PyObject *, PyLong_FromVoidPtr, (void *))                                                                            \
     X(PyObject *, PyUnicode_FromStringAndSize, (const char *, length))                                                     \
     X(PyObject *, PyUnicode_InternFromString, (const char *))                                                              \
     X(PyObject *, PyNumber_Multiply, (PyObject *, PyObject *))                                                             \
     X(PyObject *, PyNumber_Subtract, (PyObject *, PyObject *))                                                             \
+    X(PyObject *, PyNumber_Lshift, (PyObject *, PyObject *))                                                               \
     X(PyObject *, PyType_GenericAlloc, (PyObject *, length))                                                               \
     X(PyObject *, PyDescr_NewMethod, (PyObject *, PyMethodDef *))                                                          \
     X(int, PyDict_SetItem, (PyObject *, PyObject *, PyObject *))                                                           \
