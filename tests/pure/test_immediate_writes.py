@@ -16,6 +16,7 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
+from vdev.planner.directory import HOST
 from vdev.session.commands import Read, Write
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
@@ -175,16 +176,16 @@ def test_a_failure_is_its_own(program: Program) -> None:
     assert program.content(other).tolist() == numbers(4).tolist()
 
 
-def test_large_ones_and_those_of_several_workers_are_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_worker_is_handed_large_ones(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     for name in ("small_write_nbytes", "own_thread_nbytes"):
         monkeypatch.setattr(ReferenceBackend, name, NBYTES - 1)
-    for workers in (1, 2):
-        with Program(workers, is_cpu=False) as program:
-            write, buffer = Writer(program), program.session.create_buffer(NBYTES)
-            for step in range(5):
-                assert ended(write(buffer, numbers(step))) == 0
-            assert write.at_once == 0
-            assert program.content(buffer).tolist() == numbers(4).tolist()
+    with Program(workers, is_cpu=False) as program:
+        write, buffer = Writer(program), program.session.create_buffer(NBYTES)
+        for step in range(5):
+            assert ended(write(buffer, numbers(step))) == 0
+        assert write.at_once == 0 if workers == 1 else buffer.state.valid_at(HOST).nbytes == NBYTES
+        assert program.content(buffer).tolist() == numbers(4).tolist()
 
 
 def test_longer_ones_are_handed_over_to_an_idle_worker(monkeypatch: pytest.MonkeyPatch) -> None:
