@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vdev.backends.base import Box, copy_box
+from vdev.executor.boxes import box_of_layout
 from vdev.executor.completion import COMPLETE, DONE
 from vdev.executor.steps import fill_home
 from vdev.planner.directory import HOST, BufferState, buffer_state
@@ -341,12 +342,9 @@ def _perform(command: _Moving) -> None:
         fill_home(buffer.holdings, command.offset, command.offset + command.nbytes, command.pattern)
         return
     assert type(command) is Read or type(command) is Write
-    layout, home = command.layout, buffer.holdings.home()
-    inside, outside = (
-        (layout.buffer_start, layout.buffer_pitches),
-        (layout.host_start, layout.host_pitches),
-    )
-    if type(command) is Read:
-        copy_box(home, command.host, Box(layout.shape, *inside, *outside))
+    home, is_read = buffer.holdings.home(), type(command) is Read
+    box = box_of_layout(command.layout, to_host=is_read)
+    if is_read:
+        copy_box(home, command.host, box)
     else:
-        copy_box(command.host, home, Box(layout.shape, *outside, *inside))
+        copy_box(command.host, home, box)
