@@ -179,6 +179,110 @@ def allocated_and_copied(w: Any) -> Any:
 
 
 @see
+def sizes_are_integers(w: Any) -> Any:
+    """Whatever equals them, and was given before."""
+    kernel, buffer, found = w.cl.Kernel(w.program, "add"), ints(w), []
+    kernel.set_args(buffer, np.int32(1))
+    sizes: list[Any] = [((16,), None), ((16.0,), None), ((16,), (8,)), ((16,), (8.0,)), ((16.0,), (8,)), ((32,), (8.0,)),
+                        ((np.int64(16),), (np.int32(8),)), ((16,), (np.float32(8),)), ((True,), None), ((1.0,), None),
+                        ((16, 4, 2), (8, 4, 2)), ((16, 4, 2), (8, 4, 2.0)), ([16.0], None), ((16, 1, 0), None)]  # fmt: skip
+    for _ in range(2):
+        for size, group in sizes:
+            found.append(refused(kernel, w.queue, size, group, buffer, np.int32(1)))
+            for offset in (None, (0,) * len(size), (0.0,) * len(size)):
+                found.append(refused(w.cl.enqueue_nd_range_kernel, w.queue, kernel, size, group, offset))
+    return found, content(w, buffer)
+
+
+def refused(call: Callable[..., object], *args: Any) -> str | None:
+    """The name of the exception."""
+    try:
+        call(*args)
+    except Exception as error:
+        return type(error).__name__
+    return None
+
+
+def axpy(w: Any) -> Any:
+    from pyopencl.elementwise import ElementwiseKernel
+
+    return ElementwiseKernel(w.ctx, "float *x, float *y, float s", "y[i] = s * x[i] + y[i]", "axpy")
+
+
+@see
+def arrays_take_each_others_places(w: Any) -> Any:
+    """Of whatever size and type of memory, from whatever element on, with numbers that change or do not."""
+    kernel, found = axpy(w), []
+    x, y, z = (
+        w.array.to_device(w.queue, np.arange(64, dtype=np.float32) + 100 * number) for number in range(3)
+    )
+    pool = w.tools.MemoryPool(w.tools.ImmediateAllocator(w.queue))
+    pooled = w.array.to_device(w.queue, np.arange(64, dtype=np.float32), allocator=pool)
+    for one, other, number in (
+        (x, y, 2.0), (x, y, 2.0), (x, y, np.float32(2)), (y, z, 3), (z, z, 1.0), (x[4:20], y[8:24], 2.0), (x[5:21], y[8:24], 2.0),
+        (x, pooled, 0.5), (pooled[16:], x[16:], 0.5), (x.reshape(8, 8), y.reshape(8, 8), 1), (x, y, 2.0), (x, y, -0.0), (x, y, 0.0),
+    ):  # fmt: skip
+        kernel(one, other, number)
+        found.append([each.get().tolist() for each in (x, y, z, pooled)])
+    return found
+
+
+@see
+def arrays_that_a_call_does_not_take(w: Any) -> Any:
+    """After some that it does take: with gaps, of another queue, whose memory is gone, or none at all."""
+    kernel = axpy(w)
+    x, y, gone = (w.array.to_device(w.queue, np.arange(64, dtype=np.float32)) for _ in range(3))
+    others = w.array.to_device(w.free, np.arange(64, dtype=np.float32))
+    for _ in range(3):
+        kernel(x, y, 2.0)
+    other = w.cl.Buffer(w.ctx, w.mf.READ_WRITE, 256)
+    gone.base_data.release()
+    found = [
+        refused(kernel, x[:32], y[::2], 2.0),
+        refused(kernel, x, others, 2.0),
+        refused(kernel, x, gone, 2.0),
+        refused(kernel, x, other, 2.0),
+        refused(kernel, x, np.zeros(64, np.float32), 2.0),
+        refused(kernel, x, y, "2"),
+        refused(kernel, x, y.with_queue(None), 2.0),
+    ]
+    return found, y.get().tolist()
+
+
+@see
+def calls_wait_for_the_events_of_their_arrays(w: Any) -> Any:
+    kernel, found = axpy(w), []
+    x, y = (w.array.to_device(w.queue, np.arange(64, dtype=np.float32)) for _ in range(2))
+    for _ in range(3):
+        kernel(x, y, 2.0)
+    w.queue.finish()
+    for array in (x, y):
+        first, second = w.cl.UserEvent(w.ctx), w.cl.UserEvent(w.ctx)
+        array.add_event(first if array is x else second)
+        done = kernel(x, y, 2.0, wait_for=[second if array is x else first])
+        second.set_status(w.cl.command_execution_status.COMPLETE)
+        time.sleep(0.05)
+        found.append(done.command_execution_status == w.cl.command_execution_status.COMPLETE)
+        first.set_status(w.cl.command_execution_status.COMPLETE)
+        done.wait()
+        found.append(y.get().tolist())
+    return found
+
+
+@see
+def sums_of_arrays_are_arrays(w: Any) -> Any:
+    """What operators make, again and again, and from one another."""
+    x, y = (w.array.to_device(w.queue, np.arange(64, dtype=np.float32) + number) for number in range(2))
+    found = []
+    for number in range(6):
+        z = x + y
+        z += x[number] if number % 2 else z
+        found.append([z.get().tolist(), (z * number - y[:64]).get().tolist(), float(w.array.sum(z).get())])
+        x = z / 2
+    return found
+
+
+@see
 def flags_are_reported(w: Any) -> Any:
     host, f = np.zeros(1024, np.int32), w.mf
     found = []

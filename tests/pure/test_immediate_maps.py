@@ -135,7 +135,7 @@ def until_made(program: Program, buffer: VirtualBuffer, *, write: bool) -> tuple
     mapper = Mapper(program)
     for _ in range(50):
         command, words = mapper(buffer, write=write)
-        if mapper.made:
+        if command.made is not None:  # and not of bytes that are at home
             return command, words, mapper
         program.submit(Unmap(command))
         Caller(program)(buffer, buffer)

@@ -16,6 +16,7 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
+from vdev.planner.directory import HOST
 from vdev.session.commands import Read, Write
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
@@ -175,16 +176,16 @@ def test_a_failure_is_its_own(program: Program) -> None:
     assert program.content(other).tolist() == numbers(4).tolist()
 
 
-def test_large_ones_and_those_of_several_workers_are_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_worker_is_handed_large_ones(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     for name in ("small_write_nbytes", "own_thread_nbytes"):
         monkeypatch.setattr(ReferenceBackend, name, NBYTES - 1)
-    for workers in (1, 2):
-        with Program(workers, is_cpu=False) as program:
-            write, buffer = Writer(program), program.session.create_buffer(NBYTES)
-            for step in range(5):
-                assert ended(write(buffer, numbers(step))) == 0
-            assert write.at_once == 0
-            assert program.content(buffer).tolist() == numbers(4).tolist()
+    with Program(workers, is_cpu=False) as program:
+        write, buffer = Writer(program), program.session.create_buffer(NBYTES)
+        for step in range(5):
+            assert ended(write(buffer, numbers(step))) == 0
+        assert write.at_once == 0 if workers == 1 else buffer.state.valid_at(HOST).nbytes == NBYTES
+        assert program.content(buffer).tolist() == numbers(4).tolist()
 
 
 def test_longer_ones_are_handed_over_to_an_idle_worker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +205,35 @@ def test_longer_ones_are_handed_over_to_an_idle_worker(monkeypatch: pytest.Monke
         assert write.at_once == idle
         slow.delay = None
         assert program.content(buffer).tolist() == numbers(7).tolist()
+
+
+@pytest.mark.parametrize("is_cpu", [True, False])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_cpu_is_handed_longer_ones(monkeypatch: pytest.MonkeyPatch, in_order: bool, is_cpu: bool) -> None:
+    """Once it is idle, for which a write that the program waits for waits, where that comes behind all before it anyway."""
+    for name in ("small_write_nbytes", "own_thread_nbytes"):
+        monkeypatch.setattr(ReferenceBackend, name, NBYTES - 1)
+    slow = Faults()
+    with Program(1, {0: slow}, is_cpu=is_cpu) as program:
+        session, write, other = program.session, Writer(program), program.buffer(2)
+        queue, buffer = session.create_queue(in_order=in_order), session.create_buffer(NBYTES)
+        for step in range(5):
+            assert ended(write(buffer, numbers(step), queue=queue)) == 0
+            session.executor.quiesce()
+        assert bool(write.at_once) is is_cpu
+        slow.delay = lambda _: 0.2
+        launched, count, worker = program.launch(other, other), write.at_once, session.executor.worker(0)
+        while worker.issued < worker.submitted:
+            time.sleep(0.001)
+        session.moves.calm_to_write(buffer, NBYTES, queue)
+        waited = worker.is_quiet_alone
+        assert waited is (is_cpu and in_order)
+        written = write(buffer, numbers(7), queue=queue)
+        assert (write.at_once > count) is waited
+        slow.delay = None
+        assert (ended(written), ended(launched)) == (0, 0)
+        assert program.content(buffer).tolist() == numbers(7).tolist()
+        assert program.content(other).tolist() == triple(numbers(2)).tolist()
 
 
 def test_it_ends_after_what_comes_before_it_on_another_worker() -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import Box
+from vdev.executor.boxes import box_of_layout
 from vdev.executor.step import Step, replica_of
 from vdev.executor.steps import CopyBetweenStep, DownloadStep, FillStep, UploadStep
 from vdev.planner.instructions import Download, Upload
 from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Allocation, Bytes
+    from vdev.backends.base import Allocation, Box, Bytes
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.roles import StepJob, StepWorker
     from vdev.translators.ranges.rectangles import Layout
@@ -33,15 +33,7 @@ class UploadAnywhere(UploadStep):
         host, layout = job.host_array()
         known, boxes = self._last
         if known is not layout:
-            boxes = (
-                Box(
-                    layout.shape,
-                    layout.host_start,
-                    layout.host_pitches,
-                    layout.buffer_start,
-                    layout.buffer_pitches,
-                ),
-            )
+            boxes = (box_of_layout(layout, to_host=False),)
             self._last = (layout, boxes)
         replica = replica_of(job, self.slot, worker.number, 0, self.region.stop)
         write(replica.allocation, host, boxes[0].moved(0, -replica.start) if replica.start else boxes[0])
@@ -55,17 +47,8 @@ class DownloadAnywhere(DownloadStep):
     def _boxes(self, layout: Layout) -> tuple[Sequence[Box], int]:
         known, boxes, nbytes = self._last
         if known is not layout:
-            shape = layout.shape
-            boxes = (
-                Box(
-                    shape,
-                    layout.buffer_start,
-                    layout.buffer_pitches,
-                    layout.host_start,
-                    layout.host_pitches,
-                ),
-            )
-            nbytes = shape[2] if shape[0] == shape[1] == 1 else 0
+            boxes = (box_of_layout(layout, to_host=True),)
+            nbytes = layout.nbytes if layout.is_contiguous else 0
             self._last = (layout, boxes, nbytes)
         return boxes, nbytes
 

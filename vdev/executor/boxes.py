@@ -36,10 +36,7 @@ def boxes_through_layout(region: Region, layout: Layout, *, to_host: bool) -> li
     host array.
     """
     if region.nbytes == layout.nbytes:  # all of the box
-        shape = layout.shape
-        buffer = (layout.buffer_start, layout.buffer_pitches)
-        host = (layout.host_start, layout.host_pitches)
-        return [Box(shape, *buffer, *host) if to_host else Box(shape, *host, *buffer)]
+        return [box_of_layout(layout, to_host=to_host)]
     # every byte goes the same way
     if layout.shape[:2] == (1, 1) or layout.host_pitches == layout.buffer_pitches:
         first = layout.buffer_start - layout.host_start
@@ -110,3 +107,10 @@ def _strided(sources: Offsets, targets: Offsets, lengths: Offsets) -> list[Box]:
         boxes.append(Box.contiguous(source[index], target[index], nbytes))
         index += 1
     return boxes
+
+
+def box_of_layout(layout: Layout, *, to_host: bool) -> Box:
+    """All bytes of a layout, between the buffer and the host's array."""
+    inside = layout.buffer_start, layout.buffer_pitches
+    outside = layout.host_start, layout.host_pitches
+    return Box(layout.shape, *inside, *outside) if to_host else Box(layout.shape, *outside, *inside)

@@ -182,21 +182,23 @@ class FillStep(Step):
             for start, stop in self.runs:
                 worker.backend.fill(replica.allocation, start - replica.start, stop - start, self.pattern)
             return
-        self._fill_home(job)
+        holdings = job.holdings[self.slot]
+        for start, stop in self.runs:
+            fill_home(holdings, start, stop, self.pattern)
 
     def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
         replica = replica_of(job, self.slot, worker.number, self.runs[0][0], self.runs[-1][1])
         runs = [(start - replica.start, stop - start) for start, stop in self.runs]
         return backend.fills(replica.allocation, runs, self.pattern)
 
-    def _fill_home(self, job: StepJob) -> None:
-        if job.holdings[self.slot].blank and not any(self.pattern):
-            return  # and no memory is taken for it
-        home = job.holdings[self.slot].home()
-        unit = np.frombuffer(self.pattern, widest_word(len(self.pattern)))
-        for start, stop in self.runs:
-            # Word by word: byte by byte NumPy takes thirty times as long.
-            home[start:stop].view(unit.dtype).reshape(-1, len(unit))[...] = unit
+
+def fill_home(holdings: Holdings, start: int, stop: int, pattern: bytes) -> None:
+    """A pattern over bytes of a buffer's home; its length divides both."""
+    if holdings.blank and not any(pattern):
+        return  # and no memory is taken for it
+    unit = np.frombuffer(pattern, widest_word(len(pattern)))
+    # Word by word: byte by byte NumPy takes thirty times as long.
+    holdings.home()[start:stop].view(unit.dtype).reshape(-1, len(unit))[...] = unit
 
 
 class CopyBetweenStep(Step):

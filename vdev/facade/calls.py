@@ -164,7 +164,8 @@ class Call:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
         if isinstance(command, Write):
             if is_blocking and not after:
-                state_of(queue).session.moves.calm_to_write(memory.buffer, command.layout.nbytes)
+                line = state_of(queue)
+                line.session.moves.calm_to_write(memory.buffer, command.layout.nbytes, line.order)
             written = state_of(queue).write_at_once(command, after)
             if written is not None:
                 return make_nanny_event(queue, self.kind, written, Ward(hostbuf, in_use=False))

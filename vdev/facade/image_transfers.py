@@ -334,10 +334,8 @@ def enqueue_fill_image(
         call.fail(status.INVALID_VALUE)  # natively it is read beyond its end
     command: Command = NOTHING
     if 0 not in box:
-        values = np.zeros(4, color_dtype(memory.data_type))
-        given = components_of[:16].view(values.dtype)
-        values[: given.size] = given
-        command = _filling(memory, encode(memory.order, memory.data_type, values), start, box)
+        pixel = _pixel_of(memory.order, memory.data_type, components_of[:16].tobytes())
+        command = _filling(memory, pixel, start, box)
     return call.submit(queue, command, after)
 
 
@@ -347,6 +345,15 @@ def _image(call: Call, queue: CommandQueue, holder: Any) -> ImageMemory:
     if not isinstance(memory, ImageMemory):
         call.fail(status.INVALID_MEM_OBJECT)
     return memory
+
+
+@lru_cache(maxsize=256)
+def _pixel_of(order: int, data_type: int, color: bytes) -> bytes:
+    """A pixel of the colour that a program gives, which may have less than four components. Programs fill with few colours."""
+    values = np.zeros(4, color_dtype(data_type))
+    given = np.frombuffer(color, values.dtype)
+    values[: given.size] = given
+    return encode(order, data_type, values)
 
 
 def _filling(memory: ImageMemory, pixel: bytes, origin: Triple, box: Triple) -> Fill | Write:

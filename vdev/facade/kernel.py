@@ -279,6 +279,8 @@ class Kernel(Handle):
             if repeat is not None:
                 captured = repeat.takes(state, args)
                 if captured is not None:
+                    if repeat.has_arrays:
+                        wait_for = repeat.behind(args, wait_for)
                     return self._vdev_launch(args[0], self, captured, args[1], args[2], wait_for)
             event = self._enqueue(self, *args, wait_for=wait_for)
             if state.is_new:  # many kernels are looked up for each call

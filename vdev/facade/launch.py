@@ -2,12 +2,13 @@
 
 Decides whether an index space is valid (specification 5.10), and which work-group size is used when the program gives
 none. Everything is checked before anything is submitted. An index space once found valid is remembered with the
-kernel; numbers of another type that equal the remembered ones then pass as well.
+kernel; integers of another type that equal the remembered ones then pass as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from math import prod
 from operator import gt, mod
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,12 @@ def enqueue_nd_range_kernel(
     try:
         state, line = state_of(kernel), state_of(queue)
         ndrange = state.ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
+        if ndrange is None or ndrange.global_size is not global_work_size:
+            _check_whole(global_work_size, local_work_size, global_work_offset)
+        elif ndrange.local_size is not local_work_size or global_work_offset is not None:
+            _check_whole(local_work_size, global_work_offset)
         context = line.context
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         check_type(_FUNCTION, queue, CommandQueue)
         check_type(_FUNCTION, kernel, Kernel)
         context = line.context
@@ -96,9 +101,14 @@ def launch_captured(
     try:
         line = queue._vdev_state
         context, ndrange = line.context, state.ndranges.get((global_size, local_size, None, False))
-        if ndrange is None and type(queue) is CommandQueue:
-            ndrange = _resized(state, global_size, local_size, None)
-    except (TypeError, AttributeError):
+        if ndrange is None:
+            if type(queue) is CommandQueue:
+                ndrange = _resized(state, global_size, local_size, None)
+        elif ndrange.global_size is not global_size or (
+            local_size is not None and local_size is not ndrange.local_size
+        ):
+            _check_whole(global_size, local_size)
+    except (TypeError, ValueError, AttributeError):
         ndrange = None
     if ndrange is None or state.context is not context:
         return enqueue_nd_range_kernel(queue, kernel, global_size, local_size, None, wait_for)
@@ -258,11 +268,32 @@ def _remembered(
     if ndrange is not None:
         return ndrange
     ndrange = _parse(kernel, global_size, local_size, offset, g_times_l)
+    if ndrange is not None and not g_times_l:  # with the program's own tuples, which it may give again
+        ndrange = replace(
+            ndrange,
+            global_size=_same(ndrange.global_size, global_size),
+            local_size=_same(ndrange.local_size, local_size),
+        )
     if all(_is_key(sizes) for sizes in (global_size, local_size, offset)):
         _remember(kernel, (global_size, local_size, offset, g_times_l), ndrange)
         if ndrange is not None and local_size is not None and not g_times_l:
             kernel.signature.groups[local_size] = ndrange.local_size
     return ndrange
+
+
+def _same(sizes: tuple[int, ...], given: Any) -> tuple[int, ...]:
+    """What the program has given, if it is a tuple of just these integers."""
+    found: tuple[int, ...] = (
+        given if type(given) is tuple and {*map(type, given)} == _PLAIN and given == sizes else sizes
+    )
+    return found
+
+
+def _check_whole(*each: Any) -> None:
+    """Raise TypeError or ValueError unless these sizes are integers, as those are that they equal: `range` takes no others."""
+    for sizes in each:
+        if sizes:
+            range(*sizes)
 
 
 def _is_key(sizes: Any) -> bool:
@@ -288,6 +319,8 @@ def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any
     if group is None:
         return None
     dimensions, bits = len(group), state_of(kernel.context).limits["ADDRESS_BITS"]
+    if group is not local_size and not _are_plain(local_size, 1, dimensions, bits):
+        return None
     if not _are_plain(global_size, 1, dimensions, bits):
         return None
     if any(map(mod, global_size, group)) and not kernel.signature.allows_partial_groups:

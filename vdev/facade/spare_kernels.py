@@ -7,7 +7,7 @@ the next kernel of that name begins with it. Its arguments are unset all the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.facade.repeat import CalledKernel, Repeat
@@ -22,12 +22,14 @@ class Revived:
     In the place of the kernel's `Repeat`, and dropped as that is if an argument is set in another way.
     """
 
-    __slots__ = ("_args", "_repeat", "_repetition")
+    __slots__ = ("_args", "_repeat", "_repetition", "behind", "has_arrays")
 
     def __init__(self, args: list[Any], repeat: Repeat | Revived, repetition: Any) -> None:
         self._args = args
         self._repeat = repeat
         self._repetition = repetition
+        self.has_arrays: bool = repeat.has_arrays
+        self.behind: Callable[..., Iterable[Any] | None] = repeat.behind
 
     def takes(self, kernel: RevivedKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         """As `Repeat.takes`. If the usual way has to do it, the arguments are unset as before: should it fail in the middle, those

@@ -186,7 +186,7 @@ def _enqueue_write_buffer(
             and not (line.is_finalized or starts)  # there is shared virtual memory
         ):
             if is_blocking and writing.waits:
-                line.session.moves.calm(memory.buffer, writing.nbytes)
+                line.session.moves.calm_to_write(memory.buffer, writing.nbytes, line.order)
             host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
             part = at_once.write_again(memory.buffer, writing, host, line.order)
             if part is not None:

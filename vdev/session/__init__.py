@@ -11,6 +11,7 @@ __all__ = [
     "capabilities",
     "commands",
     "core",
+    "immediate_homes",
     "immediate_moves",
     "in_a_row",
     "lost",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.executor.holdings import PINNED_NBYTES
 from vdev.planner.transfers import plan_map
 from vdev.session.commands import Map, Read, Unmap, Write
-from vdev.session.immediate_markers import MarkersAtOnce
+from vdev.session.immediate_homes import HomesAtOnce
 from vdev.session.immediate_moves import planned_move
 from vdev.session.launch_plans import ReadyPlan
 from vdev.translators.ranges.rectangles import Layout
@@ -69,7 +69,7 @@ def _count_copies(worker: Worker, holdings: Holdings, nbytes: int) -> None:
         backend.leave(outside)
 
 
-class MapsAtOnce(MarkersAtOnce):
+class MapsAtOnce(HomesAtOnce):
     """The immediate mappings of one session."""
 
     def begin_map(self, command: Map) -> MadeMapping | None:
@@ -118,7 +118,9 @@ class MapsAtOnce(MarkersAtOnce):
     ) -> Completion | None:
         mapping = command.map
         made: MadeMapping | None = mapping.made
-        if made is None or queue.profiled:
+        if made is None:
+            return self._unmapped_home(command, after, queue)
+        if queue.profiled:
             return None
         with self._session.lock:
             if self._is_watched():
@@ -154,18 +156,6 @@ class MapsAtOnce(MarkersAtOnce):
             executor.standing = before
         session.ledger.count("unmap", found.plan)
         return part
-
-    def _is_watched(self) -> bool:
-        """Whether anybody wants to hear of single commands, or any is held back or has failed."""
-        session, executor = self._session, self._executor
-        return bool(
-            session.observers
-            or session.recorder is not None
-            or session.checker is not None
-            or session.deferrals.held
-            or executor.failures.any
-            or executor.damaged
-        )
 
     def _plan_of_map(self, command: Map, before: BufferState) -> ReadyPlan:
         """The plan that tells what is counted of it, and which state it leaves."""

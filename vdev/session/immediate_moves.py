@@ -30,6 +30,7 @@ from vdev.translators.ranges.rectangles import Layout
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
+    from vdev.executor.worker import Worker
     from vdev.observe.tallies import ArgumentTally, Ledger
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 #: launches in a row, handed over immediately to the same one of several workers, after which new buffers begin there,
 #: too
 _LONG = 64
+#: the most bytes that the calling thread copies to an idle CPU: they stay in the host's memory, so that it takes no longer than the
+#: worker's thread, which would have to be woken
+_NEAR_NBYTES = 1 << 20
 #: small reads under way at one worker, each of which has memory of the back end's
 _MOST_ARRIVALS = 64
 _PARTS = {Part}
@@ -517,7 +521,13 @@ def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:
         return False
     if layout.nbytes <= backend.small_write_nbytes:
         return True
-    return layout.is_contiguous and layout.nbytes <= backend.own_thread_nbytes and line.worker.is_quiet_alone
+    is_short = layout.nbytes <= backend.own_thread_nbytes or is_near(line.worker, layout.nbytes)
+    return layout.is_contiguous and is_short and line.worker.is_quiet_alone
+
+
+def is_near(worker: Worker, nbytes: int) -> bool:
+    """Whether so many bytes are copied to a worker, if it is idle, within the host's memory."""
+    return nbytes <= _NEAR_NBYTES and worker.backend.info.is_cpu
 
 
 def count_move(ledger: Ledger, kind: type[Read | Write], layout: Layout, found: ReadyPlan) -> None:

@@ -31,7 +31,7 @@ from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.anywhere import Transfers
 from vdev.session.commands import Command, Map, Marker, Read, Write
-from vdev.session.immediate_moves import count_move, may_follow, may_repeat, planned_move
+from vdev.session.immediate_moves import count_move, is_near, may_follow, may_repeat, planned_move
 from vdev.session.launch_plans import ReadyPlan
 from vdev.session.recalls import is_watched, recall_transfer
 from vdev.session.room import fail_for_room
@@ -170,10 +170,13 @@ class Moves:
         if worker is not None and is_to_be_calm(worker, nbytes):
             calm(worker)
 
-    def calm_to_write(self, buffer: VirtualBuffer, nbytes: int) -> None:
-        """The same before a write, if it is not so small that it waits for nothing."""
-        if nbytes > self._small_nbytes:
-            self.calm(buffer, nbytes)
+    def calm_to_write(self, buffer: VirtualBuffer, nbytes: int, queue: QueueOrder) -> None:
+        """The same before a write in a queue, if it is not so small that it waits for nothing."""
+        if nbytes <= self._small_nbytes:
+            return
+        if queue.in_order and buffer.resident is not None and is_near(self._workers[buffer.resident], nbytes):
+            nbytes = 0  # it would wait for all that comes before it anyway
+        self.calm(buffer, nbytes)
 
     def is_to_be_copied(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> bool:
         """Whether a write is submitted from a copy of its bytes, so that the program's memory may change and nobody has to wait for

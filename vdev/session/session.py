@@ -206,7 +206,8 @@ class Session(SessionCore):
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
         """Read, and return when the read is done: its status. None if it has to be submitted."""
-        return self.moves.read_at_once(command, queue, after)
+        done = None if self.at_once is None else self.at_once.read_home(command, after, queue)
+        return done if done is not None else self.moves.read_at_once(command, queue, after)
 
     @waits
     def map_at_once(self, command: Map, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
@@ -214,6 +215,9 @@ class Session(SessionCore):
         at_once = self.at_once
         if at_once is None or queue.profiled:
             return None
+        done = at_once.map_home(command, after, queue)
+        if done is not None:
+            return done
         made = at_once.begin_map(command)
         if made is None and not after:
             self.moves.calm(
