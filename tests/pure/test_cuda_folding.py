@@ -53,6 +53,68 @@ def test_known_arguments(expression: str, value: float) -> None:
     assert float.fromhex(found) == value
 
 
+#: near each of binary16's borders: its least numbers, where they get wider, in the middle between two, its largest
+_HALVES = [
+    (sign, f"{sign}{value.hex()}", value)
+    for sign in ("", "-")
+    for border in (
+        0.0,
+        2.0**-25,
+        2.0**-24,
+        3 * 2.0**-25,
+        2.0**-14,
+        1.0,
+        1 + 2.0**-11,
+        1 + 3 * 2.0**-11,
+        65504.0,
+        65520.0,
+        1e300,
+    )
+    for value in (border, math.nextafter(border, 0.0), math.nextafter(border, math.inf))
+]
+HALF_TABLES = """
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+constant half table[] = {{ {} }};
+constant half several[] = {{ INFINITY, -INFINITY, 2.5f, (half)3, -1.5h, 1.0h + 0x1p-11f, 2.0h * 3.0h, 1.0h / 3.0h, 7 }};
+constant half4 vectors[] = {{ (half4)(0.5f), (half4)(1, 2.0f, 3.0, 4.0h), -(half4)(INFINITY) }};
+constant float back[] = {{ (half)65504.0f, (half)0x1.8p-24f, (half)-0x1p-14f, (half)1e9f, 1.0h < 2.0f }};
+kernel void f(global ushort *out, global float *wide) {{
+    size_t i = get_global_id(0);
+    out[i] = as_ushort(table[i]);
+    if (i < 9) out[100 + i] = as_ushort(several[i]);
+    if (i < 3) vstore4(as_ushort4(vectors[i]), i, out + 200);
+    if (i < 5) wide[i] = back[i];
+}}
+"""
+
+
+def _half_tables() -> str:
+    return HALF_TABLES.format(", ".join(text for _, text, _ in _HALVES))
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_tables_of_halves_compile() -> None:
+    """What initialises constant memory is computed without the machine's instructions."""
+    program = translate_cuda(parse_program(_half_tables(), target=TARGET))
+    done, said = compile_cuda(program.source, program.options)
+    assert done, said[:4000]
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_tables_of_halves(tmp_path: Path) -> None:
+    program = translate_cuda(parse_program(_half_tables(), target=TARGET))
+    out, wide = aligned(np.zeros(256, np.uint16)), aligned(np.zeros(8, np.float32))
+    HostProgram(program, tmp_path).run("f", [out, wide], (len(_HALVES),), (1,))
+    with np.errstate(over="ignore"):
+        table = [np.float64(-value if sign else value).astype(np.float16) for sign, _, value in _HALVES]
+        several = np.array([np.inf, -np.inf, 2.5, 3, -1.5, 1, 6, 1 / 3, 7], np.float16)
+    assert out[: len(table)].tolist() == np.array(table).view(np.uint16).tolist()
+    assert out[100:109].tolist() == several.view(np.uint16).tolist()
+    vectors = np.array([0.5] * 4 + [1, 2, 3, 4] + [-np.inf] * 4, np.float16)
+    assert out[200:212].tolist() == vectors.view(np.uint16).tolist()
+    assert wide[:5].tolist() == [65504.0, 2.0**-23, -(2.0**-14), math.inf, 1.0]
+
+
 def test_single_precision_constants() -> None:
     printed = _printed(_cuda("exp(1.0)", "-cl-single-precision-constant"))
     (found,) = _HEXADECIMAL.findall(printed)
