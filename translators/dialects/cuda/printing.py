@@ -234,8 +234,8 @@ class Printer(Unaligned):
                 return _spliced(node, [self._part(inner, exact, stored)])
             case nodes.Calculation():
                 return self._calculation(node, exact)
-            case nodes.Index(parts=(base, *others)):
-                return _spliced(node, [self._operand(base), *map(self._part, others)])
+            case nodes.Index(parts=parts):
+                return _spliced(node, [self._operand(parts[0]), *map(self._part, parts[1:])])
             case nodes.Member(parts=parts) | nodes.Plain(parts=parts):
                 return self._plain(node, parts)
             case nodes.Dereference(operand=operand):
