@@ -216,3 +216,37 @@ def test_what_guards_compute(tmp_path: Path) -> None:
         out = aligned(np.full(64, -1, np.int32))
         program.run("f", [out, a, np.int32(60)], (64,), (8,))
         assert (out == _modelled(a, 60)).all()
+
+
+JUMPS_OUT = """
+#define UNLESS(condition, jump) ({ if (condition) jump; })
+int first(global const int *a, int n) { for (int i = 0; i < n; i++) { UNLESS(a[i] > 4, return i); } return -1; }
+kernel void f(global const int *a, global int *out, int n) {
+    int i = get_global_id(0), sum = 0;
+    UNLESS(i == 3, return);
+    for (int j = 0; j < n; j++) {
+        ({ int x = a[j]; UNLESS(x == 2, continue); if (x > i + 3) break; sum += ({ int y = x * 2; y + 1; }); });
+        out[i + 8] += 1;
+    }
+    ({ if (sum == 3) goto last; sum += 100; });
+last:
+    out[i] = sum + first(a, n);
+}
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_jumps_out_of_expressions(tmp_path: Path) -> None:
+    """Where an expression in braces is a statement of its own, jumps may lead out of it."""
+    program = translate_cuda(parse_program(JUMPS_OUT, target=TARGET))
+    a, out = aligned(np.array([1, 2, 4, 3, 5, 9], np.int32)), aligned(np.zeros(16, np.int32))
+    HostProgram(program, tmp_path).run("f", [a, out, np.int32(6)], (6,), (1,))
+    assert out[:6].tolist() == [4 + 3, 4 + 119, 4 + 130, 0, 4 + 130, 4 + 130]
+    assert out[8:14].tolist() == [1, 3, 4, 0, 4, 4]
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_jumps_out_of_expressions_compile() -> None:
+    program = translate_cuda(parse_program(JUMPS_OUT, target=TARGET))
+    done, said = compile_cuda(program.source, program.options)
+    assert done, said[:4000]

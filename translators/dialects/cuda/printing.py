@@ -526,7 +526,15 @@ class Printer(Unaligned):
         return [f"({f'({name})' if name else ''}::vdev_cl::otherwise(", *inside, "; }))"]
 
     def _block(self, node: nodes.Block) -> Text:
-        """`({ ... })` becomes a lambda that is called immediately; it returns the last statement's value."""
+        """`({ ... })` becomes a lambda that is called immediately; it returns the last statement's value.
+
+        Where jumps lead out of it nobody takes its value, and it becomes the statement in braces that it holds.
+        """
+        if node.alone:
+            before = _at(node.start, node.start + 1, "")
+            return _spliced(
+                node, [before, *map(self._part, node.statements), _at(node.stop - 1, node.stop, "")]
+            )
         parts: list[Part] = [_at(node.body_start, node.body_start, "[&]() ")]
         parts += [self._part(statement) for statement in node.statements[:-1]]
         for last in node.statements[-1:]:
