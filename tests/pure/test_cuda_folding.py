@@ -100,6 +100,45 @@ def test_tables_of_halves_compile() -> None:
     assert done, said[:4000]
 
 
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_halves_without_instructions() -> None:
+    """The compiler itself compares: it computes nothing else than what it initialises constant memory with."""
+    program = translate_cuda(parse_program("kernel void f() { }", target=TARGET))
+    lines = [program.source]
+    with np.errstate(over="ignore"):
+        for sign, text, value in _HALVES:
+            bits = np.float64(-value if sign else value).astype(np.float16).view(np.uint16)
+            lines.append(f"static_assert(vdev_cl::known_half_bits({text}) == {bits:#x});")
+    for bits in [
+        0,
+        1,
+        2,
+        0x3FF,
+        0x400,
+        0x3C00,
+        0x3C01,
+        0x7BFF,
+        0x7C00,
+        0x7E00,
+        0x8000,
+        0x8001,
+        0x83FF,
+        0xC500,
+        0xFC00,
+    ]:
+        wide = np.uint16(bits).view(np.float16).astype(np.float32).view(np.uint32)
+        lines.append(
+            f"static_assert(__builtin_bit_cast(unsigned, vdev_cl::known_float_of_half({bits:#x})) == {wide:#x});"
+        )
+    for value in (
+        "(double)__builtin_bit_cast(float, 0x7fc00000)",
+        "__builtin_bit_cast(double, 0x7ff8000000000000)",
+    ):
+        lines.append(f"static_assert(vdev_cl::known_half_bits({value}) == 0x7e00);")
+    done, said = compile_cuda("\n".join(lines), program.options)
+    assert done, said[:4000]
+
+
 @pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 def test_tables_of_halves(tmp_path: Path) -> None:
     program = translate_cuda(parse_program(_half_tables(), target=TARGET))
