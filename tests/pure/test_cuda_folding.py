@@ -131,7 +131,7 @@ def test_halves_without_instructions() -> None:
             f"static_assert(__builtin_bit_cast(unsigned, vdev_cl::known_float_of_half({bits:#x})) == {wide:#x});"
         )
     for value in (
-        "(double)__builtin_bit_cast(float, 0x7fc00000)",
+        "__builtin_bit_cast(double, 0x7ff0000000000001)",
         "__builtin_bit_cast(double, 0x7ff8000000000000)",
     ):
         lines.append(f"static_assert(vdev_cl::known_half_bits({value}) == 0x7e00);")
