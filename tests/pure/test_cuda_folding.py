@@ -68,6 +68,7 @@ _HALVES = [
         1 + 3 * 2.0**-11,
         65504.0,
         65520.0,
+        98304.0,
         1e300,
     )
     for value in (border, math.nextafter(border, 0.0), math.nextafter(border, math.inf))
