@@ -53,6 +53,108 @@ def test_known_arguments(expression: str, value: float) -> None:
     assert float.fromhex(found) == value
 
 
+#: near each of binary16's borders: its least numbers, where they get wider, in the middle between two, its largest
+_HALVES = [
+    (sign, f"{sign}{value.hex()}", value)
+    for sign in ("", "-")
+    for border in (
+        0.0,
+        2.0**-25,
+        2.0**-24,
+        3 * 2.0**-25,
+        2.0**-14,
+        1.0,
+        1 + 2.0**-11,
+        1 + 3 * 2.0**-11,
+        65504.0,
+        65520.0,
+        98304.0,
+        1e300,
+    )
+    for value in (border, math.nextafter(border, 0.0), math.nextafter(border, math.inf))
+]
+HALF_TABLES = """
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+constant half table[] = {{ {} }};
+constant half several[] = {{ INFINITY, -INFINITY, 2.5f, (half)3, -1.5h, 1.0h + 0x1p-11f, 2.0h * 3.0h, 1.0h / 3.0h, 7 }};
+constant half4 vectors[] = {{ (half4)(0.5f), (half4)(1, 2.0f, 3.0, 4.0h), -(half4)(INFINITY) }};
+constant float back[] = {{ (half)65504.0f, (half)0x1.8p-24f, (half)-0x1p-14f, (half)1e9f, 1.0h < 2.0f }};
+kernel void f(global ushort *out, global float *wide) {{
+    size_t i = get_global_id(0);
+    out[i] = as_ushort(table[i]);
+    if (i < 9) out[100 + i] = as_ushort(several[i]);
+    if (i < 3) vstore4(as_ushort4(vectors[i]), i, out + 200);
+    if (i < 5) wide[i] = back[i];
+}}
+"""
+
+
+def _half_tables() -> str:
+    return HALF_TABLES.format(", ".join(text for _, text, _ in _HALVES))
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_tables_of_halves_compile() -> None:
+    """What initialises constant memory is computed without the machine's instructions."""
+    program = translate_cuda(parse_program(_half_tables(), target=TARGET))
+    done, said = compile_cuda(program.source, program.options)
+    assert done, said[:4000]
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_halves_without_instructions() -> None:
+    """The compiler itself compares: it computes nothing else than what it initialises constant memory with."""
+    program = translate_cuda(parse_program("kernel void f() { }", target=TARGET))
+    lines = [program.source]
+    with np.errstate(over="ignore"):
+        for sign, text, value in _HALVES:
+            bits = np.float64(-value if sign else value).astype(np.float16).view(np.uint16)
+            lines.append(f"static_assert(vdev_cl::known_half_bits({text}) == {bits:#x});")
+    for bits in [
+        0,
+        1,
+        2,
+        0x3FF,
+        0x400,
+        0x3C00,
+        0x3C01,
+        0x7BFF,
+        0x7C00,
+        0x7E00,
+        0x8000,
+        0x8001,
+        0x83FF,
+        0xC500,
+        0xFC00,
+    ]:
+        wide = np.uint16(bits).view(np.float16).astype(np.float32).view(np.uint32)
+        lines.append(
+            f"static_assert(__builtin_bit_cast(unsigned, vdev_cl::known_float_of_half({bits:#x})) == {wide:#x});"
+        )
+    for value in (
+        "__builtin_bit_cast(double, 0x7ff0000000000001)",
+        "__builtin_bit_cast(double, 0x7ff8000000000000)",
+    ):
+        lines.append(f"static_assert(vdev_cl::known_half_bits({value}) == 0x7e00);")
+    done, said = compile_cuda("\n".join(lines), program.options)
+    assert done, said[:4000]
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_tables_of_halves(tmp_path: Path) -> None:
+    program = translate_cuda(parse_program(_half_tables(), target=TARGET))
+    out, wide = aligned(np.zeros(256, np.uint16)), aligned(np.zeros(8, np.float32))
+    HostProgram(program, tmp_path).run("f", [out, wide], (len(_HALVES),), (1,))
+    with np.errstate(over="ignore"):
+        table = [np.float64(-value if sign else value).astype(np.float16) for sign, _, value in _HALVES]
+        several = np.array([np.inf, -np.inf, 2.5, 3, -1.5, 1, 6, 1 / 3, 7], np.float16)
+    assert out[: len(table)].tolist() == np.array(table).view(np.uint16).tolist()
+    assert out[100:109].tolist() == several.view(np.uint16).tolist()
+    vectors = np.array([0.5] * 4 + [1, 2, 3, 4] + [-np.inf] * 4, np.float16)
+    assert out[200:212].tolist() == vectors.view(np.uint16).tolist()
+    assert wide[:5].tolist() == [65504.0, 2.0**-23, -(2.0**-14), math.inf, 1.0]
+
+
 def test_single_precision_constants() -> None:
     printed = _printed(_cuda("exp(1.0)", "-cl-single-precision-constant"))
     (found,) = _HEXADECIMAL.findall(printed)
@@ -154,3 +256,37 @@ def test_what_guards_compute(tmp_path: Path) -> None:
         out = aligned(np.full(64, -1, np.int32))
         program.run("f", [out, a, np.int32(60)], (64,), (8,))
         assert (out == _modelled(a, 60)).all()
+
+
+JUMPS_OUT = """
+#define UNLESS(condition, jump) ({ if (condition) jump; })
+int first(global const int *a, int n) { for (int i = 0; i < n; i++) { UNLESS(a[i] > 4, return i); } return -1; }
+kernel void f(global const int *a, global int *out, int n) {
+    int i = get_global_id(0), sum = 0;
+    UNLESS(i == 3, return);
+    for (int j = 0; j < n; j++) {
+        ({ int x = a[j]; UNLESS(x == 2, continue); if (x > i + 3) break; sum += ({ int y = x * 2; y + 1; }); });
+        out[i + 8] += 1;
+    }
+    ({ if (sum == 3) goto last; sum += 100; });
+last:
+    out[i] = sum + first(a, n);
+}
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_jumps_out_of_expressions(tmp_path: Path) -> None:
+    """Where an expression in braces is a statement of its own, jumps may lead out of it."""
+    program = translate_cuda(parse_program(JUMPS_OUT, target=TARGET))
+    a, out = aligned(np.array([1, 2, 4, 3, 5, 9], np.int32)), aligned(np.zeros(16, np.int32))
+    HostProgram(program, tmp_path).run("f", [a, out, np.int32(6)], (6,), (1,))
+    assert out[:6].tolist() == [4 + 3, 4 + 119, 4 + 130, 0, 4 + 130, 4 + 130]
+    assert out[8:14].tolist() == [1, 3, 4, 0, 4, 4]
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_jumps_out_of_expressions_compile() -> None:
+    program = translate_cuda(parse_program(JUMPS_OUT, target=TARGET))
+    done, said = compile_cuda(program.source, program.options)
+    assert done, said[:4000]

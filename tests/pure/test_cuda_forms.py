@@ -251,6 +251,13 @@ kernel void CAT(my,kern)(global float*a, const uint W){ float x=a[IDX(1,2)], y=a
         kernel void k(global int*const restrict a, __local int*b){ g(a); h(b); a[1]=*b; }""",
     "incl": """
         kernel void k(global float*restrict a, global const float*const restrict b, const int n){ const int i=get_global_id(0); if(i>=n) return; a[i]=b[i]; }""",
+    "postfix_on_one_value": """
+        kernel void k(global float4 *a, global float *b, global uchar8 *c, int n) { a[0].xyz = (float4)(b[n]).zyx; b[0] = (float2)(b[1]).y + (float4) (b[2])[n & 3];
+        a[1] = (float4)(b[3]).hi.xyxy * (float4)(2).wzyx; c[0] = (uchar8)(c[1].s3).odd.s01230123; }""",
+    "underscored_attributes": """
+        __attribute__((__noinline__)) int f(int x) { return x + 1; } int g(int x) __attribute__((__noinline__, __pure__)); int g(int x) { return f(x); }
+        typedef struct __attribute__((__packed__, __aligned__(sizeof(int) * 2))) { char a; int b; } s; enum { new = 16 };
+        kernel void k(global s *a) { int __noinline__ __attribute__((__aligned__(new))) = 3; a[0].b = g(a[0].a) + __noinline__; }""",
 }
 
 

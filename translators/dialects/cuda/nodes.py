@@ -292,11 +292,12 @@ class Size(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block(_Node):
-    """`({ … })`; `body_start`, `body_stop`: of the compound statement."""
+    """`({ … })`; `body_start`, `body_stop`: of the compound statement. `alone`: it is a statement, and jumps may lead out of it."""
 
     statements: tuple[Node, ...]
     body_start: int
     body_stop: int
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -155,7 +155,10 @@ class Printer(Unaligned):
             wanted, end = _ALIGNED.match(self.text, start), self.text.find(b"))", stop)
             if wanted is not None and end >= 0 and end not in self._aligned:
                 self._aligned.add(end)
-                value, least = self.text[wanted.end() : stop - 1].decode(), cursor.type.get_align()
+                value, least = (
+                    self.renamed(self.text[wanted.end() : stop - 1].decode()),
+                    cursor.type.get_align(),
+                )
                 # The last attribute counts.
                 self.edits.insert(
                     end + 2, f" __attribute__((aligned(({value}) > {least} ? ({value}) : {least})))"
@@ -203,6 +206,12 @@ class Printer(Unaligned):
     ) -> Part:
         return node.start, node.stop, [opening, *self.printed(node, exact, stored), closing]
 
+    def _operand(self, node: Node, stored: bool = False) -> Part:
+        """What stands before `.`, `->` or `[`. A vector literal of one value is a cast in C++, which binds less than these."""
+        if isinstance(node, nodes.Cast):
+            return self._around(node, "(", ")", stored=stored)
+        return self._part(node, stored=stored)
+
     def _plain(self, node: Node, parts: Iterable[Node], exact: bool = False) -> Text:
         return _spliced(node, [self._part(part, exact) for part in parts])
 
@@ -225,7 +234,9 @@ class Printer(Unaligned):
                 return _spliced(node, [self._part(inner, exact, stored)])
             case nodes.Calculation():
                 return self._calculation(node, exact)
-            case nodes.Member(parts=parts) | nodes.Index(parts=parts) | nodes.Plain(parts=parts):
+            case nodes.Index(parts=parts):
+                return _spliced(node, [self._operand(parts[0]), *map(self._part, parts[1:])])
+            case nodes.Member(parts=parts) | nodes.Plain(parts=parts):
                 return self._plain(node, parts)
             case nodes.Dereference(operand=operand):
                 return self._plain(node, [operand], exact)
@@ -341,7 +352,7 @@ class Printer(Unaligned):
             text = f"one<{numbers}>()"
         else:
             text = f"v[{numbers}]"
-        base = self._part(node.base, stored=stored and node.access == ".")
+        base = self._operand(node.base, stored and node.access == ".")
         access = _at(node.access_start, node.access_stop, f"{node.access}{text}")
         return _spliced(node, [base, access])
 
@@ -515,7 +526,15 @@ class Printer(Unaligned):
         return [f"({f'({name})' if name else ''}::vdev_cl::otherwise(", *inside, "; }))"]
 
     def _block(self, node: nodes.Block) -> Text:
-        """`({ ... })` becomes a lambda that is called immediately; it returns the last statement's value."""
+        """`({ ... })` becomes a lambda that is called immediately; it returns the last statement's value.
+
+        Where jumps lead out of it nobody takes its value, and it becomes the statement in braces that it holds.
+        """
+        if node.alone:
+            before = _at(node.start, node.start + 1, "")
+            return _spliced(
+                node, [before, *map(self._part, node.statements), _at(node.stop - 1, node.stop, "")]
+            )
         parts: list[Part] = [_at(node.body_start, node.body_start, "[&]() ")]
         parts += [self._part(statement) for statement in node.statements[:-1]]
         for last in node.statements[-1:]:

@@ -47,6 +47,8 @@ class Reader:
         self._jumps = False
         #: Where expressions in parentheses begin.
         self.parentheses: set[int] = set()
+        #: Where expressions in braces begin that are statements of their own.
+        self._alone: set[int] = set()
 
     def body(self, cursor: Cursor) -> tuple[Node, bool]:
         """A function's body, and whether it has jumps that may pass over declarations."""
@@ -355,12 +357,21 @@ class Reader:
     def _block(self, cursor: Cursor, start: int, stop: int) -> nodes.Block:
         (body,) = cursor.get_children()
         jump = _jump_out_of(body)
-        if jump is not None:
+        if jump is not None and start not in self._alone:
             raise Untranslatable("a jump out of an expression", clang.line_of(jump))
-        statements = tuple(map(self.node, body.get_children()))
-        return nodes.Block(cursor, start, stop, statements, *clang.extent_of(body))
+        statements = self._statements(body)
+        return nodes.Block(cursor, start, stop, statements, *clang.extent_of(body), jump is not None)
 
     # statements -------------------------------------------------------------------------------------
+
+    def _compound(self, cursor: Cursor, start: int, stop: int) -> nodes.Plain:
+        return nodes.Plain(cursor, start, stop, self._statements(cursor))
+
+    def _statements(self, cursor: Cursor) -> tuple[Node, ...]:
+        """What stands in braces."""
+        found = _parts(cursor)
+        self._alone.update(clang.extent_of(part)[0] for part in found if part.kind == CursorKind.StmtExpr)
+        return tuple(map(self.node, found))
 
     def variable(self, cursor: Cursor) -> nodes.Variable:
         start, stop = clang.extent_of(cursor)
@@ -448,6 +459,7 @@ class Reader:
         CursorKind.CXX_UNARY_EXPR: _size,
         CursorKind.GENERIC_SELECTION_EXPR: _generic,
         CursorKind.StmtExpr: _block,
+        CursorKind.COMPOUND_STMT: _compound,
     }
 
 

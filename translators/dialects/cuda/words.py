@@ -35,10 +35,10 @@ class Words:
 
     def words(self, c_version: int) -> None:
         """Everything that words alone determine."""
+        self._attributes()  # before names: CUDA has macros with the names of some
         self._names(c_version)
         for offset in self.functions.offsets("__label__"):  # C++ has labels of functions only
             self._replace(offset, self.text.find(b";", offset), "")
-        self._attributes()
         for name in ("__typeof__", "__typeof"):
             for offset in self.functions.offsets(name):
                 if not self._is_done(offset):
@@ -114,18 +114,22 @@ class Words:
             return
         place = parentheses_after(self.text, offset + length)
         inside = self.text[place.opening + 1 : place.closing].decode().strip()[1:-1]
-        kept = [
-            " ".join(entry.split())
-            for entry in _top_level_parts(inside)
-            if entry.split("(")[0].strip().strip("_") in cuda_dialect.ATTRIBUTES
-        ]
+        kept = [text for entry in _top_level_parts(inside) if (text := self._known_attribute(entry))]
         text = f"__attribute__(({', '.join(kept)}))" if kept else ""
         if match := re.fullmatch(r"\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?\s*", inside):
             text = f'_Pragma("unroll{" " + match.group(1) if match.group(1) else ""}")'
         if keyword_stop is not None and kept:
             self.edits.insert(keyword_stop, f" {text} ")
             text = ""
-        self._replace(offset, place.closing + 1, text)
+        self.blank(offset, place.closing + 1, text)
+
+    def _known_attribute(self, entry: str) -> str:
+        """An attribute that CUDA knows, without the underscores around its name and on one line; empty for others."""
+        name, opening, arguments = entry.partition("(")
+        name = name.strip().strip("_")
+        if name not in cuda_dialect.ATTRIBUTES:
+            return ""
+        return name + " ".join((opening + self.renamed(arguments)).split())
 
     def _typeof(self, offset: int, length: int) -> None:
         place = parentheses_after(self.text, offset + length)
@@ -154,6 +158,10 @@ class Words:
     def word(self, name: str) -> str:
         """A name of the program's in a form that C++ allows."""
         return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
+
+    def renamed(self, text: str) -> str:
+        """A piece of the program's text with its names in such a form."""
+        return re.sub(r"[A-Za-z_]\w*", lambda found: self.word(found.group()), text)
 
     def blank(self, start: int, stop: int, text: str) -> None:
         """Replace all of a range, including the words in it."""

@@ -20,33 +20,56 @@ template <class T> using referred_t = typename referred<T>::type;
 template <class A, class B> static constexpr bool is_same = false;
 template <class A> static constexpr bool is_same<A, A> = true;
 
+// Variables in constant memory are initialised when the program is built, where there are no machine instructions: the conversions
+// without them. A NaN keeps its sign and the front of its payload.
+constexpr ushort known_half_bits(double x) {
+  ulong all = __builtin_bit_cast(ulong, x), fraction = all & 0xfffffffffffffUL;
+  int exponent = (int)(all >> 52 & 0x7ff) - 1023;
+  ushort sign = ushort(all >> 48 & 0x8000);
+  if (exponent == 1024 && fraction != 0) return ushort(sign | 0x7e00 | fraction >> 42);
+  if (exponent > 15) return ushort(sign | 0x7c00);
+  if (exponent < -25) return sign;
+  int dropped = exponent < -14 ? 28 - exponent : 42;
+  ulong whole = fraction | 1UL << 52, kept = whole >> dropped, rest = whole - (kept << dropped), middle = 1UL << (dropped - 1);
+  if (exponent >= -14) kept += (ulong)(exponent + 14) << 10;
+  return ushort(sign | (kept + (rest > middle || (rest == middle && (kept & 1)))));
+}
+constexpr float known_float_of_half(ushort bits) {
+  uint sign = (uint)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+  if (exponent == 0) return __builtin_bit_cast(float, sign | __builtin_bit_cast(uint, (float)fraction * 0x1p-24f));
+  return __builtin_bit_cast(float, sign | (exponent == 31 ? 0x7f800000 : (exponent + 112) << 23) | fraction << 13);
+}
+
 // IEEE binary16. Arithmetic in binary32 rounded once to binary16 is binary16's own (24 >= 2 * 11 + 2 bits).
 struct half {
   ushort bits;
   constexpr half() = default;
-  half(float x) : bits(half_bits<rte>(x)) {}
-  half(double x) : bits(half_bits<rte>(x)) {}
-  half(int x) : half((float)x) {}
-  half(uint x) : half((float)x) {}
-  half(long x) : half((double)x) {}
-  half(ulong x) : half((double)x) {}
-  half(char x) : half((float)x) {}
-  half(signed char x) : half((float)x) {}
-  half(uchar x) : half((float)x) {}
-  half(short x) : half((float)x) {}
-  half(ushort x) : half((float)x) {}
-  half(bool x) : half((float)x) {}
+  constexpr half(float x) : bits(__builtin_is_constant_evaluated() ? known_half_bits(x) : half_bits<rte>(x)) {}
+  constexpr half(double x) : bits(__builtin_is_constant_evaluated() ? known_half_bits(x) : half_bits<rte>(x)) {}
+  constexpr half(int x) : half((float)x) {}
+  constexpr half(uint x) : half((float)x) {}
+  constexpr half(long x) : half((double)x) {}
+  constexpr half(ulong x) : half((double)x) {}
+  constexpr half(char x) : half((float)x) {}
+  constexpr half(signed char x) : half((float)x) {}
+  constexpr half(uchar x) : half((float)x) {}
+  constexpr half(short x) : half((float)x) {}
+  constexpr half(ushort x) : half((float)x) {}
+  constexpr half(bool x) : half((float)x) {}
   // From and to volatile memory; templates, because members of their own would cost triviality.
   template <class S> requires (!is_same<S, half> && is_same<plain_t<S>, half>) constexpr half(S &other) : bits(other.bits) {}
   template <class S> requires is_same<S, half> void operator=(const S &other) volatile { bits = other.bits; }
-  operator float() const { return float_of_half(bits); }
+  constexpr operator float() const { return __builtin_is_constant_evaluated() ? known_float_of_half(bits) : float_of_half(bits); }
   operator float() const volatile { return float_of_half(bits); }
 };
 constexpr half half_of(ushort bits) { half h{}; h.bits = bits; return h; }
-inline half operator-(half a) { return half_of(a.bits ^ 0x8000); }
-inline half operator+(half a) { return a; }
+constexpr half operator-(half a) { return half_of(a.bits ^ 0x8000); }
+constexpr half operator+(half a) { return a; }
 #define VDEV_BINARY(op, result) \
-  inline half operator op(half a, half b) { return result; } \
+  constexpr half operator op(half a, half b) { \
+    if (__builtin_is_constant_evaluated()) return half((float)a op (float)b); \
+    return result; \
+  } \
   inline half &operator op##=(half &a, half b) { return a = a op b; } \
   inline half operator op##=(volatile half &a, half b) { half r = half(a) op b; a = r; return r; }
 VDEV_BINARY(+, half_of(half_sum(a.bits, b.bits))) VDEV_BINARY(-, half_of(half_difference(a.bits, b.bits)))
@@ -59,7 +82,7 @@ VDEV_BINARY(*, half_of(half_product(a.bits, b.bits))) VDEV_BINARY(/, half((float
   inline half operator op(volatile half &a, int) { half old = a; op a; return old; }
 VDEV_STEP(++, +) VDEV_STEP(--, -)
 #undef VDEV_STEP
-#define VDEV_COMPARE(op) inline bool operator op(half a, half b) { return (float)a op (float)b; }
+#define VDEV_COMPARE(op) constexpr bool operator op(half a, half b) { return (float)a op (float)b; }
 VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
 #undef VDEV_COMPARE
 
