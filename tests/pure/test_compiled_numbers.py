@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import operator
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +15,8 @@ from vdev.translators.ranges.tracing import Number, Trace
 
 from vdev.backends import own_libraries
 from vdev.packaging import library
+
+from .growth import FEW, least_growth
 
 pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
 
@@ -210,18 +210,10 @@ def test_a_number_that_outlives_its_calculation_is_refused() -> None:
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_nothing_is_kept() -> None:
-    def blocks() -> int:
-        gc.collect()  # Python keeps objects for later use until then
-        return sys.getallocatedblocks()
-
     def work() -> None:
         for seed in range(60):
             outcome(seed, 5)
         for seed in range(400):
             what_follows(seed, 5)
 
-    work()
-    before = blocks()
-    for _ in range(5):
-        work()
-    assert blocks() - before < 200
+    assert least_growth(work) < FEW

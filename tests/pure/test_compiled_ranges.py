@@ -4,7 +4,6 @@ for numbers that are traced; and nothing is kept.
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import subprocess
@@ -20,6 +19,8 @@ from vdev.translators.ranges.tracing import Trace
 
 from vdev.backends import own_libraries
 from vdev.packaging import library
+
+from .growth import FEW, least_growth
 
 pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
 
@@ -246,15 +247,7 @@ def test_nothing_is_kept() -> None:
             for _ in outcomes(rng, rng.choice((0, 1 << 64))):
                 pass
 
-    def blocks() -> int:
-        gc.collect()  # Python keeps tuples for later use until then
-        return sys.getallocatedblocks()
-
-    work(1)
-    before = blocks()
-    for _ in range(10):
-        work(1)
-    assert blocks() - before < 200
+    assert least_growth(lambda: work(1), 10) < FEW
 
 
 def some_region(rng: random.Random, offset: int) -> Region:

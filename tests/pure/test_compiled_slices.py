@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import random
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +15,8 @@ from vdev.translators.symbolic import domain_image
 
 from vdev.backends import own_libraries
 from vdev.packaging import library
+
+from .growth import FEW, least_growth
 
 pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
 
@@ -175,16 +175,8 @@ def test_groups_of_rows_are_not_left_to_python(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_nothing_is_kept(traced: bool) -> None:
-    def blocks() -> int:
-        gc.collect()
-        return sys.getallocatedblocks()
-
     def work() -> None:
         for seed in range(120):
             outcome(seed, 4, traced=traced)
 
-    work()
-    before = blocks()
-    for _ in range(5):
-        work()
-    assert blocks() - before < 200
+    assert least_growth(work) < FEW

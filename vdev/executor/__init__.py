@@ -2,6 +2,7 @@
 
 __all__ = [
     "anywhere",
+    "boxes",
     "compiled_plan",
     "completion",
     "direct_reads",

@@ -23,6 +23,7 @@ __all__ = [
     "partitioner",
     "pending",
     "periods",
+    "placement",
     "regret",
     "spans",
     "successors",

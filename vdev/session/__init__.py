@@ -11,7 +11,6 @@ __all__ = [
     "capabilities",
     "commands",
     "core",
-    "immediate_homes",
     "immediate_moves",
     "in_a_row",
     "lost",
