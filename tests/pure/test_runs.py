@@ -516,6 +516,7 @@ def test_what_is_not_the_same_launch_is_not_repeated(workers: int, joined: list[
         other = program.session.create_queue(in_order=True)
         space = NDRange((WORDS // 2,), (LOCAL,), (0,))
         buffer, beside = program.buffer(3), program.buffer(4)
+        Caller(program)(beside, beside)  # what lies at home is filled at once: then nothing is in between
         between: list[Callable[[], object]] = [
             lambda: program.submit(Marker()),
             lambda: program.submit(Fill(beside, 0, NBYTES, b"\1\0\0\0")),
