@@ -229,18 +229,27 @@ class DrainedWhenMeasured:
         return length
 
 
+def hold_with_long_queue(
+    machine: Machine, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> threading.Thread:
+    """Have the worker wait for `gate` with more in its queue than a caller may leave there; the thread whose call holds it."""
+    buffer = machine.buffer(NBYTES)
+    machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+    holding = threading.Thread(target=machine.executor.call, args=(0, lambda _: gate.wait()))
+    holding.start()
+    with monkeypatch.context() as unlimited:
+        unlimited.setattr("vdev.executor.executor.QUEUE_LIMIT", 1 << 30)
+        for _ in range(QUEUE_LIMIT + 10):
+            machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+    return holding
+
+
 def test_throttling_does_not_wait_for_steps_that_nobody_has_submitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with Machine(1) as machine:
-        executor, gate, buffer = machine.executor, threading.Event(), machine.buffer(NBYTES)
-        machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
-        holding = threading.Thread(target=executor.call, args=(0, lambda _: gate.wait()))
-        holding.start()
-        with monkeypatch.context() as unlimited:
-            unlimited.setattr("vdev.executor.executor.QUEUE_LIMIT", 1 << 30)
-            for _ in range(QUEUE_LIMIT + 10):
-                machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+        executor, gate = machine.executor, threading.Event()
+        holding = hold_with_long_queue(machine, gate, monkeypatch)
         monkeypatch.setattr(executor.worker(0), "queue", DrainedWhenMeasured(machine, gate))
         throttled = threading.Thread(target=executor.throttle, name="throttled", daemon=True)
         throttled.start()
@@ -252,15 +261,9 @@ def test_throttling_does_not_wait_for_steps_that_nobody_has_submitted(
 def test_who_is_held_back_waits_until_the_queue_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would stay long for as long as commands are submitted, and none of them could be handed over by their own thread."""
     with Machine(1) as machine:
-        executor, gate, buffer = machine.executor, threading.Event(), machine.buffer(NBYTES)
+        executor, gate = machine.executor, threading.Event()
         worker, asked, wait = executor.worker(0), [], Worker.marker_at
-        machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
-        holding = threading.Thread(target=executor.call, args=(0, lambda _: gate.wait()))
-        holding.start()
-        with monkeypatch.context() as unlimited:
-            unlimited.setattr("vdev.executor.executor.QUEUE_LIMIT", 1 << 30)
-            for _ in range(QUEUE_LIMIT + 10):
-                machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+        holding = hold_with_long_queue(machine, gate, monkeypatch)
 
         def noted(self: Worker, step: int, asking: Worker | None = None) -> object:
             asked.append((self, step))

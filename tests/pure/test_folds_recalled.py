@@ -137,3 +137,22 @@ assert one.is_right(), 'WRONG'
 print("right")
 """
     assert _run(folder, script) == "right\n"
+
+
+def test_no_buffer_is_kept_for_what_was_folded_for_it(folder: Path) -> None:
+    script = """
+import gc, weakref
+from vdev.facade.handles import state_of
+from vdev.start import current
+for number in range(4):  # not recalled yet: what is folded is noted each time
+    one.add(number)
+    one.look()
+queue.finish()
+assert not folded
+buffer = weakref.ref(state_of(one.bins).buffer)
+del one, count, look
+gc.collect()
+assert buffer() is None, [type(each) for each in gc.get_referrers(buffer())]
+print("right")
+"""
+    assert _run(folder, script) == "right\n"

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vdev.observe.tallies import KernelTally
     from vdev.planner.directory import BufferState
     from vdev.session.core import SessionCore
+    from vdev.session.recalls import Before
 
 logger = logging.getLogger("vdev.session.session")
 
@@ -48,8 +49,8 @@ class Launches:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._thought_ns = 0  #: to plan the launch that is being submitted
-        #: what was folded for the launch that is being submitted, and the state that this buffer was in
-        self._unfolded: dict[VirtualBuffer, BufferState] = {}
+        #: by the identity of a buffer that something was folded in for the launch that is being submitted: the state it was in before
+        self._unfolded: dict[int, BufferState] = {}
         self._latest: CachedPlan | None = None  #: of the last launch
         self._latest_marks: tuple[Hashable, ...] = ()
         self.direct = DirectLaunches(
@@ -88,7 +89,7 @@ class Launches:
         if cached.plan.growth and session.room.lacks(cached.plan):
             cached, buffers, weighed = self._fitting(cache, command, completion, buffers, weighed)
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
-        before = [(self._unfolded.get(buffer), buffer.state) for buffer in buffers]
+        before = [(self._unfolded.get(id(buffer)), buffer.state) for buffer in buffers]
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
         prepared = cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange)
@@ -165,7 +166,7 @@ class Launches:
         buffers: Sequence[VirtualBuffer],
         completion: Completion,
         queue: QueueOrder | None,
-        before: Sequence[tuple[BufferState | None, BufferState]],
+        before: Sequence[Before],
     ) -> None:
         """Prepare for the same launch to come again: as the next command in `queue`, if there is one, or else when its buffers are in the
         states `before` it again. These are as in `open_recall`.
@@ -248,7 +249,7 @@ class Launches:
             if not cached.unfolded:
                 return cached, buffers
             unfolded = [buffers[slot] for slot in cached.unfolded]
-            self._unfolded |= {buffer: buffer.state for buffer in unfolded}
+            self._unfolded |= {id(buffer): buffer.state for buffer in unfolded}
             self._session.folding.fold(unfolded)
 
     def _direct_or_planned(

@@ -175,7 +175,7 @@ class Moves:
         if nbytes <= self._small_nbytes:
             return
         if queue.in_order and buffer.resident is not None and is_near(self._workers[buffer.resident], nbytes):
-            nbytes = 0  # it would wait for all that comes before it anyway
+            nbytes = 0  # calm whatever its length: it waits for all that comes before it anyway
         self.calm(buffer, nbytes)
 
     def is_to_be_copied(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> bool:

@@ -113,7 +113,7 @@ class RecalledLaunch:
         self._session, self._cache, self._cached, self._plan = session, cache, cached, plan
         self._ndrange, self._sources = launch.ndrange, sources
         self._before = [state for _, state in before]
-        #: slots of which something pending is folded first, and the state that finds them in
+        #: slots of buffers in which something pending is folded first, and the state that such a buffer is in before that
         self._unfolded = [(slot, pending) for slot, (pending, _) in enumerate(before) if pending is not None]
         self._span, self._generation = span, cache.generation
         #: by argument on whose value the plan depends: that value
