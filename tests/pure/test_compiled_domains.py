@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from vdev.backends import own_libraries
 from vdev.packaging import library
 
 from .growth import FEW, least_growth
+from .some_numbers import SomeNumbers
 
 pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
 
@@ -29,18 +29,10 @@ def _loaded() -> None:
     assert own_libraries.load_ranges()
 
 
-class Maker:
-    """Random domains and forms; `given`: a number that stands for another one, which may be traced."""
+class Maker(SomeNumbers):
+    """Random domains and forms."""
 
-    def __init__(self, seed: int, large: int, given: Callable[[int], Any] = int) -> None:
-        """`large`: in how many of a hundred places numbers are large."""
-        self.rng, self.large, self.given = random.Random(seed), large, given
-
-    def number(self, low: int, high: int) -> Any:
-        if self.rng.randrange(100) < self.large:
-            return self.rng.choice(LARGE)
-        found = self.rng.randint(low, high)
-        return self.given(found) if self.rng.random() < 0.3 else found
+    LARGE, GIVEN = LARGE, 0.3
 
     def form(self, count: int) -> Form:
         rng = self.rng
