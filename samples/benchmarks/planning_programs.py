@@ -244,17 +244,22 @@ kernel void hz(global float *h, global const float *ex, global const float *ey, 
     { CELL h[i] += 0.3f * (ex[AT(x, y + 1, z)] - ex[i] - ey[AT(x + 1, y, z)] + ey[i]); }
 kernel void source(global float *e, long at, float value) { e[at] += value; }
 kernel void energy(global const float *e, global float *sums, int n, int row) {
-    int z = get_global_id(0);
-    if (z >= n) return;
+    local float part[64];
+    int z = get_group_id(0), l = get_local_id(0);
     float sum = 0;
-    for (int i = 0; i < n * n; ++i) sum += e[z * (long)n * n + i] * e[z * (long)n * n + i];
-    sums[row * n + z] = sum;
+    for (int i = l; i < n * n; i += 64) sum += e[z * (long)n * n + i] * e[z * (long)n * n + i];
+    part[l] = sum;
+    for (int upper = 32; upper; upper /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (l < upper) part[l] += part[l + upper];
+    }
+    if (l == 0) sums[row * n + z] = part[0];
 }
 """
 
 
 def fields_3d(bench: Bench) -> Steps:
-    """Leap-frog of six fields in space; a source in one cell; an energy now and then."""
+    """Leap-frog of six fields in space; a source in one cell; an energy now and then, by a work-group for each plane."""
     n = bench.size
     f = {
         name: bench.zeros(n**3, result=name in ("ez", "hx")) for name in ("ex", "ey", "ez", "hx", "hy", "hz")
@@ -272,7 +277,7 @@ def fields_3d(bench: Bench) -> Steps:
         bench.run("ez", space, group, f["ez"], f["hx"], f["hy"], n)
         bench.run("source", (1,), (1,), f["ez"], middle, np.float32(np.sin(0.3 * step)))
         if step % 10 == 9:
-            bench.run("energy", (n,), (16,), f["ez"], sums, n, step // 10)
+            bench.run("energy", (n * 64,), (64,), f["ez"], sums, n, step // 10)
         yield 0
 
 

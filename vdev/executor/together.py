@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from vdev.executor.stretch import Entry
     from vdev.executor.worker import Worker
 
-#: compiled plans in a row after which more of them are expected: at first, and at most, where they keep ending soon
-_FIRST_IN_A_ROW, _MOST_IN_A_ROW = 8, 512
+#: compiled plans in a row after which more of them are expected: at first, once they have lasted, and at most, where they keep ending soon
+_FIRST_IN_A_ROW, _NEXT_IN_A_ROW, _MOST_IN_A_ROW = 8, 2, 512
 #: submissions that one command may take: itself, and what is folded for it
 _WITH_FOLD = 2
-#: for how many commands it has to last
-_LONG = 64
+#: for how many commands it has to last: having every worker come after the others takes the host as long as two that are submitted
+_LONG = 4
 #: commands after which the workers' memory is looked at
 _LOOKS_EVERY = 16
 
@@ -218,7 +218,7 @@ class Together:
         """Something else was submitted since the last command here: whether this one can be the first again."""
         executor = self._executor
         if self._lasted:  # it has come to an end
-            self._least = _FIRST_IN_A_ROW if self._lasted >= _LONG else min(2 * self._least, _MOST_IN_A_ROW)
+            self._least = _NEXT_IN_A_ROW if self._lasted >= _LONG else min(2 * self._least, _MOST_IN_A_ROW)
             self._lasted = self._in_a_row = 0
         since = executor.last_number - self._seen
         if since:  # else it is asked again for one command

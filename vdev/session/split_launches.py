@@ -122,6 +122,7 @@ class SplitLaunches:
         # Plans that are made once do not count at once, unless there is nothing to gain from them.
         in_vain = account.hands.regret > 0 or never_recur(account, counts)
         planned = split + Way(thought, 0.0)
+        account.gained += one.seconds - planned.seconds
         done |= account.thrift.weigh(planned, one, least if in_vain else max(change, FLOOR / 2))
         account.outlook.add(planned, one, counts)
         surely = max(self._times.surely_gathering(account.buffers), least)

@@ -104,14 +104,20 @@ class WayChanges:
             account.barred = True
             return False
         account.thrifty = thrifty
-        account.alone.update(account.kernels)
-        self.alone |= account.alone
+        # Where launches shrink, those that lose come after some that have gained more: on new buffers, these are the first again.
+        begin_split = thrifty and account.gained > 0
+        if begin_split:
+            self.alone -= account.kernels.keys()
+        else:
+            account.alone.update(account.kernels)
+            self.alone |= account.alone
         for kernel in account.kernels:
             self.returns[kernel] = max(self.returns.get(kernel, 0), account.returns)
         for _, timing, _ in account.kernels.values():
             timing.settling = SETTLING  # once they are split again, buffers are in other states
             timing.keep_cutoff(account.cutoff.below)
-        account.remember(ONE)
+        if not begin_split:
+            account.remember(ONE)
         if thrifty:
             self._accounts.without_plans[account] = None
         else:
