@@ -26,6 +26,7 @@ from vdev.planner.transfers import (
     Box,
     plan_copy,
     plan_fill,
+    plan_gather,
     plan_map,
     plan_migrate,
     plan_read,
@@ -88,7 +89,16 @@ class Program:
                 self.write_box(buffer, Box.contiguous(0, buffer.nbytes))
 
     def step(self) -> None:
-        commands = [self.write, self.read, self.fill, self.copy, self.map, self.migrate, self.evict]
+        commands = [
+            self.write,
+            self.read,
+            self.fill,
+            self.copy,
+            self.map,
+            self.migrate,
+            self.gather,
+            self.evict,
+        ]
         command = self.launch if self.rng.random() < 0.5 else commands[int(self.rng.integers(len(commands)))]
         for buffer in self.buffers:
             if buffer.state.fine:
@@ -226,6 +236,17 @@ class Program:
                 buffer.defined[:] = False
                 assert buffer.state.fine or buffer.state.valid == ()
             assert buffer.state.valid_at(HOST) == buffer.state.initialised
+
+    def gather(self) -> None:
+        found = [buffer for buffer in self.buffers if not buffer.state.fine]
+        some = found[: int(self.rng.integers(1, 3))]
+        if not some:
+            return
+        for buffer in some:
+            self.settle(buffer, buffer.state.initialised)
+        worker = int(self.rng.integers(self.workers))
+        Run(plan_gather([buffer.state for buffer in some], worker, self.links), some, self.rng).finish()
+        assert all(buffer.state.resident == worker for buffer in some)
 
     def evict(self) -> None:
         worker = int(self.rng.integers(self.workers))

@@ -215,6 +215,18 @@ def plan_migrate(
     return builder.finish()
 
 
+def plan_gather(states: Sequence[BufferState], worker: int, links: LinkCosts) -> Plan:
+    """All bytes of buffers to one worker, which alone has them afterwards. What nobody wrote is undefined there, too."""
+    builder = PlanBuilder(states, links)
+    for slot, state in enumerate(states):
+        whole = Region.span(0, state.nbytes)
+        builder.reserve(slot, worker, 0, state.nbytes, slack=False)
+        builder.make_valid(slot, worker, state.initialised)
+        builder.drafts[slot].forget(whole)
+        builder.drafts[slot].add(worker, whole)
+    return builder.finish()
+
+
 def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: LinkCosts) -> Plan:
     """Buffer to buffer; both boxes have the same shape and each has its bytes in ascending order.
 

@@ -30,7 +30,8 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.anywhere import Transfers
-from vdev.session.commands import Command, Map, Marker, Read, Write
+from vdev.session.commands import Command, CopyBuffer, Fill, Map, Marker, Read, Write
+from vdev.session.gathering import Gathering
 from vdev.session.immediate_moves import count_move, is_near, may_follow, may_repeat, planned_move
 from vdev.session.launch_plans import ReadyPlan
 from vdev.session.recalls import is_watched, recall_transfer
@@ -70,6 +71,9 @@ class Moves:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.plans = Transfers()
+        self._gathering = Gathering(session)
+        #: whether what transfers take is counted; and whether the last one had a plan made
+        self._counts, self._anew = self._gathering.is_on, False
         self._workers = session.executor.all_workers[:-1]
         self._home = session.executor.all_workers[HOST]
         #: the only worker; None if there are several
@@ -88,6 +92,7 @@ class Moves:
     ) -> None:
         """Plan a transfer and hand it over. Raises NoRoom."""
         session, transfer = self._session, transfer_of(command)
+        began = time.thread_time_ns() if self._counts else 0
         found = self._plan_transfer(command, completion, transfer)
         plan, buffers = found.plan, transfer.buffers
         if type(command) is Map:
@@ -119,10 +124,13 @@ class Moves:
             session.recorder.submitted(job, found.shape)
             if session.recorder.exchanges is not None:
                 session.recorder.exchanges.note(kind, plan, [buffer.holdings for buffer in buffers])
+        if self._counts and self._anew and isinstance(command, (CopyBuffer, Fill, Read, Write)):
+            self._gathering.planned(buffers, (time.thread_time_ns() - began) * 1e-9)
 
     def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
         """The plan of a command that is not a launch; after making room for it, if it takes any."""
         session, buffers, make = self._session, transfer.buffers, transfer.make
+        self._anew = False
         if any(buffer.state.pending for buffer in buffers):
             session.folding.before(type(command), transfer)
         if transfer.what is None:
@@ -135,6 +143,7 @@ class Moves:
             started, kind = time.perf_counter_ns(), type(command).__name__.lower()
             found = self._ready(make(session.links))
             self.plans.remember(key, found)
+            self._anew = True
             session.planned(session.ledger.command(kind), f"plan {kind}", started)
         if found.plan.growth and session.room.lacks(found.plan):
             plan = session.room.fit(make, buffers)
