@@ -11,6 +11,7 @@ import pytest
 from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
+from vdev.session import immediate_maps
 from vdev.session.commands import Map, Unmap
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
@@ -167,6 +168,25 @@ def test_what_leaves_the_worker_meanwhile_does_not_bring_bytes_home(program: Pro
     assert words.tolist() == numbers(9).tolist()
     assert ended(program.submit(Unmap(command))) == 0
     assert program.content(buffer).tolist() == numbers(9).tolist()
+
+
+def test_reading_other_bytes_each_time_takes_no_plans(program: Program) -> None:
+    """And is counted as if it had been planned."""
+    buffer = program.buffer(3)
+    command, _, mapper = until_made(program, buffer, write=False)
+    program.submit(Unmap(command))
+    expected, ledger = program.content(buffer).tolist(), program.session.ledger
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(immediate_maps, "plan_map", lambda *given, **more: pytest.fail("planned"))
+        before, tally = mapper.made, ledger.command("map")
+        counted = tally.count, tally.moved.worker_to_host
+        for start in range(20):
+            program.session.executor.quiesce()
+            command, words = mapper(buffer, (start, start + 5))
+            assert words.tolist() == expected[start : start + 5]
+            assert ended(program.submit(Unmap(command))) == 0
+    assert mapper.made - before == 20
+    assert (tally.count - counted[0], tally.moved.worker_to_host - counted[1]) == (20, 20 * 5 * 4)
 
 
 def test_launches_go_on_behind_a_mapping(program: Program) -> None:

@@ -34,8 +34,8 @@ class MadeMapping:
 
     __slots__ = ("before", "found", "host", "layout", "reading", "standings", "writing")
 
-    def __init__(self, command: Map, before: BufferState, found: ReadyPlan) -> None:
-        """`before`: the state in which it finds its buffer. `found`: its plan."""
+    def __init__(self, command: Map, before: BufferState, found: ReadyPlan | None) -> None:
+        """`before`: the state in which it finds its buffer. `found`: its plan, where it leaves another state."""
         self.before, self.found = before, found
         self.layout = Layout.contiguous(command.offset, command.nbytes)
         buffer = command.buffer
@@ -86,8 +86,8 @@ class MapsAtOnce(HomesAtOnce):
                 return None
             if self._is_watched() or not self._is_home_free(buffer):
                 return None
-            made = MadeMapping(command, before, self._plan_of_map(command, before))
-            if command.read:
+            made = MadeMapping(command, before, self._plan_of_map(command, before) if command.write else None)
+            if command.read and self._transfers.move_anywhere(Read, made.layout, before) is None:
                 planned_move(session, self._transfers, Read, made.layout, before)
         if command.nbytes >= PINNED_NBYTES and worker.backend.pins_memory:
             _count_copies(worker, buffer.holdings, command.nbytes * (command.read + command.write))
@@ -104,13 +104,19 @@ class MapsAtOnce(HomesAtOnce):
             ):
                 return False
             made.reading = buffer.reading
-            if command.write:
+            if (
+                made.found is None
+            ):  # what is read stays on the worker alone, and what is at home is the program's
+                tally = session.ledger.command("map")
+                tally.count += 1
+                tally.moved.worker_to_host += command.nbytes
+            else:
                 before, executor.standing = executor.standing, object()
                 made.standings = before, executor.standing
                 (buffer.state,) = made.found.plan.states
+                session.ledger.count("map", made.found.plan)
             buffer.used = session.next_number()
             command.before, command.made = made.before, made
-            session.ledger.count("map", made.found.plan)
         return True
 
     def _submit_unmap(
@@ -139,7 +145,7 @@ class MapsAtOnce(HomesAtOnce):
     ) -> Completion | None:
         """End a mapping for writing. Under the session's lock."""
         session, executor, buffer = self._session, self._executor, mapping.buffer
-        if buffer.state is not made.found.plan.states[0]:
+        if made.found is None or buffer.state is not made.found.plan.states[0]:
             return None
         found = planned_move(session, self._transfers, Write, made.layout, made.before)
         line = self._line_of(found)
