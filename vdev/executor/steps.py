@@ -45,6 +45,11 @@ class ReserveStep(Step):
         self.worker, self.slot = item.worker, item.slot
         self.start, self.stop, self.keep, self.sparse = item.start, item.stop, item.keep, item.sparse
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether it takes memory of the worker's own."""
+        return self.stop > self.start and not self.sparse
+
     def run(self, worker: StepWorker, job: StepJob) -> None:
         replicas = job.holdings[self.slot].replicas
         old = replicas[worker.number]
