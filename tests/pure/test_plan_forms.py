@@ -121,7 +121,9 @@ assert kept.is_right and value.is_right
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("orders", [{"late": 0}, {"late": 1}, {"seed": 5}], ids=["late-0", "late-1", "seed-5"])
+@pytest.mark.parametrize(
+    "orders", [{"late": 0}, {"late": 1}, {"seed": 5}], ids=["late-0", "late-1", "seed-5"]
+)
 def test_buffers_are_others_in_each_step(folder: Path, orders: dict[str, int], workers: int) -> None:
     _run(folder, CHANGING, workers, **orders)
 
@@ -205,7 +207,11 @@ DEFECTS = (
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_is_found(defect: str, folder: Path) -> None:
-    script = DROPPED if "keeps" in defect else CHANGING
     with pytest.raises(AssertionError):
-        for late in range(3):
-            _run(folder, script, planted=defect, late=late)
+        _run_late(folder, DROPPED if "keeps" in defect else CHANGING, defect)
+
+
+def _run_late(folder: Path, script: str, planted: str) -> None:
+    """With each worker's work as late as possible in turn."""
+    for late in range(3):
+        _run(folder, script, planted=planted, late=late)
