@@ -462,6 +462,8 @@ DEFECTS: tuple[Defect, ...] = (
              "            if holder == reader or workers[holder].completed >= step:\n", "            if True:\n")),
     _session("a form of a plan waits for nobody who reads what it changes", "test_plan_forms", ("executor.hazards",
              "                    found[number, other] = max(found.get((number, other), 0), step)\n", "                    pass\n")),
+    _session("a read waits for nobody else's work", "test_plan_forms", ("session.moves",
+             "        if not earlier.settled:\n            earlier.wait()\n", "")),
     _session("a form of a plan notes no change", "test_plan_forms", ("executor.hazards",
              "            record.written[number] = bases[number] + last\n            record.readers[number] = None\n"
              "        for slot, holder",

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from vdev.errors import DEPENDENCY_FAILED
+from vdev.executor.completion import Completion
+from vdev.session.moves import outcome_of
+
 from . import fake_cuda
 from .cuda_host import COMPILER, MISSING
 
@@ -215,3 +219,41 @@ def _run_late(folder: Path, script: str, planted: str) -> None:
     """With each worker's work as late as possible in turn."""
     for late in range(3):
         _run(folder, script, planted=planted, late=late)
+
+
+#: a read of what one GPU has, which waits for work of all of them, in a queue that keeps no order
+READ_BEHIND = """
+from vdev.session.moves import Moves
+begun, begin = [0], Moves._begin_reading
+def counted(self, *given, **more):
+    found = begin(self, *given, **more)
+    begun[0] += type(found).__name__ == "Arriving"
+    return found
+Moves._begin_reading = counted
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+found = np.empty(4, np.uint32)
+for number in range(6):
+    first, second = value.step(number)
+    out = cl.Buffer(context, flags.READ_WRITE, 4 * n)
+    other = scaled(queue, (n,), (64,), out, value.buffer, np.uint32(1), local, wait_for=[second])
+    cl.enqueue_copy(queue, found, value.buffer, wait_for=[other, first])
+    assert (found == value.array[:4]).all()
+    assert other.command_execution_status == first.command_execution_status == cl.command_execution_status.COMPLETE
+assert begun[0] >= 4, begun
+"""
+
+
+def test_a_read_waits_for_what_all_were_given(folder: Path) -> None:
+    _run(folder, READ_BEHIND, late=1)
+
+
+def test_a_read_that_waits_for_nobody_is_found(folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run(folder, READ_BEHIND, planted="a read waits for nobody else's work", late=1)
+
+
+def test_a_read_fails_with_what_it_waits_for() -> None:
+    well, failed = Completion(), Completion()
+    well.settle(0), failed.settle(-5)
+    assert outcome_of((well, well)) == 0
+    assert outcome_of((well, failed)) == DEPENDENCY_FAILED
