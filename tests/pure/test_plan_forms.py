@@ -257,3 +257,36 @@ def test_a_read_fails_with_what_it_waits_for() -> None:
     well.settle(0), failed.settle(-5)
     assert outcome_of((well, well)) == 0
     assert outcome_of((well, failed)) == DEPENDENCY_FAILED
+
+
+def test_few_bytes_go_to_the_workers_on_the_thread_that_submits(folder: Path) -> None:
+    """A table that the program writes anew for each launch."""
+    _run(
+        folder,
+        """
+import threading
+from vdev.executor.launch_step import LaunchStep
+from vdev.executor.worker import Worker
+threads, perform = [], Worker._perform
+def noted(self, entry):
+    if any(isinstance(step, LaunchStep) for step in entry[1].steps):
+        threads.append(threading.current_thread().name)
+    perform(self, entry)
+Worker._perform = noted
+looked = cl.Kernel(cl.Program(context, '''kernel void looked(global uint *out, global const uint *table)
+{ uint sum = 0; for (uint k = 0; k < 256; ++k) sum += table[k] * (get_global_id(0) % (k + 1)); out[get_global_id(0)] = sum; }
+''').build(), "looked")
+out, found = cl.Buffer(context, flags.READ_WRITE, 4 * n), np.empty(n, np.uint32)
+ids, k = np.arange(n, dtype=np.uint32)[:, None], np.arange(256, dtype=np.uint32)
+for number in range(12):
+    given = k * np.uint32(number)
+    table = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=given)
+    queue.finish()
+    looked(queue, (n,), (64,), out, table)
+    given[:] = 7  # nobody reads it any more
+    cl.enqueue_copy(queue, found, out)
+    assert (found == (k * np.uint32(number) * (ids % (k + 1))).sum(1, dtype=np.uint32)).all()
+assert sum(name != "MainThread" for name in threads) <= 12, threads  # of 36
+""",
+        late=1,
+    )

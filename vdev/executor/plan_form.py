@@ -59,11 +59,13 @@ class KeepingStep(ReserveStep):
 class _Moved:
     """A replica of the last command's, and where the calls have addresses in it."""
 
-    __slots__ = ("_places", "address", "backend", "number", "slot", "start", "stop")
+    __slots__ = ("_address_of", "_places", "_start", "_stop", "address", "number", "replica", "slot")
 
     def __init__(self, slot: int, replica: Replica, number: int, backend: CompilingBackend) -> None:
-        self.slot, self.number, self.backend = slot, number, backend
-        self.start, self.stop = replica.start, replica.stop
+        self.slot, self.number = slot, number
+        self.replica = replica  #: which belongs to one buffer, whose memory it does not keep
+        self._address_of = backend.address_of
+        self._start, self._stop = replica.start, replica.stop
         self.address = backend.address_of(replica.allocation)
         self._places: list[tuple[Words, int]] = []
 
@@ -76,14 +78,23 @@ class _Moved:
         """Whether the calls have any address in it."""
         return bool(self._places)
 
-    def move_to(self, address: int) -> bool:
-        """Have the calls take place in memory at another address. False if they cannot."""
+    def follow(self, replica: Replica) -> bool:
+        """Have the calls take place in another replica; False if they cannot."""
+        if replica.start != self._start or replica.stop != self._stop or not self.move_to(replica, 0):
+            return False
+        self.replica = replica
+        return True
+
+    def move_to(self, replica: Replica, ahead: int) -> bool:
+        """Have the calls take place so many bytes ahead of a replica's first. False if they cannot."""
+        address = self._address_of(replica.allocation) + ahead
         shift = address - self.address
         if shift % _APART:
             return False
-        for words, at in self._places:
-            words[at] += shift
-        self.address = address
+        if shift:
+            for words, at in self._places:
+                words[at] += shift
+            self.address = address
         return True
 
 
@@ -105,8 +116,7 @@ class _Taken:
             return before is None and self.keep is None
         if self.former is None or before.start > self.keep[0] or before.stop < self.keep[1]:
             return False
-        address = self.former.backend.address_of(before.allocation) + self.start - before.start
-        return address == self.former.address or self.former.move_to(address)
+        return self.former.move_to(before, self.start - before.start)
 
 
 class PlanForm(CompiledPlan):
@@ -130,7 +140,11 @@ class PlanForm(CompiledPlan):
         #: of the command that is handed over: where its replicas are, the worker, and what was there before
         self._replaced: list[tuple[list[Replica | None], Worker, Replica | None]] = []
         found = None if self.list is None else _moved(job, workers, legs, self._taken)
-        self._moved: Sequence[_Moved] = found or ()
+        #: by slot
+        self._moved = [
+            (slot, [each for each in found or () if each.slot == slot])
+            for slot in sorted({each.slot for each in found or ()})
+        ]
         self.is_whole = found is not None  #: whether all addresses are known
 
     @staticmethod
@@ -166,13 +180,12 @@ class PlanForm(CompiledPlan):
 
     def _move(self, holdings: Sequence[Holdings]) -> bool:
         """Have the calls take place in the replicas that there are."""
-        for moved in self._moved:
-            replica = holdings[moved.slot].replicas[moved.number]
-            if replica is None or replica.start != moved.start or replica.stop != moved.stop:
-                return False
-            address = moved.backend.address_of(replica.allocation)
-            if address != moved.address and not moved.move_to(address):
-                return False
+        for slot, of_slot in self._moved:
+            replicas = holdings[slot].replicas
+            for moved in of_slot:
+                replica = replicas[moved.number]
+                if replica is not moved.replica and (replica is None or not moved.follow(replica)):
+                    return False
         return True
 
     def _take(self, holdings: Sequence[Holdings]) -> bool:
@@ -228,7 +241,8 @@ def _former(moved: _Moved, replica: Replica, taken: Sequence[_Taken]) -> _Moved:
     """What stands for the replica before that one."""
     each = next(each for each in taken if each.slot == moved.slot and each.worker.number == moved.number)
     if each.former is None:
-        each.former = _Moved(moved.slot, replica, moved.number, moved.backend)
+        assert each.worker.compiling is not None, "its plans are compiled"
+        each.former = _Moved(moved.slot, replica, moved.number, each.worker.compiling)
     return each.former
 
 

@@ -16,7 +16,7 @@ from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Kernel, address_of, moved
+from vdev.backends.cuda.launch import CudaAllocation, Kernel, address_of, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import WORDS_OF_BOX, OwnKernels, Prepared
@@ -242,7 +242,8 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         return None if call is None else partial(call, ())
 
     def address_of(self, allocation: Allocation) -> int:
-        return address_of(allocation)
+        assert type(allocation) is CudaAllocation
+        return allocation.address
 
     # lists --------------------------------------------------------------------------------------
 
