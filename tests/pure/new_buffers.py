@@ -1,5 +1,6 @@
 """Random programs that make their buffers anew for each step, through PyOpenCL, against NumPy: a process of its own, started by
-`test_new_buffers`, which prints how many launches were made by their form (`vdev.executor.whole.Form`), and how many in all.
+`test_new_buffers`, which prints how many launches were made by their form on one worker (`vdev.executor.whole.Form`) and on several
+(`vdev.executor.plan_form`), and how many in all.
 
 Within a program, kernels find new buffers in the same places and others, the same buffer twice, parts of buffers and no buffer at all;
 buffers are dropped while commands on them are under way.
@@ -16,6 +17,7 @@ import numpy as np
 import pyopencl as cl
 from pyopencl.tools import ImmediateAllocator, MemoryPool
 
+from vdev.executor.plan_form import PlanForm
 from vdev.executor.whole import Changes, Form
 
 SOURCE = """
@@ -37,6 +39,14 @@ kernel void folded(global uint *out, global const uint *a, local uint *part, uin
     if (l == 0)
         out[get_group_id(0)] = part[0];
 }
+kernel void turned(global uint *out, global const uint *a, uint n)
+{
+    const uint i = get_global_id(0);
+    uint sum = 0;
+    for (uint k = 0; k < n; k += n / 8)
+        sum += a[(i + k) % n];
+    out[i] = sum;
+}
 kernel void placed(global float *out, float by)
 {
     out[get_global_id(0)] = by;
@@ -57,6 +67,17 @@ def _counted(self: Form, changes: Changes) -> int:
 
 
 Form.start = _counted  # type: ignore[method-assign]
+
+shared = [0]
+_made = PlanForm.was_made
+
+
+def _counted_on_several(self: PlanForm) -> None:
+    shared[0] += 1
+    _made(self)
+
+
+PlanForm.was_made = _counted_on_several  # type: ignore[method-assign]
 
 
 class Value:
@@ -141,6 +162,13 @@ class Program:
         wanted = value.content.reshape(-1, GROUPS, GROUP).sum((0, 2), dtype=np.uint32)
         assert (found == wanted).all(), (self.seed, "folded", found, wanted)
 
+    def turned(self, size: int) -> None:
+        """A new value of which each item takes items from everywhere: where it is split, workers bring them to each other."""
+        value, out = self.random.choice(self.values[size]), self.buffer(size)
+        self.launch("turned", size, out, value.buffer, np.uint32(size))
+        wanted = sum(np.roll(value.content, -k) for k in range(0, size, size // 8))
+        self.values[size][self.random.randrange(3)] = Value(out, np.asarray(wanted, np.uint32))
+
     def placed(self, size: int) -> None:
         """Zeros of both signs, which are equal and differ."""
         by, out = np.float32(self.random.choice((0.0, -0.0, 1.5))), self.buffer(size)
@@ -161,6 +189,8 @@ class Program:
         kinds: list[Callable[[int], None]] = [
             *[lambda size, turn=turn: self.scaled(size, turn) for turn in ("new", "new", "in place", "null", "part", "other")],
             self.folded,
+            self.turned,
+            self.turned,
             self.placed,
             self.look,
             self.changed,
@@ -178,7 +208,7 @@ def main() -> None:
     first, count, steps = map(int, sys.argv[1:4])
     context = cl.create_some_context(interactive=False)
     built = cl.Program(context, SOURCE).build()
-    kernels = {name: cl.Kernel(built, name) for name in ("scaled", "folded", "placed")}
+    kernels = {name: cl.Kernel(built, name) for name in ("scaled", "folded", "turned", "placed")}
     if first % 2:  # values are converted in another way
         kernels["scaled"].set_arg_types([None, None, np.uint32, None])
         kernels["placed"].set_arg_types([None, np.float32])
@@ -187,7 +217,7 @@ def main() -> None:
         program = Program(context, kernels, seed)
         program.run(steps)
         launches += program.launches
-    print(formed[0], launches)
+    print(formed[0], shared[0], launches)
 
 
 if __name__ == "__main__":

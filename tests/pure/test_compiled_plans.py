@@ -345,11 +345,11 @@ print("right")
 def test_each_of_several_pairs_is_compiled_once(folder: Path) -> None:
     """Six fields in two buffers each, in turn, share one plan."""
     script = """
-compiled, compile_plan = [0], compiled_plan._compile
+compiled, compile_plan = [0], compiled_plan.compile_plan
 def counted_compile(*given):
     compiled[0] += 1
     return compile_plan(*given)
-compiled_plan._compile = counted_compile
+compiled_plan.compile_plan = counted_compile
 pairs = [Pair(seed) for seed in range(6)]
 for number in range(12):
     for each in pairs:

@@ -15,6 +15,7 @@ from .cuda_host import COMPILER, MISSING
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
+SPLIT = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1"}
 #: by name: the workers, and what else is set
 MACHINES: dict[str, tuple[str, dict[str, str]]] = {
     "one": ("cuda:0", {}),
@@ -23,6 +24,12 @@ MACHINES: dict[str, tuple[str, dict[str, str]]] = {
     "one, refusing": ("cuda:0", {"FAKE_CUDA_REFUSED": "cuLaunchKernel", "FAKE_CUDA_SEED": "5"}),
     "four": ("cuda:0-3", {}),
     "four, by chance": ("cuda:0-3", {"FAKE_CUDA_SEED": "4"}),
+    "split": ("cuda:0-3", SPLIT),
+    "split, by chance": ("cuda:0-2", SPLIT | {"FAKE_CUDA_SEED": "6"}),
+    "split, late": ("cuda:0,1", SPLIT | {"FAKE_CUDA_LATE": "0"}),
+    "split, late elsewhere": ("cuda:0,1", SPLIT | {"FAKE_CUDA_LATE": "1"}),
+    "split, refusing": ("cuda:0-3", SPLIT | {"FAKE_CUDA_REFUSED": "cuLaunchKernel", "FAKE_CUDA_SEED": "5"}),
+    "split, little memory": ("cuda:0,1", SPLIT | {"VDEV_MEMORY": "200K"}),
     "little memory": ("cuda:0,1", {"VDEV_MEMORY": "200K"}),
     "between red zones": ("cuda:0", {"VDEV_CHECK_MEMORY": "1"}),
     "checked": ("cuda:0", {"VDEV_CHECK": "1"}),
@@ -35,23 +42,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cuda")
 
 
-def run(folder: Path, machine: str, first: int, **more: str) -> tuple[int, int]:
-    """The launches that were made by their form, and all."""
+def run(folder: Path, machine: str, first: int, **more: str) -> tuple[int, int, int]:
+    """The launches that were made by their form, those by that of their plan, and all."""
     workers, settings = MACHINES[machine]
     env = fake_cuda.environment(folder, workers) | {"FAKE_CUDA_DEVICES": "4", "PYOPENCL_NO_CACHE": "1"}
     env.pop("VDEV_PLANNING", None)
     said = fake_cuda.run(SCRIPT.format(first=first), env | settings | more)
-    formed, launches = map(int, said.split()[-2:])
-    return formed, launches
+    formed, shared, launches = map(int, said.split()[-3:])
+    return formed, shared, launches
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_launches_on_new_buffers(machine: str, folder: Path) -> None:
-    formed, launches = run(folder, machine, first=[*MACHINES].index(machine))
+    formed, shared, launches = run(folder, machine, first=[*MACHINES].index(machine))
     if machine == "checked":
         assert not formed  # its launches are watched
     elif machine in ("one", "four"):
         assert formed > launches // 4
+    elif machine in ("split", "split, by chance", "split, late"):
+        assert shared > 10  # others have come too seldom
 
 
 #: what would go wrong with launches of a known form

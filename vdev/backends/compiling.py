@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
 from vdev.backends.call_lists import DriverCall
@@ -22,18 +23,41 @@ WAITED_FOR = 1
 Call = Callable[[Sequence[tuple[int, bytes]]], object]
 
 
+class Words(Protocol):
+    """Parameters of calls, as unsigned integers of eight bytes."""
+
+    def __getitem__(self, at: int, /) -> int: ...
+
+    def __setitem__(self, at: int, value: int, /) -> None: ...
+
+
+class Placed(NamedTuple):
+    """An address among a call's parameters: `words[at]`, which points into a memory. It is read when the call is made."""
+
+    words: Words
+    at: int
+    memory: Allocation
+
+
 class ListedCall(ABC):
     """A call of that kind that can also be made from a list."""
 
-    __slots__ = ("calls", "counted", "operations", "what")
+    __slots__ = ("calls", "counted", "operations", "placed", "what")
 
     def __init__(
-        self, what: str, calls: Sequence[DriverCall], operations: int, counted: Sequence[tuple[str, int]]
+        self,
+        what: str,
+        calls: Sequence[DriverCall],
+        operations: int,
+        counted: Sequence[tuple[str, int]],
+        placed: Sequence[Placed] | None = None,
     ) -> None:
         self.what = what  #: for messages
         self.calls = calls  #: the driver's, in order; what they point to is kept here
         self.operations = operations  #: how many each of them counts for (`Backend.pending`)
         self.counted = counted  #: how much it adds to which counters of the worker's
+        #: every address among their parameters, so that they can be made for other memory; None where these are not known
+        self.placed = placed
 
     @abstractmethod
     def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
@@ -80,10 +104,18 @@ class CompilingBackend(Backend):
         """One call like those of `copy_from_peer` for each of the boxes; None if there is none."""
 
     @abstractmethod
+    def own_copies(self, source: Allocation, target: Allocation, wanted: Sequence[Box]) -> Call | None:
+        """One call like those of `copy` for each of the boxes; None if there is none."""
+
+    @abstractmethod
     def folds(
         self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
     ) -> Call | None:
         """The same as `folding`."""
+
+    @abstractmethod
+    def address_of(self, allocation: Allocation) -> int:
+        """Where memory of this back end's begins, as `Placed` has it."""
 
     # lists, on any thread that has the worker's turn ----------------------------------------------
 

@@ -12,6 +12,7 @@ __all__ = [
     "job",
     "launch_step",
     "line",
+    "plan_form",
     "prepare",
     "records",
     "red_zones",

@@ -23,7 +23,7 @@ from vdev.backends.base import LocalBytes
 from vdev.backends.call_lists import NoWalker, walker
 from vdev.errors import BackendError
 from vdev.executor.completion import Completion
-from vdev.executor.hazards import HazardsOfPlan
+from vdev.executor.hazards import HazardsOfPlan, OpenHazards
 from vdev.executor.job import Job
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 #: of each plan: for how many groups of replicas it is compiled, and how many are remembered as having come once. Programs have
 #: several fields, each in two buffers, in turn.
 _MOST_COMPILED, _MOST_SEEN = 16, 16
+#: groups of replicas in a row that have never come before, after which others are expected for ever (`vdev.executor.plan_form`)
+UNKNOWN_IN_A_ROW = _MOST_SEEN + 1
 
 #: a command's arguments, NDRange, places, what it waits for, and what it follows: as in `Executor.submit`
 _Given = tuple[
@@ -117,8 +119,9 @@ class CompiledPlan:
 
     __slots__ = (
         "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "accesses", "batched", "end",
-        "list", "number_steps", "others", "replicas", "shares", "workers",
+        "list", "needs", "number_steps", "others", "replicas", "shares", "workers",
     )  # fmt: skip
+    is_form = False  #: whether it is for whatever replicas (`vdev.executor.plan_form`)
 
     def __init__(
         self, prepared: PreparedPlan, job: Job, workers: Sequence[Worker], legs: Sequence[Leg]
@@ -137,7 +140,9 @@ class CompiledPlan:
         #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
         self.replicas = [list(holdings.replicas) for holdings in job.holdings]
         self._hazards = HazardsOfPlan(prepared, job.holdings, workers)
-        self.number_steps = self._hazards.number_steps
+        self.number_steps: Callable[[Sequence[Holdings]], list[int]] = self._hazards.number_steps
+        #: what a command has to wait for, as its buffers' records say
+        self.needs = OpenHazards(prepared, workers).needs
         #: all workers concerned
         self.workers = self.batched + self._peers
         #: what has to be known of it to order it after other plans (`vdev.executor.orders`)
@@ -151,9 +156,8 @@ class CompiledPlan:
         )
         self._parts = [_Part(prepared, job, workers, worker.number) for worker in self.batched]
         #: by argument that is a value: the one packed last; and what else is no buffer
-        self._values: dict[int, bytes | None] = {
-            at: arg for at, arg in enumerate(job.args) if type(arg) is bytes
-        }
+        values = {at: arg for at, arg in enumerate(job.args) if type(arg) is bytes}
+        self._values: dict[int, bytes | None] = {**values}
         self.others = [(at, arg) for at, arg in enumerate(job.args) if arg is None or type(arg) is LocalBytes]
         self._all = workers
         #: whose back end the thread that has the turns is working with, if it had to go there, and what it has left
@@ -175,11 +179,7 @@ class CompiledPlan:
         job = None
         try:
             # A worker's thread may just have moved a buffer.
-            if (
-                _take_turns(self.batched, held)
-                and _take_turns(self._peers, held)
-                and [each.replicas for each in holdings] == self.replicas
-            ):
+            if _take_turns(self.batched, held) and _take_turns(self._peers, held) and self.takes(holdings):
                 self._mark_by_age()
                 job = self._submit_held(executor, holdings, completion, given, held)
                 self._end()
@@ -195,6 +195,15 @@ class CompiledPlan:
             if len(worker.marks) > MARKS_IN_FLIGHT:
                 worker.throttle_here()
         return job
+
+    @staticmethod
+    def compiled_steps(steps: Sequence[Step]) -> Sequence[Step]:
+        """Those of some steps that calls are made for."""
+        return steps
+
+    def takes(self, holdings: Sequence[Holdings]) -> bool:
+        """Whether the calls take place in the replicas of `holdings`. With the turns."""
+        return [each.replicas for each in holdings] == self.replicas
 
     @property
     def legs(self) -> Sequence[ListedLeg]:
@@ -238,6 +247,9 @@ class CompiledPlan:
             if changed or not begun:
                 self._remember(changed, begun)
         return place
+
+    def was_made(self) -> None:
+        """All calls of a command were made. Only forms of plans are told."""
 
     def conclude(
         self, executor: CompilingExecutor, job: Job, edge: Edge, place: int, needs: Sequence[Need]
@@ -489,13 +501,15 @@ def submit_compiled(
     found = known_plan(plans, there, args)
     if found is not None:
         return found.submit(executor, holdings, completion, given)
-    name = hash(tuple([id(replica) for each in there for replica in each]))
+    name = hash(tuple([replica and replica.number for each in there for replica in each]))
     if name not in plans.seen:
         plans.seen = [*plans.seen[1 - _MOST_SEEN :], name]
+        prepared.unknown += 1
         return None
+    prepared.unknown = 0
     job = Job(executor, 0, prepared, holdings, completion)
     job.args = args
-    made = _compile(executor, prepared, job)
+    made = compile_plan(executor, prepared, job, CompiledPlan)
     if made is None:
         return None
     plans.known = [*plans.known[1 - _MOST_COMPILED :], made]
@@ -528,12 +542,14 @@ def compiled_for(job: Job) -> CompiledPlan | None:
     return None if plans is None else known_plan(plans, [each.replicas for each in job.holdings], job.args)
 
 
-def _compile(executor: CompilingExecutor, prepared: PreparedPlan, job: Job) -> CompiledPlan | None:
-    """A plan compiled for the replicas of a job. None where it cannot be, which it then never is, or not now."""
+def compile_plan(
+    executor: CompilingExecutor, prepared: PreparedPlan, job: Job, kind: type[CompiledPlan]
+) -> CompiledPlan | None:
+    """A plan compiled for the replicas of a job, or into its form. None where it cannot be, which it then never is, or not now."""
     workers = executor.all_workers
     mine = [workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.hazards)}]
     if any(worker.compiling is None or worker.records is not None for worker in mine):
-        prepared.is_compilable = False
+        _never(prepared, kind)
         return None
     with suppress(NoWalker):
         walker()  # it may have to be compiled: not while others wait for the turns
@@ -542,8 +558,8 @@ def _compile(executor: CompilingExecutor, prepared: PreparedPlan, job: Job) -> C
     try:
         if not _take_turns(mine, held):
             return None
-        legs = _legs_of(prepared, job, workers)
-        made = None if legs is None else CompiledPlan(prepared, job, workers, legs)
+        legs = _legs_of(prepared, job, workers, kind)
+        made = None if legs is None else kind(prepared, job, workers, legs)
     except BackendError:
         made = None
     finally:
@@ -553,12 +569,21 @@ def _compile(executor: CompilingExecutor, prepared: PreparedPlan, job: Job) -> C
             worker.turn.release()
             worker.wake()
     if made is None:
-        prepared.is_compilable = False
-        return None
+        _never(prepared, kind)
     return made
 
 
-def _legs_of(prepared: PreparedPlan, job: Job, workers: Sequence[Worker]) -> list[Leg] | None:
+def _never(prepared: PreparedPlan, kind: type[CompiledPlan]) -> None:
+    """A plan cannot be compiled."""
+    if kind.is_form:
+        prepared.is_movable = False
+    else:
+        prepared.is_compilable = False
+
+
+def _legs_of(
+    prepared: PreparedPlan, job: Job, workers: Sequence[Worker], kind: type[CompiledPlan]
+) -> list[Leg] | None:
     """The calls of a plan: each worker's together where none waits for another's, else in the plan's order. None where a step
     cannot be compiled.
     """
@@ -570,11 +595,14 @@ def _legs_of(prepared: PreparedPlan, job: Job, workers: Sequence[Worker]) -> lis
         batch, worker, first = batches[number], workers[number], at[number]
         worker.backend.enter()
         stop = at[number] = first + 1 if prepared.careful else len(batch.steps)
-        calls = _calls(batch.steps[first:stop], worker, job)
-        if calls is None:
-            return None
+        steps = kind.compiled_steps(batch.steps[first:stop])
         after = [workers[other] for other, _ in batch.waits[first]]
         is_last = stop == len(batch.steps)
+        if not (steps or after or batch.marks[first] or is_last):
+            continue
+        calls = _calls(steps, worker, job)
+        if not calls:
+            return None
         legs.append(Leg(worker, calls, stop, after, fences=batch.marks[first], is_last=is_last))
     return legs or None
 

@@ -8,7 +8,7 @@ order of submission.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from vdev.executor.holdings import Holdings, Steps
 from vdev.executor.job import Job, JobWorker
@@ -201,7 +201,7 @@ class HazardsOfPlan:
         for _, number, count in self._batches:
             clock[number] = bases[number] + count
 
-    def number_steps(self) -> list[int]:
+    def number_steps(self, _: Sequence[Holdings] = ()) -> list[int]:
         """Number a command's steps, and enter them into its buffers' records: by worker, how many steps were submitted before."""
         bases = [worker.submitted for worker in self._workers]
         for worker, number, count in self._batches:
@@ -216,6 +216,64 @@ class HazardsOfPlan:
             else:
                 of_holder[reader] = bases[reader] + last
         return bases
+
+
+class OrderedWorker(JobWorker, Protocol):
+    """A worker as those see it who ask what is ordered already (`vdev.executor.worker.Worker`)."""
+
+    ordered: dict[int, int]  #: by other worker: the step that whatever is handed over now waits for anyway
+
+
+class OpenHazards:
+    """The hazards between a compiled plan's commands and others, as the records of their buffers say at the moment. Such a plan changes
+    no home and no other worker's replica, and everything before it was handed over.
+    """
+
+    __slots__ = ("_batches", "_reads", "_workers", "_writes")
+
+    def __init__(self, prepared: PreparedPlan, workers: Sequence[OrderedWorker]) -> None:
+        """`workers`: all of the executor's."""
+        self._workers = workers
+        self._batches = [(workers[number], number, len(batch.steps)) for number, batch in prepared.batches]
+        #: changes of a worker's own replica: (slot, worker, how many steps there are up to the last)
+        self._writes = [(slot, number, last + 1) for slot, number, _, last in prepared.own_writes]
+        #: reads of another worker's replica: (slot, whose, the reader, how many of its steps there are up to the last)
+        self._reads = [
+            (h.slot, h.holder, h.worker, h.last_read + 1) for h in prepared.hazards if h.last_read >= 0
+        ]
+
+    def number_steps(self, holdings: Sequence[Holdings]) -> list[int]:
+        """As `HazardsOfPlan.number_steps`, for a command with these `holdings`."""
+        bases = [worker.submitted for worker in self._workers]
+        for worker, number, count in self._batches:
+            worker.submitted = bases[number] + count
+        for slot, number, last in self._writes:
+            record = holdings[slot]
+            record.written[number] = bases[number] + last
+            record.readers[number] = None
+        for slot, holder, reader, last in self._reads:
+            holdings[slot].did_read(holder, reader, bases[reader] + last)
+        return bases
+
+    def needs(self, holdings: Sequence[Holdings]) -> dict[tuple[int, int], int]:
+        """By worker and another one: the last step of the other's that the worker has to come after and does not yet."""
+        workers = self._workers
+        found: dict[tuple[int, int], int] = {}
+        for slot, holder, reader, _ in self._reads:
+            step = holdings[slot].written[holder]
+            if holder == reader or workers[holder].completed >= step:
+                continue
+            if workers[reader].ordered.get(holder, 0) < step and found.get((reader, holder), 0) < step:
+                found[reader, holder] = step
+        for slot, number, _ in self._writes:
+            readers = holdings[slot].readers[number]
+            if readers is None:
+                continue
+            ordered = workers[number].ordered
+            for other, step in readers.items():
+                if other != number and workers[other].completed < step and ordered.get(other, 0) < step:
+                    found[number, other] = max(found.get((number, other), 0), step)
+        return found
 
 
 def _include_home(clock: list[int], record: Holdings) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import field
+from itertools import count
 from typing import Protocol
 
 from vdev.backends.base import Allocation, Backend, Bytes
@@ -22,13 +23,17 @@ PINNED_AFTER, PINNED_NBYTES = 4, 64 << 10
 _NEVER = 1 << 62
 
 
+_numbers = count(1)
+
+
 class Replica:
     """Device memory for bytes `start` <= b < `stop` of a buffer."""
 
-    __slots__ = ("allocation", "start", "stop")
+    __slots__ = ("allocation", "number", "start", "stop")
 
     def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
         self.allocation = allocation
+        self.number = next(_numbers)  #: which no other replica has
         self.start = start
         self.stop = stop
 

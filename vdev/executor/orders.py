@@ -63,10 +63,10 @@ class Edge:
 
     __slots__ = ("fences", "order", "places", "waits")
 
-    def __init__(self, fences: Sequence[int], waits: Sequence[tuple[int, int]], order: Order) -> None:
+    def __init__(self, fences: Sequence[int], waits: Sequence[tuple[int, int]], order: Order | None) -> None:
         self.fences = fences  #: workers whose fences are put, behind all that they were given
         self.waits = waits  #: (worker, another one whose fence it waits for then)
-        self.order = order
+        self.order = order  #: None where it was looked up in the buffers' records: then nobody knows
         self.places: Any = None  #: for who hands the plan over
 
 

@@ -283,6 +283,10 @@ class PlanList:
                 call.set_values(changed)
         return self._make()
 
+    def is_begun(self, place: int) -> bool:
+        """Whether any of a command's own calls were made, where they were made up to that place."""
+        return place >= self._head
+
     def conclude(
         self, executor: CompilingExecutor, job: Job, edge: Edge, place: int, left: dict[int, Batch]
     ) -> bool:

@@ -13,7 +13,15 @@ from vdev.backends.base import Marker
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
-from vdev.executor.steps import CopyStep, DownloadStep, EmptyStep, FillStep, UploadStep, make_step
+from vdev.executor.steps import (
+    CopyStep,
+    DownloadStep,
+    EmptyStep,
+    FillStep,
+    ReserveStep,
+    UploadStep,
+    make_step,
+)
 from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
@@ -29,6 +37,7 @@ from vdev.planner.instructions import (
     Launch,
     Merge,
     Plan,
+    Reserve,
     Restore,
     Stage,
     Upload,
@@ -142,7 +151,7 @@ class CompiledPlans:
 
     def __init__(self) -> None:
         self.known: list[Any] = []
-        #: hashes of the places of replicas that it was submitted with once, which this does not keep alive
+        #: hashes of the numbers of replicas that it was submitted with once, which this does not keep alive
         self.seen: list[int] = []
 
 
@@ -155,10 +164,12 @@ class PreparedPlan:
         "careful",
         "compiled",
         "download",
+        "form",
         "hazards",
         "host_nbytes",
         "inline",
         "is_compilable",
+        "is_movable",
         "moving_order",
         "narrow",
         "order",
@@ -168,6 +179,7 @@ class PreparedPlan:
         "reads",
         "stages",
         "step",
+        "unknown",
         "upload",
         "uses_host_array",
         "workers",
@@ -197,6 +209,11 @@ class PreparedPlan:
         #: what submits it again with the same replicas, once it has been submitted where that is possible
         self.compiled: CompiledPlans | None = None
         self.is_compilable = _is_compilable(self)
+        #: what submits a launch's plan with whatever replicas, once it is wanted (`vdev.executor.plan_form`); whether there may be such a
+        #: thing; and how often in a row the plan was submitted with replicas that had never come before
+        self.form: Any = None
+        self.is_movable = _is_movable(self, plan)
+        self.unknown = 0
         self._find_shortcuts(plan)
 
     def _find_shortcuts(self, plan: Plan) -> None:
@@ -264,6 +281,7 @@ class PreparedPlan:
         )
         found.stages = stages
         found.compiled, found.is_compilable = None, self.is_compilable
+        found.form, found.is_movable, found.unknown = None, self.is_movable, 0
         return found
 
     def elsewhere(self, plan: Plan) -> PreparedPlan:
@@ -313,6 +331,36 @@ def _is_compilable(prepared: PreparedPlan) -> bool:
         or (type(step) in (CopyStep, UploadStep) and step.brief)
         for step in steps
     )
+
+
+def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
+    """Whether its steps are launches, copies between workers for them, and memory for them, taken before anything touches it; and each
+    changes its own worker's.
+    """
+    if any(h.first_write >= 0 or h.holder == HOST for h in prepared.hazards):
+        return False
+    steps = [step for number, batch in prepared.batches for step in batch.steps]
+    return (
+        any(type(step) is LaunchStep for step in steps)
+        and all(number != HOST for number, _ in prepared.batches)
+        and all(
+            type(step) is LaunchStep
+            or (type(step) is CopyStep and step.brief)
+            or (type(step) is ReserveStep and step.is_taken)
+            for step in steps
+        )
+        and _takes_memory_first(plan)
+    )
+
+
+def _takes_memory_first(plan: Plan) -> bool:
+    """Whether no replica is touched before it is made another one."""
+    touched: set[tuple[int, int]] = set()
+    for item, touches in zip(plan.instructions, plan.touches, strict=True):
+        if isinstance(item, Reserve) and (item.slot, item.worker) in touched:
+            return False
+        touched.update([(touch.slot, touch.holder) for touch in touches])
+    return True
 
 
 def _batches(plan: Plan, recipe: LaunchRecipe | None) -> tuple[tuple[int, Batch], ...]:

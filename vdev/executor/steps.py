@@ -45,6 +45,11 @@ class ReserveStep(Step):
         self.worker, self.slot = item.worker, item.slot
         self.start, self.stop, self.keep, self.sparse = item.start, item.stop, item.keep, item.sparse
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether it takes memory of the worker's own."""
+        return self.stop > self.start and not self.sparse
+
     def run(self, worker: StepWorker, job: StepJob) -> None:
         replicas = job.holdings[self.slot].replicas
         old = replicas[worker.number]
@@ -85,7 +90,7 @@ _MOST_REPEATED = 4
 class CopyStep(Step):
     """From the home to a worker, from a worker to the home, or from worker to worker."""
 
-    __slots__ = ("_boxes", "_repeated", "_starts", "region", "slot", "source", "target")
+    __slots__ = ("_boxes", "_repeated", "_starts", "brief", "region", "slot", "source", "target")
     coherent = True
 
     def __init__(self, item: plan_of.Copy) -> None:
@@ -94,10 +99,11 @@ class CopyStep(Step):
         self._starts = (-1, -1)
         #: by pair of replicas between which it has copied: a call that repeats the copy
         self._repeated: list[tuple[Replica, Replica, Callable[[], object]]] = []
-
-    @property
-    def brief(self) -> bool:  # type: ignore[override]
-        return HOST not in (self.source, self.target)
+        # so few bytes are taken at once, by every device, as those of the program's own memory are
+        is_upload = self.source == HOST and self.target != HOST
+        self.brief = (
+            self.region.nbytes <= BRIEF_NBYTES if is_upload else HOST not in (self.source, self.target)
+        )
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
         holdings, backend = job.holdings[self.slot], worker.backend

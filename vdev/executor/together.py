@@ -4,12 +4,15 @@ While nothing but compiled plans is submitted, what each of them waits for follo
 its calls are made with one call of the library. What is left is to count: the commands between two marks are one job
 (`vdev.executor.shared_stretch`). Decides when this begins, with every worker ordered after all others, and when it ends: with
 anything else that is submitted. A command that cannot be handed over in this way is submitted like any other: then nothing has happened.
+
+Forms of plans (`vdev.executor.plan_form`) have other buffers each time. What they wait for is looked up in the records of these, which
+is also done for the plans behind them, so that they can begin at any time.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import permutations
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +22,7 @@ from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.legs import CompilingExecutor
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
-from vdev.executor.orders import Edge, Orders
+from vdev.executor.orders import Edge, Order, Orders
 from vdev.executor.shared_stretch import SharedMove, SharedPart, SharedStretch
 from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.planner.instructions import HOST
@@ -37,6 +40,8 @@ _WITH_FOLD = 2
 _LONG = 4
 #: commands after which the workers' memory is looked at
 _LOOKS_EVERY = 16
+#: what commands may wait for, where that is looked up: each is kept, with what was put into a list for it
+_MOST_EDGES = 256
 
 _new = object.__new__
 
@@ -51,8 +56,8 @@ class Together:
     """The direct way to all workers of an executor. Under the session's lock."""
 
     __slots__ = (
-        "_count_down", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row", "_last", "_lasted", "_least", "_order",
-        "_orders", "_seen", "_stretch", "_waits", "_workers",
+        "_count_down", "_edges", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row", "_last", "_lasted", "_least", "_order",
+        "_orders", "_seen", "_stretch", "_unordered", "_waits", "_workers",
     )  # fmt: skip
 
     def __init__(self, executor: TogetherExecutor) -> None:
@@ -60,7 +65,10 @@ class Together:
         self._workers = executor.all_workers[:-1]
         self._home = executor.all_workers[HOST]
         self._orders = Orders(len(self._workers))
-        self._order = self._orders.root
+        #: None behind a command whose buffers were looked at
+        self._order: Order | None = self._orders.root
+        self._edges: dict[Hashable, Edge] = {}  #: of those, by fences and waits
+        self._unordered = 0  #: other plans in a row since there was an order
         self._last = -1  #: the number of the last command here
         self._lasted = 0  #: commands since it began
         #: how many commands in a row could have come here, counting one that did not, and after how many it begins
@@ -81,20 +89,24 @@ class Together:
         """Whether a command can be handed over now, as far as the commands before it go. If not, it is not asked again for this one."""
         return self._executor.last_number == self._last or self._begin()
 
+    def is_ready_for_forms(self) -> bool:
+        """The same for a form of a plan."""
+        return self._executor.last_number == self._last or self._join()
+
     def hand_over(self, plan: CompiledPlan, entry: Entry) -> Completion | None:
         """Hand a command over whose plan this is, compiled for its buffers' replicas; None if it has to be submitted instead: then nothing
         has happened. Everything that it waits for was submitted before, and nothing is known to have failed.
         """
-        if not self.is_ready():
+        if not (self.is_ready_for_forms() if plan.is_form else self.is_ready()):
             return None
-        edge = self._order.edges.get(plan) or self._orders.after(self._order, plan, plan.accesses)
+        edge = self._edge_of(plan, entry)
         workers: Sequence[Worker] = plan.workers
         if edge.fences:
             workers = self._concerned(workers, edge)
         held: list[Worker] = []
         found = None
         try:
-            if _take_turns(workers, held) and [each.replicas for each in entry[1]] == plan.replicas:
+            if _take_turns(workers, held):
                 found = self._hand_over(plan, edge, entry)
                 self._count_down -= 1
                 if self._count_down < 0 or (self._stretch is not None and self._is_old()):
@@ -113,6 +125,29 @@ class Together:
                     worker.throttle_here()
         return found
 
+    def _edge_of(self, plan: CompiledPlan, entry: Entry) -> Edge:
+        """What a plan waits for."""
+        order = self._order
+        if plan.is_form:
+            self._unordered = 0
+        elif order is not None:
+            return order.edges.get(plan) or self._orders.after(order, plan, plan.accesses)
+        else:
+            self._unordered += 1
+            if self._unordered > _LONG and self._meet_again():
+                return self._edge_of(plan, entry)
+        waits, fences, workers = plan.needs(entry[1]), [], self._workers
+        for (_, other), step in waits.items():
+            if workers[other].fenced < step and other not in fences:
+                fences.append(other)
+        key = (*fences, *waits)
+        edge = self._edges.get(key)
+        if edge is None:
+            if len(self._edges) >= _MOST_EDGES:
+                self._edges.clear()
+            edge = self._edges[key] = Edge(tuple(fences), tuple(waits), None)
+        return edge
+
     def _concerned(self, workers: Sequence[Worker], edge: Edge) -> Sequence[Worker]:
         """Those whose turns it takes to hand a plan over, by number."""
         others = [self._workers[number] for number in edge.fences if self._workers[number] not in workers]
@@ -125,21 +160,26 @@ class Together:
         try:
             if executor.failures.any or executor.closed or executor.last_number != self._last:
                 return None
+            if not plan.takes(entry[1]):
+                return None
             stretch = self._stretch
             if stretch is None or self._is_to_open(stretch, plan):
                 stretch = SharedStretch(executor, self._last + 1, self._workers, entry[0])
             number = executor.last_number = self._last + 1
-            bases = plan.number_steps()
+            bases = plan.number_steps(entry[1])
             self._last, executor.standing = -1, object()  # until all is well
             if (place := plan.make_as(edge, entry[2])) != plan.end:
                 return self._refused(plan, edge, entry, place, number, bases)
+            if plan.is_form:
+                plan.was_made()
             if edge.fences or edge.waits:
                 self._order_workers(edge)
             if not stretch.launches:
                 self._open(stretch)
             part = self._enter(plan, entry, stretch, bases)
             self._order, self._last = edge.order, number
-            self._lasted += 1
+            if edge.order is not None:
+                self._lasted += 1
             stretch.last = number
             return part
         finally:
@@ -225,6 +265,22 @@ class Together:
             self._in_a_row = self._in_a_row + 1 if since <= _WITH_FOLD else 1
         self._last, self._seen = -1, executor.last_number
         return self._in_a_row > self._least and self._meet()
+
+    def _join(self) -> bool:
+        """The same for a form of a plan, which needs no order: whether all that was submitted was handed over."""
+        executor = self._executor
+        if self._home.completed < self._home.submitted:
+            return False
+        with executor.lock:
+            if executor.closed or executor.failures.any or not all(map(_is_usable, self._workers)):
+                return False
+            self._order, self._last = None, executor.last_number
+        return True
+
+    def _meet_again(self) -> bool:
+        """So many plans came behind the last form: have an order again. Whether that was possible."""
+        self._unordered, self._seen = 0, self._last
+        return self._meet()
 
     def _meet(self) -> bool:
         """Have every worker come after all that the others were given. Whether that was possible."""

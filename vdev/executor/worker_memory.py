@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from vdev.backends.base import Allocation, Backend
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
@@ -127,6 +128,25 @@ class WorkerMemory:
             self.fresh_nbytes += nbytes
         holdings.replicas[self._owner.number] = Replica(allocation, 0, nbytes)
         return True
+
+    def take_new(self, start: int, stop: int, enter: Callable[[Any], object]) -> Replica | None:
+        """On a thread that has the turn: memory for bytes [start, stop) of a new buffer, for work behind everything that has been handed
+        over; None if it cannot be had at once. `enter` is called with the worker before the back end may need it.
+        """
+        owner, nbytes = self._owner, stop - start
+        if owner.records is not None or owner.executor.red_zones:
+            return None
+        allocation = self._given_back(nbytes) if self.discarded and not self.poisoned else None
+        if allocation is None:
+            enter(owner)
+            try:
+                allocation = self._allocate(nbytes, sparse=False)
+                if self.poisoned:
+                    owner.backend.fill(allocation, 0, nbytes, NEW)
+            except BackendError:  # a plan can make room for it, or wait for some
+                return None
+            self.fresh_nbytes += nbytes
+        return Replica(allocation, start, stop)
 
     def _given_back(self, nbytes: int) -> Allocation | None:
         """Memory of that size that nothing uses any more, for work behind everything that has been handed over: a

@@ -248,6 +248,7 @@ class LaunchCache:
         "forms",
         "generation",
         "habits",
+        "has_forms",
         "is_new",
         "placed",
         "plain_places",
@@ -289,6 +290,9 @@ class LaunchCache:
         self._cutoff_kept = 0  #: likewise
         self._machine = ""  #: the name under which these and cuts are kept between runs; empty: they are not
         self.forms = Forms()
+        self.has_forms = (
+            False  #: whether plans are handed over for whatever buffers (`vdev.executor.plan_form`)
+        )
         #: whether the last repetition has made a launch, and how many in a row have not
         self.repeated: list[bool] | None = None
         self._in_vain = 0
@@ -378,6 +382,24 @@ class LaunchCache:
         """The plan for `launch` as the directory stands, and its buffers by slot. `plan` makes it if there is none
         yet.
         """
+        key, buffers = self._key_of(launch)
+        found = self._plans.get(key)
+        if found is None:
+            found = plan(launch, buffers)
+            if not found.once and (not found.filled or self._wanted_again(key)):
+                if len(self._plans) >= _MOST_PLANS:
+                    self._plans.clear()
+                self._kept.added()  # may drop those before
+                self._plans[key] = found
+        return found, buffers
+
+    def known(self, launch: Launch) -> tuple[CachedPlan | None, list[VirtualBuffer]]:
+        """The same, where there is a plan."""
+        key, buffers = self._key_of(launch)
+        return self._plans.get(key), buffers
+
+    def _key_of(self, launch: Launch) -> tuple[Any, list[VirtualBuffer]]:
+        """Everything that a launch's plan depends on, and its buffers by slot."""
         if self._scalars is None:
             self._scalars = tuple(sorted(self._kernel.scalars))
         args = launch.args
@@ -400,16 +422,7 @@ class LaunchCache:
         if launch.shared:
             _add_shared(launch, buffers, parts)
         parts.append(self.span_of(buffers))
-        key = tuple(parts)
-        found = self._plans.get(key)
-        if found is None:
-            found = plan(launch, buffers)
-            if not found.once and (not found.filled or self._wanted_again(key)):
-                if len(self._plans) >= _MOST_PLANS:
-                    self._plans.clear()
-                self._kept.added()  # may drop those before
-                self._plans[key] = found
-        return found, buffers
+        return tuple(parts), buffers
 
     def span_of(self, buffers: Sequence[VirtualBuffer]) -> int:
         """Over how many workers a launch on `buffers` is split: the first for which that has been chosen decides. 0:

@@ -25,7 +25,7 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.making_plans import NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
-from vdev.session.recalls import open_recall
+from vdev.session.recalls import open_recall, prepare_form, recall_form
 from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
 
@@ -122,6 +122,19 @@ class Launches:
             self._be_ready(cache, cached, command, buffers, completion, queue if come_again else None, before)
         self._latest, self._latest_marks = cached, marked
 
+    def recall(self, command: Launch, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
+        """Hand a launch over whose plan has a form; None if it has to be submitted: then nothing has happened."""
+        session, cache = self._session, command.kernel.plans
+        if cache is None or not cache.has_forms or command.shared:
+            return None
+        with session.lock:
+            found = recall_form(session, cache, command, after, queue)
+            if found is None:
+                return None
+            completion, cached, buffers = found
+            self._note(command, cached, buffers)
+        return completion
+
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """The launch takes place: what it changes, and where it is counted."""
         session = self._session
@@ -187,6 +200,8 @@ class Launches:
             cache.repeated = None if command.repetition is None else command.repetition.used
         if command.repetition is None:
             command.repetition = open_recall(session, cache, cached, command, buffers, before)
+        if command.repetition is None:
+            prepare_form(session, cache, cached, command, buffers)
 
     def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, marked: tuple[Hashable, ...]) -> bool:
         """Whether it pays to prepare for the same launch, with these marks, to come again. Direct ones go another way

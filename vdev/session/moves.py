@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vdev.backends.base import Box, copy_box
+from vdev.errors import DEPENDENCY_FAILED
 from vdev.executor.completion import COMPLETE
 from vdev.executor.direct_reads import (
     Arriving,
@@ -34,7 +35,7 @@ from vdev.session.commands import Command, CopyBuffer, Fill, Map, Marker, Read, 
 from vdev.session.gathering import Gathering
 from vdev.session.immediate_moves import count_move, is_near, may_follow, may_repeat, planned_move
 from vdev.session.launch_plans import ReadyPlan
-from vdev.session.recalls import is_watched, recall_transfer
+from vdev.session.recalls import is_watched, recall_transfer, were_submitted
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
 from vdev.translators.ranges.rectangles import Layout
@@ -249,7 +250,7 @@ class Moves:
             and not (order.settled or is_complete(order) or self._have_passed(order))
         ):
             order.wait()
-        return status
+        return status if status or self._only is not None else outcome_of(after)
 
     @waits
     def _read_box(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
@@ -447,10 +448,23 @@ class Moves:
         buffer.last_read = now
 
     def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
-        """Whether everything in `after` was given to a worker before whatever it is given now, and none of it is
-        known to have failed.
+        """Whether everything in `after` was given to a worker before whatever it is given now, or to others that the thread which reads
+        can wait for once its bytes are there; and none of it is known to have failed.
         """
         home = self._session.executor.all_workers[HOST]
         if home.completed < home.submitted:
             return False
-        return may_follow(after, queue, worker, alone=self._only is not None)
+        if may_follow(after, queue, worker, alone=self._only is not None):
+            return True
+        return were_submitted(after, queue)
+
+
+@waits
+def outcome_of(after: Sequence[Completion]) -> int:
+    """Wait for what a read was to wait for, and has not waited for yet: the status that the read ends with."""
+    for earlier in after:
+        if not earlier.settled:
+            earlier.wait()
+        if earlier.status < COMPLETE:
+            return DEPENDENCY_FAILED
+    return COMPLETE

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.executor.compiled_plan import listed_plan
+from vdev.executor.compiled_plan import UNKNOWN_IN_A_ROW, listed_plan
+from vdev.executor.plan_form import open_form
 from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     #: a buffer's states before a launch: with something pending that is folded for it, None where nothing is; and as its plan finds it
     Before: TypeAlias = "tuple[BufferState | None, BufferState]"
 
+#: launches with a plan that takes memory for new buffers, after which it gets a form
+_NEW_IN_A_ROW = 4
+
 
 def is_watched(session: SessionCore) -> bool:
     """Whether anybody wants to hear of single commands, or any is held back: then none is recalled."""
@@ -45,6 +49,9 @@ def were_submitted(after: Sequence[Completion], queue: QueueOrder) -> bool:
     if queue.profiled or (queue.barrier is not None and not queue.barrier.settled):
         return False
     for earlier in after:
+        stretch = getattr(earlier, "stretch", None)
+        if stretch is not None and stretch.parts is None:
+            continue  # it was handed over, and no command with it is known to have failed
         if earlier.settled:
             if earlier.status < 0:
                 return False
@@ -141,7 +148,8 @@ class RecalledLaunch:
                 or is_watched(session)
                 or not were_submitted(after, queue)
                 or not self._is_as_before(args, buffers)
-                or self._is_to_be_weighed(buffers)
+                or not self._is_ready()
+                or is_to_be_weighed(session, self._cache, cached, ndrange, buffers)
                 or (self._unfolded and not self._fold(buffers))
             ):
                 return None
@@ -179,21 +187,10 @@ class RecalledLaunch:
         self._session.folding.fold([buffers[slot] for slot, _ in self._unfolded])
         return all(buffers[slot].state is self._before[slot] for slot, _ in self._unfolded)
 
-    def _is_to_be_weighed(self, buffers: Sequence[VirtualBuffer]) -> bool:
-        """Whether the launch may take another way, is to be looked at, or cannot be handed over just now anyway."""
-        choosing, together = self._session.choosing, self._session.executor.together
-        if together is None or not together.is_ready():
-            return True
-        if choosing is None:
-            return False
-        cache, cached = self._cache, self._cached
-        if (choosing.without_plans or choosing.alone) and choosing.keeper_without_plans(
-            buffers, cache.tally, self._ndrange.nitems
-        ) is not None:
-            return True
-        if cached.stake is not None and choosing.counts(cached.stake, 0.0, cache.tally):
-            return True
-        return choosing.balances(cache, cached, self._ndrange)
+    def _is_ready(self) -> bool:
+        """Whether the launch can be handed over just now."""
+        together = self._session.executor.together
+        return together is not None and together.is_ready()
 
     def _note(self, buffers: Sequence[VirtualBuffer]) -> None:
         """The launch takes place."""
@@ -209,6 +206,78 @@ class RecalledLaunch:
         if cached.traffic is not None:
             cached.traffic.count()
         self.used[0] = True
+
+
+def is_to_be_weighed(
+    session: SessionCore,
+    cache: LaunchCache,
+    cached: CachedPlan,
+    ndrange: NDRange,
+    buffers: Sequence[VirtualBuffer],
+) -> bool:
+    """Whether a launch with that plan may take another way, or is to be looked at."""
+    choosing = session.choosing
+    if choosing is None:
+        return False
+    if (choosing.without_plans or choosing.alone) and choosing.keeper_without_plans(
+        buffers, cache.tally, ndrange.nitems
+    ) is not None:
+        return True
+    if cached.stake is not None and choosing.counts(cached.stake, 0.0, cache.tally):
+        return True
+    return choosing.balances(cache, cached, ndrange)
+
+
+def recall_form(
+    session: SessionCore, cache: LaunchCache, launch: Launch, after: Sequence[Completion], queue: QueueOrder
+) -> tuple[Completion, CachedPlan, list[VirtualBuffer]] | None:
+    """Hand over a launch whose plan has a form, whatever its buffers: what tells of its end, the plan and the buffers by slot. None
+    if it has to be submitted: then nothing has happened. Under the session's lock; the caller notes that the launch takes place.
+    """
+    together = session.executor.together
+    if together is None or is_watched(session) or not were_submitted(after, queue):
+        return None
+    cached, buffers = cache.known(launch)
+    form = None if cached is None else cached.prepared.form
+    if cached is None or form is None or _differs(form.others, launch.args):
+        return None
+    if cached.plan.growth and session.room.lacks(cached.plan):
+        return None
+    if not together.is_ready_for_forms() or is_to_be_weighed(session, cache, cached, launch.ndrange, buffers):
+        return None
+    holdings = [buffer.holdings for buffer in buffers]
+    entry = (cached.prepared, holdings, launch.args, launch.ndrange, (), after)
+    completion = together.hand_over(form, entry)
+    if completion is None:
+        return None
+    remember(queue, completion)
+    return completion, cached, buffers
+
+
+def _differs(others: Sequence[tuple[int, Any]], args: Sequence[Any]) -> bool:
+    """Whether arguments that are neither values nor buffers are other ones."""
+    return any(args[at] != arg for at, arg in others)
+
+
+def prepare_form(
+    session: SessionCore,
+    cache: LaunchCache,
+    cached: CachedPlan,
+    launch: Launch,
+    buffers: Sequence[VirtualBuffer],
+) -> None:
+    """A launch was submitted that nothing makes again: once there have been some whose buffers were new, its plan gets a form."""
+    prepared = cached.prepared
+    if session.executor.together is None or not prepared.is_movable or prepared.form is not None:
+        return
+    if cached.direct or launch.shared or cached.unfolded:
+        return
+    if cached.plan.growth:
+        prepared.unknown += 1
+    if prepared.unknown >= (_NEW_IN_A_ROW if cached.plan.growth else UNKNOWN_IN_A_ROW):
+        holdings = [buffer.holdings for buffer in buffers]
+        if open_form(session.executor, prepared, holdings, launch.args) is not None:
+            cache.has_forms = True
 
 
 def open_recall(

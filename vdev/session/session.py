@@ -162,10 +162,9 @@ class Session(SessionCore):
         Raises NoRoom if the workers' memory cannot hold what the command needs.
         """
         if self.at_once is not None:
-            handed_over = self.at_once.submit(command, after, queue)
+            handed_over = self._handed_over(self.at_once, command, after, queue)
             if handed_over is not None:
                 return handed_over
-            self._let_arrive(command)
         completion = Completion(queue.profiled)
         with self.lock:
             order: Completion | None = None
@@ -195,6 +194,17 @@ class Session(SessionCore):
                     raise
         self.executor.throttle()
         return completion
+
+    def _handed_over(
+        self, at_once: AtOnce, command: Command, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        """Hand a command over without a plan of its own; None if it has to be submitted."""
+        found = at_once.submit(command, after, queue)
+        if found is None and type(command) is Launch:
+            found = self.launches.recall(command, after, queue)
+        if found is None:
+            self._let_arrive(command)
+        return found
 
     def _let_arrive(self, command: Command) -> None:
         """Before a command is submitted: let what is handed over at once be through with its array of the host's."""

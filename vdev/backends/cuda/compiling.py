@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 from ctypes import addressof, c_char, c_size_t, c_uint64, c_void_p
 from functools import partial
 
-from vdev.backends.base import Allocation, Backend, FoldPart, KernelArgument, LaunchShape, Marker
+from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
 from vdev.backends.call_lists import DriverCall
-from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy
+from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Kernel, address_of, moved
+from vdev.backends.cuda.launch import CudaAllocation, Kernel, address_of, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
-from vdev.backends.cuda.own_kernels import OwnKernels, Prepared
+from vdev.backends.cuda.own_kernels import WORDS_OF_BOX, OwnKernels, Prepared
 from vdev.errors import BackendError
 
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
@@ -42,10 +42,11 @@ class CudaCall(ListedCall):
         operations: int = 1,
         peers: Sequence[Gpu] = (),
         kernel: Kernel | None = None,
+        placed: Sequence[Placed] | None = None,
     ) -> None:
-        """`peers`: whose memory is read. `kernel`: whose parameters change."""
+        """`peers`: whose memory is read. `kernel`: whose parameters change. `placed`: as of `ListedCall`."""
         driver_calls = [each.call if isinstance(each, Prepared) else each for each in calls]
-        super().__init__(what, driver_calls, operations, counted)
+        super().__init__(what, driver_calls, operations, counted, placed)
         self._backend, self._peers, self._kernel = backend, peers, kernel
         self._kept = calls
 
@@ -146,8 +147,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         own.set_hidden(known.grids[0][6])
         start = own.assembled(known.grids[0], self.stream, self.driver)
+        what = f"launch of kernel {own.info.name}"
         return CudaCall(
-            self, f"launch of kernel {own.info.name}", [start], counted=[("launches", 1)], kernel=own
+            self, what, [start], counted=[("launches", 1)], kernel=own, placed=own.placed_arguments()
         )
 
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:
@@ -174,22 +176,51 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         return CudaUpload(self, address_of(target) + start, nbytes, value, at)
 
     def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
-        boxes, gpus, nbytes = [], [], 0
+        gpus, nbytes = [], 0
+        wanted_of: list[tuple[Allocation, Allocation, Box]] = []
         for peer, source, target, wanted in copies:
             assert isinstance(peer, CudaCompiling)
             of_peer = sum(box.nbytes for box in wanted)
             if not self.reaches(peer) or of_peer >= FETCHED_NBYTES:
                 return None
             gpus.append(peer._gpu)
-            boxes += [placed(address_of(source), address_of(target), box) for box in wanted if box.nbytes]
+            wanted_of += [(source, target, box) for box in wanted]
             nbytes += of_peer
+        return self._copies_of(wanted_of, [("from_peer", nbytes)], gpus)
+
+    def own_copies(self, source: Allocation, target: Allocation, wanted: Sequence[Box]) -> Call | None:
+        counted = [("local", sum(box.nbytes for box in wanted))]
+        return self._copies_of([(source, target, box) for box in wanted], counted, ())
+
+    def _copies_of(
+        self,
+        wanted: Sequence[tuple[Allocation, Allocation, Box]],
+        counted: Sequence[tuple[str, int]],
+        peers: Sequence[Gpu],
+    ) -> Call | None:
+        """One call that copies boxes, each from a memory to another; None where there is none."""
+        wanted = [each for each in wanted if each[2].nbytes]
+        boxes = [placed(address_of(source), address_of(target), box) for source, target, box in wanted]
         if not 0 < len(boxes) <= cuda_kernels.MOST_BOXES:
             return None
         if any(one.may_overlap(other) for at, one in enumerate(boxes) for other in boxes[:at]):
             return None  # the later one must be the last
         call = self._own.copying(boxes)
-        counted = [("from_peer", nbytes)]
-        return CudaCall(self, "copy", [call], counted=counted, operations=len(boxes), peers=gpus)
+        words, first = call.words(), 0 if len(boxes) == 1 else 1  # behind the number of units (`OwnKernels`)
+        places = [
+            Placed(words, first + WORDS_OF_BOX * number + side, memory)
+            for number, (source, target, _) in enumerate(wanted)
+            for side, memory in enumerate((source, target))
+        ]
+        return CudaCall(
+            self,
+            "copy",
+            [call],
+            counted=counted,
+            operations=len(boxes),
+            peers=peers,
+            placed=places,
+        )
 
     def folds(
         self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
@@ -209,6 +240,10 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     ) -> Callable[[], object] | None:
         call = self.folds(target, target_start, parts, op, dtype)
         return None if call is None else partial(call, ())
+
+    def address_of(self, allocation: Allocation) -> int:
+        assert type(allocation) is CudaAllocation
+        return allocation.address
 
     # lists --------------------------------------------------------------------------------------
 

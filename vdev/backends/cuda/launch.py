@@ -13,6 +13,7 @@ from typing import Any
 
 from vdev.backends.base import Allocation, KernelArgument, LaunchShape, LocalBytes
 from vdev.backends.call_lists import DriverCall, PreparedCall, prepared
+from vdev.backends.compiling import Placed
 from vdev.backends.cuda.driver import (
     MAX_DYNAMIC_SHARED,
     MAX_THREADS_PER_BLOCK,
@@ -216,6 +217,17 @@ class Kernel:
         if self.static + self.info.local_layout(local)[1] > _PLAIN_SHARED:
             return None
         found.set_arguments(args)
+        return found
+
+    def placed_arguments(self) -> list[Placed] | None:
+        """Every argument that is an address in memory of the GPU's; None where one does not lie on a word of eight bytes."""
+        words, found = memoryview(self.buffer)[: len(self.buffer) // 8 * 8].cast("Q"), []
+        for index, arg in enumerate(self.last):
+            memory = arg[0] if type(arg) is tuple else arg
+            if type(memory) is CudaAllocation:
+                if self.offsets[index] % 8:
+                    return None
+                found.append(Placed(words, self.offsets[index] // 8, memory))
         return found
 
     def lay_out_local_memory(self) -> None:

@@ -30,6 +30,8 @@ from vdev.translators.ranges.region import Region
 _MOST_COPIES = _MOST_STARTS = 256
 #: groups of a kernel for each of the GPU's multiprocessors, at most
 _GROUPS = 16
+#: words of a box among a copy's parameters, of which the first two are the addresses of its source and its target
+WORDS_OF_BOX = 9
 
 
 class Prepared:
@@ -48,6 +50,11 @@ class Prepared:
         """Launch with these in place of the parameters that it has, which are as many bytes."""
         self._held[0].raw = parameters
         self()
+
+    def words(self) -> ctypes.Array[ctypes.c_uint64]:
+        """Its parameters, which are read when it is made, as words of eight bytes."""
+        packed = self._held[0]
+        return (ctypes.c_uint64 * (len(packed) // 8)).from_buffer(packed)
 
     def __call__(self) -> None:
         result = self.call()

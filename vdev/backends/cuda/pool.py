@@ -113,6 +113,10 @@ class Pool:
             found = self._smallest(size)
         if found:
             address = self._small[found].pop()
+            if not self._small[
+                found
+            ]:  # each cut leaves a block of another size: those that are gone would be looked at for ever
+                del self._small[found]
         else:
             address, found = self._new_segment(size)
         if found > size:

@@ -1,0 +1,292 @@
+"""Launches on several GPUs whose buffers are made anew for each step: a plan that is compiled once is told of other memory each time
+(`vdev.executor.plan_form`). Here, on machines without a GPU; random programs of that kind are `test_new_buffers`'.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vdev.errors import DEPENDENCY_FAILED
+from vdev.executor.completion import Completion
+from vdev.session.moves import outcome_of
+
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+
+#: each step makes two new values of one: item by item, and of items that lie elsewhere, for which replicas have to grow
+PROGRAM = """
+import ctypes, gc, weakref
+import numpy as np, pyopencl as cl
+from vdev.executor.plan_form import PlanForm
+from vdev.facade.handles import state_of
+from vdev.start.current import get_session
+made, grown, take = [0], [0], PlanForm.was_made
+def noted(self):
+    made[0] += 1
+    grown[0] += any(before is not None for _, _, before in self._replaced)
+    take(self)
+PlanForm.was_made = noted
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+program = cl.Program(context, '''
+kernel void scaled(global uint *out, global const uint *a, const uint by, local uint *unused)
+{ out[get_global_id(0)] = a[get_global_id(0)] * by + 1; }
+kernel void spread(global uint *out, global const uint *a, const uint n)
+{ const uint i = get_global_id(0); out[i] = a[i] + 3 * a[(i + n / 2) % n] + 5 * a[(i + n / 3) % n]; }
+kernel void added(global uint *out, global const uint *a) { out[get_global_id(0)] += a[get_global_id(0)]; }
+''').build()
+scaled, spread, added = (cl.Kernel(program, name) for name in ("scaled", "spread", "added"))
+scaled.set_arg_types([None, None, np.uint32, None]), spread.set_arg_types([None, None, np.uint32])
+n, flags = 6144, cl.mem_flags
+local = cl.LocalMemory(256)
+class Value:
+    def __init__(self, seed=0):
+        self.array = np.random.default_rng(seed).integers(0, 2**32, n, np.uint32)
+        self.buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=self.array)
+    def step(self, number, local=local):
+        half, out = cl.Buffer(context, flags.READ_WRITE, 4 * n), cl.Buffer(context, flags.READ_WRITE, 4 * n)
+        first = scaled(queue, (n,), (64,), half, self.buffer, np.uint32(number), local)
+        second = spread(queue, (n,), (64,), out, half, np.uint32(n))
+        array = self.array * np.uint32(number) + np.uint32(1)
+        self.array = array + np.uint32(3) * np.roll(array, -(n // 2)) + np.uint32(5) * np.roll(array, -(n // 3))
+        self.buffer = out
+        return first, second
+    @property
+    def is_right(self):
+        found = np.empty(n, np.uint32)
+        cl.enqueue_copy(queue, found, self.buffer)
+        return (found == self.array).all()
+value = Value()
+for number in range(12):
+    value.step(number)
+    queue.finish()  # the workers' threads are not behind
+assert value.is_right
+before = made[0]
+for number in range(20):
+    value.step(number)
+    if number % 7 == 3:
+        assert value.is_right
+assert value.is_right
+assert made[0] >= before + 10 and grown[0] >= 5, (before, made, grown)
+"""
+
+
+def _run(folder: Path, script: str, workers: int = 3, planted: str = "", **orders: int) -> str:
+    """What a script prints behind the program."""
+    always = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "4"}
+    env = fake_cuda.environment(folder, f"cuda:0-{workers - 1}", **orders) | always
+    if planted:
+        env[fake_cuda.PLANTED] = planted
+    found = fake_cuda.run(PROGRAM + script + '\nprint("right")', env)
+    assert "right" in found
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cuda")
+
+
+#: other values, memory that a kernel has of another size, no buffer of the program's own, and plans for the same buffers in between
+CHANGING = """
+for number in range(12):
+    value.step(number, local if number % 3 else cl.LocalMemory(512))
+    if number % 5 == 4:
+        value.step(number)[1].wait()
+assert value.is_right
+kept = Value(1)
+for number in range(90):
+    added(queue, (n,), (64,), kept.buffer, value.buffer)
+    kept.array = kept.array + value.array
+    if number % 30 == 29:
+        value.step(number)
+        assert value.is_right and kept.is_right
+together = get_session().executor.together
+for number in range(80):
+    added(queue, (n,), (64,), kept.buffer, value.buffer), added(queue, (n,), (64,), value.buffer, kept.buffer)
+    kept.array = kept.array + value.array
+    value.array = value.array + kept.array
+assert kept.is_right and value.is_right
+for number in range(60):  # what all have read of a buffer is changed by means of another one, and read again
+    out = cl.Buffer(context, flags.READ_WRITE, 4 * n)
+    spread(queue, (n,), (64,), out, kept.buffer, np.uint32(n))
+    added(queue, (n,), (64,), kept.buffer, out)
+    old = kept.array
+    kept.array = 2 * old + np.uint32(3) * np.roll(old, -(n // 2)) + np.uint32(5) * np.roll(old, -(n // 3))
+assert kept.is_right
+for number in range(3):
+    value.step(number), kept.step(number)
+assert kept.is_right and value.is_right
+"""
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize(
+    "orders", [{"late": 0}, {"late": 1}, {"seed": 5}], ids=["late-0", "late-1", "seed-5"]
+)
+def test_buffers_are_others_in_each_step(folder: Path, orders: dict[str, int], workers: int) -> None:
+    _run(folder, CHANGING, workers, **orders)
+
+
+#: up to the next marks, the workers keep the memory of a hundred values
+DROPPED = """
+def taken():
+    queue.finish()
+    return [each.allocated_nbytes for each in get_session().executor.counters()]
+least = taken()
+for number in range(600):
+    value.step(number)
+    if number % 50 == 49:
+        assert all(now <= then + 100 * 4 * n for now, then in zip(taken(), least)), (taken(), least)
+former = weakref.ref(state_of(value.buffer).buffer)
+value.step(1)
+for number in range(70):  # up to the next marks
+    value.step(number)
+queue.finish()
+gc.collect()
+assert former() is None, [type(each) for each in gc.get_referrers(former())]
+assert value.is_right
+last = weakref.ref(state_of(value.buffer).buffer)
+queue.finish()
+del value
+gc.collect()
+assert last() is None, [type(each) for each in gc.get_referrers(last())]
+"""
+
+
+def test_memory_is_given_back_and_no_buffer_is_kept(folder: Path) -> None:
+    _run(folder, DROPPED)
+
+
+#: the driver refuses a call of one of its functions; what became of that
+REFUSED = """
+import ctypes
+queue.finish()
+refuse = ctypes.PyDLL("libcuda.so.1").fake_refuse
+refuse(b"{function}", ctypes.c_long({number}))
+events = [event for number in range(4) for event in value.step(number)]
+refuse(b"", ctypes.c_long(0))
+statuses = []
+for event in events:
+    try:
+        event.wait()
+    except cl.Error:
+        pass
+    statuses.append(event.command_execution_status)
+failed = next((at for at, status in enumerate(statuses) if status < 0), len(statuses))
+assert all(status == 0 for status in statuses[:failed]) and all(status < 0 for status in statuses[failed:]), statuses
+if failed == len(statuses):
+    assert value.is_right
+value = Value(3)
+for number in range(20):
+    value.step(number)
+assert value.is_right
+print(failed)
+"""
+
+
+@pytest.mark.parametrize("function", ["cuLaunchKernelEx", "cuEventRecord", "cuStreamWaitEvent"])
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 7, 9])
+def test_a_refused_call_fails_its_command_at_most(folder: Path, function: str, number: int) -> None:
+    """A launch, a copy from another worker or from the replica before, a fence or a wait."""
+    found = _run(folder, REFUSED.format(function=function, number=number), late=1)
+    if function == "cuLaunchKernelEx":
+        assert int(found.split()[-2]) < 8, "nothing has failed"
+
+
+#: what would go wrong with launches that are told of other memory
+DEFECTS = (
+    "a form of a plan waits for nobody who has changed what it reads",
+    "a form of a plan waits for nobody who reads what it changes",
+    "a form of a plan notes no change",
+    "a form of a plan copies from the replica of its first command",
+    "a form of a plan takes the memory of its first command",
+    "a form of a plan keeps the memory that it replaces",
+)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_is_found(defect: str, folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run_late(folder, DROPPED if "keeps" in defect else CHANGING, defect)
+
+
+def _run_late(folder: Path, script: str, planted: str) -> None:
+    """With each worker's work as late as possible in turn."""
+    for late in range(3):
+        _run(folder, script, planted=planted, late=late)
+
+
+#: a read of what one GPU has, which waits for work of all of them, in a queue that keeps no order
+READ_BEHIND = """
+from vdev.session.moves import Moves
+begun, begin = [0], Moves._begin_reading
+def counted(self, *given, **more):
+    found = begin(self, *given, **more)
+    begun[0] += type(found).__name__ == "Arriving"
+    return found
+Moves._begin_reading = counted
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+found = np.empty(4, np.uint32)
+for number in range(6):
+    first, second = value.step(number)
+    out = cl.Buffer(context, flags.READ_WRITE, 4 * n)
+    other = scaled(queue, (n,), (64,), out, value.buffer, np.uint32(1), local, wait_for=[second])
+    cl.enqueue_copy(queue, found, value.buffer, wait_for=[other, first])
+    assert (found == value.array[:4]).all()
+    assert other.command_execution_status == first.command_execution_status == cl.command_execution_status.COMPLETE
+assert begun[0] >= 4, begun
+"""
+
+
+def test_a_read_waits_for_what_all_were_given(folder: Path) -> None:
+    _run(folder, READ_BEHIND, late=1)
+
+
+def test_a_read_that_waits_for_nobody_is_found(folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run(folder, READ_BEHIND, planted="a read waits for nobody else's work", late=1)
+
+
+def test_a_read_fails_with_what_it_waits_for() -> None:
+    well, failed = Completion(), Completion()
+    well.settle(0), failed.settle(-5)
+    assert outcome_of((well, well)) == 0
+    assert outcome_of((well, failed)) == DEPENDENCY_FAILED
+
+
+def test_few_bytes_go_to_the_workers_on_the_thread_that_submits(folder: Path) -> None:
+    """A table that the program writes anew for each launch."""
+    _run(
+        folder,
+        """
+import threading
+from vdev.executor.launch_step import LaunchStep
+from vdev.executor.worker import Worker
+threads, perform = [], Worker._perform
+def noted(self, entry):
+    if any(isinstance(step, LaunchStep) for step in entry[1].steps):
+        threads.append(threading.current_thread().name)
+    perform(self, entry)
+Worker._perform = noted
+looked = cl.Kernel(cl.Program(context, '''kernel void looked(global uint *out, global const uint *table)
+{ uint sum = 0; for (uint k = 0; k < 256; ++k) sum += table[k] * (get_global_id(0) % (k + 1)); out[get_global_id(0)] = sum; }
+''').build(), "looked")
+out, found = cl.Buffer(context, flags.READ_WRITE, 4 * n), np.empty(n, np.uint32)
+ids, k = np.arange(n, dtype=np.uint32)[:, None], np.arange(256, dtype=np.uint32)
+for number in range(12):
+    given = k * np.uint32(number)
+    table = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=given)
+    queue.finish()
+    looked(queue, (n,), (64,), out, table)
+    given[:] = 7  # nobody reads it any more
+    cl.enqueue_copy(queue, found, out)
+    assert (found == (k * np.uint32(number) * (ids % (k + 1))).sum(1, dtype=np.uint32)).all()
+assert sum(name != "MainThread" for name in threads) <= 12, threads  # of 36
+""",
+        late=1,
+    )

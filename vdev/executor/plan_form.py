@@ -1,0 +1,265 @@
+"""Forms of plans: a plan compiled for whatever replicas.
+
+Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before. What of a plan's calls
+depends on its buffers are addresses among their parameters: a form is told of others for each command. Buffers that are new, or of
+which a worker needs more than it has, get their memory first. Decides when a plan has a form, and whether a command is one of it; what
+the command waits for is looked up in its buffers' records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has
+happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vdev.executor.boxes import boxes_of_region
+from vdev.executor.compiled_plan import CompiledPlan, compile_plan
+from vdev.executor.completion import Completion
+from vdev.executor.hazards import OpenHazards
+from vdev.executor.job import Job
+from vdev.executor.step import replica_of
+from vdev.executor.steps import ReserveStep
+
+if TYPE_CHECKING:
+    from vdev.backends.compiling import Call, CompilingBackend, Words
+    from vdev.executor.holdings import Holdings, Replica
+    from vdev.executor.legs import CompilingExecutor, Leg
+    from vdev.executor.orders import Edge
+    from vdev.executor.plan_list import Need
+    from vdev.executor.prepare import PreparedPlan
+    from vdev.executor.roles import StepJob, StepWorker
+    from vdev.executor.step import Step
+    from vdev.executor.worker import Worker
+    from vdev.translators.ranges.region import Region
+
+#: addresses that take each other's place are as far apart as a multiple of so many bytes: that of the widest units that are copied
+_APART = 16
+
+
+class KeepingStep(ReserveStep):
+    """What a larger replica takes from the one before; its memory is there."""
+
+    __slots__ = ()
+
+    def __init__(self, step: ReserveStep) -> None:
+        self.worker, self.slot, self.sparse = step.worker, step.slot, step.sparse
+        self.start, self.stop, self.keep = step.start, step.stop, step.keep
+
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        """From a part of the replica that stands for the one before, whose addresses each command tells."""
+        replica = replica_of(job, self.slot, worker.number, self.start, self.stop)
+        former = backend.part(replica.allocation, 0, replica.allocation.nbytes)
+        boxes = boxes_of_region(self.keep, replica.start, replica.start)
+        return backend.own_copies(former, replica.allocation, tuple(boxes))
+
+    def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
+        return self.slot, self.worker, self.keep  # what it was to keep is where nobody looks for it
+
+
+class _Moved:
+    """A replica of the last command's, and where the calls have addresses in it."""
+
+    __slots__ = ("_address_of", "_places", "_start", "_stop", "address", "number", "replica", "slot")
+
+    def __init__(self, slot: int, replica: Replica, number: int, backend: CompilingBackend) -> None:
+        self.slot, self.number = slot, number
+        self.replica = replica  #: which belongs to one buffer, whose memory it does not keep
+        self._address_of = backend.address_of
+        self._start, self._stop = replica.start, replica.stop
+        self.address = backend.address_of(replica.allocation)
+        self._places: list[tuple[Words, int]] = []
+
+    def add(self, words: Words, at: int) -> None:
+        """The calls have an address there."""
+        self._places.append((words, at))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the calls have any address in it."""
+        return bool(self._places)
+
+    def follow(self, replica: Replica) -> bool:
+        """Have the calls take place in another replica; False if they cannot."""
+        if replica.start != self._start or replica.stop != self._stop or not self.move_to(replica, 0):
+            return False
+        self.replica = replica
+        return True
+
+    def move_to(self, replica: Replica, ahead: int) -> bool:
+        """Have the calls take place so many bytes ahead of a replica's first. False if they cannot."""
+        address = self._address_of(replica.allocation) + ahead
+        shift = address - self.address
+        if shift % _APART:
+            return False
+        if shift:
+            for words, at in self._places:
+                words[at] += shift
+            self.address = address
+        return True
+
+
+class _Taken:
+    """Memory that a command's buffer gets on a worker, and where the calls have addresses in what it had there before."""
+
+    __slots__ = ("former", "keep", "slot", "start", "stop", "worker")
+
+    def __init__(self, step: ReserveStep, worker: Worker) -> None:
+        self.slot, self.worker = step.slot, worker
+        self.start, self.stop = step.start, step.stop
+        #: bytes that it had before; None where it had none
+        self.keep = (step.keep.start, step.keep.stop) if step.keep else None
+        self.former: _Moved | None = None
+
+    def follows(self, before: Replica | None) -> bool:
+        """Whether it can take the place of a replica."""
+        if before is None or self.keep is None:
+            return before is None and self.keep is None
+        if self.former is None or before.start > self.keep[0] or before.stop < self.keep[1]:
+            return False
+        return self.former.move_to(before, self.start - before.start)
+
+
+class PlanForm(CompiledPlan):
+    """A plan, compiled for whatever replicas of the same bytes."""
+
+    __slots__ = ("_moved", "_replaced", "_taken", "is_whole")
+    is_form = True
+
+    def __init__(
+        self, prepared: PreparedPlan, job: Job, workers: Sequence[Worker], legs: Sequence[Leg]
+    ) -> None:
+        super().__init__(prepared, job, workers, legs)
+        self.number_steps = OpenHazards(prepared, workers).number_steps
+        self.replicas = []
+        self._taken = [
+            _Taken(step, workers[number])
+            for number, batch in prepared.batches
+            for step in batch.steps
+            if isinstance(step, ReserveStep)
+        ]
+        #: of the command that is handed over: where its replicas are, the worker, and what was there before
+        self._replaced: list[tuple[list[Replica | None], Worker, Replica | None]] = []
+        found = None if self.list is None else _moved(job, workers, legs, self._taken)
+        #: by slot
+        self._moved = [
+            (slot, [each for each in found or () if each.slot == slot])
+            for slot in sorted({each.slot for each in found or ()})
+        ]
+        self.is_whole = found is not None  #: whether all addresses are known
+
+    @staticmethod
+    def compiled_steps(steps: Sequence[Step]) -> Sequence[Step]:
+        return [
+            KeepingStep(step) if isinstance(step, ReserveStep) else step
+            for step in steps
+            if not isinstance(step, ReserveStep) or step.keep
+        ]
+
+    def takes(self, holdings: Sequence[Holdings]) -> bool:
+        """Have the calls take place in the replicas of `holdings`; False if they cannot."""
+        if (not self._taken or self._take(holdings)) and self._move(holdings):
+            return True
+        self._restore()
+        return False
+
+    def was_made(self) -> None:
+        if self._replaced:
+            for _, worker, before in self._replaced:
+                if before is not None:
+                    worker.memory.discard(before.allocation)
+            self._replaced = []
+
+    def conclude(
+        self, executor: CompilingExecutor, job: Job, edge: Edge, place: int, needs: Sequence[Need]
+    ) -> None:
+        if self.list is not None and self.list.is_begun(place):
+            self.was_made()
+        else:  # it is left to the workers' threads
+            self._restore()
+        super().conclude(executor, job, edge, place, needs)
+
+    def _move(self, holdings: Sequence[Holdings]) -> bool:
+        """Have the calls take place in the replicas that there are."""
+        for slot, of_slot in self._moved:
+            replicas = holdings[slot].replicas
+            for moved in of_slot:
+                replica = replicas[moved.number]
+                if replica is not moved.replica and (replica is None or not moved.follow(replica)):
+                    return False
+        return True
+
+    def _take(self, holdings: Sequence[Holdings]) -> bool:
+        """Give the buffers their memory; False if that is not possible just now."""
+        self._replaced = replaced = []
+        for taken in self._taken:
+            worker, replicas = taken.worker, holdings[taken.slot].replicas
+            before = replicas[worker.number]
+            if not taken.follows(before):
+                return False
+            found = worker.memory.take_new(taken.start, taken.stop, self.go_to)
+            if found is None:
+                return False
+            replicas[worker.number] = found
+            replaced.append((replicas, worker, before))
+        return True
+
+    def _restore(self) -> None:
+        """A command is not handed over: its buffers have the memory that they had."""
+        for replicas, worker, before in self._replaced:
+            found, replicas[worker.number] = replicas[worker.number], before
+            if found is not None:
+                worker.memory.discard(found.allocation)
+        self._replaced = []
+
+
+def _moved(
+    job: Job, workers: Sequence[Worker], legs: Sequence[Leg], taken: Sequence[_Taken]
+) -> list[_Moved] | None:
+    """The replicas that the calls for a command have addresses in; None where these are not all known. Those that memory which is
+    `taken` takes the place of are noted there.
+    """
+    found: dict[int, tuple[_Moved, Replica]] = {}
+    for slot, holdings in enumerate(job.holdings):
+        for number, replica in enumerate(holdings.replicas):
+            backend = workers[number].compiling
+            if replica is not None and backend is not None and replica.allocation.whole is None:
+                moved = _Moved(slot, replica, number, backend)
+                found[id(replica.allocation)] = moved, replica
+    for leg in legs:
+        for call in leg.listed or ():
+            for words, at, memory in call.placed or ():
+                of = found.get(id(memory if memory.whole is None else memory.whole))
+                if of is None:
+                    return None
+                (of[0] if memory.whole is None else _former(*of, taken)).add(words, at)
+            if call.placed is None:
+                return None
+    return [moved for moved, _ in found.values() if moved.is_used]
+
+
+def _former(moved: _Moved, replica: Replica, taken: Sequence[_Taken]) -> _Moved:
+    """What stands for the replica before that one."""
+    each = next(each for each in taken if each.slot == moved.slot and each.worker.number == moved.number)
+    if each.former is None:
+        assert each.worker.compiling is not None, "its plans are compiled"
+        each.former = _Moved(moved.slot, replica, moved.number, each.worker.compiling)
+    return each.former
+
+
+def open_form(
+    executor: CompilingExecutor, prepared: PreparedPlan, holdings: Sequence[Holdings], args: Sequence[Any]
+) -> PlanForm | None:
+    """The form of a plan that was submitted last, with these `holdings` and `args`, and has none yet; None where there is none, or
+    not now.
+    """
+    job = Job(executor, 0, prepared, holdings, Completion())
+    job.args = args
+    found = compile_plan(executor, prepared, job, PlanForm)
+    if found is None:
+        return None
+    assert isinstance(found, PlanForm), "it was asked for"
+    if not found.is_whole:
+        prepared.is_movable = False
+        return None
+    prepared.form = found
+    return found
