@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from vdev.translators.ranges.linear_forms import show, variables_in
-from vdev.translators.ranges.patterns import remade, source_of
+from vdev.translators.ranges.patterns import arguments_of, remade
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace
 
@@ -314,7 +314,7 @@ def test_regions_of_traced_numbers_are_those_of_plain_ones() -> None:
         values = [rng.randrange(1, 12), rng.randrange(1, 9), rng.randrange(1, 12)]
         trace = Trace()
         got = region(random.Random(seed), [trace.parameter(value) for value in values])
-        text = source_of(got, lambda item: _show(item)) if got else "None"
+        text = f"region{_show(arguments_of(got))}" if got else "None"
         conditions = trace.conditions()
         used = {variable for line in (text, *conditions) for variable in variables_in(line)}
         for _ in range(8):

@@ -17,6 +17,7 @@ __all__ = [
     "ndrange",
     "patterns",
     "pitches",
+    "rebuilding",
     "rectangles",
     "region",
     "slicing",

@@ -1137,6 +1137,7 @@ static PyObject *largest_boxes(PyObject *bands, const struct units *units, numbe
 #include "numbers.c"
 #include "domains.c"
 #include "slices.c"
+#include "rebuilding.c"
 #include "methods.c"
 
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
@@ -1407,6 +1408,13 @@ FUNCTION(is_in_line) { OR_BY_PYTHON(is_in_line(given, n)); }
 FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
 FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
 
+/* What a step raises is raised. */
+FUNCTION(built) {
+    PyObject *found = built(given, n);
+    if (found == NULL && PyErr_Occurred() != NULL) return NULL;
+    OR_BY_PYTHON(found);
+}
+
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
     NAMED(intersect, intersect) NAMED(meet, meet) NAMED(unite, unite) NAMED(subtract, subtract)
@@ -1422,6 +1430,7 @@ static PyMethodDef functions[] = {
     NAMED(solved, solved)
     NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
+    NAMED(built, built)
 #undef NAMED
 };
 

@@ -72,6 +72,7 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(PyObject *, PyDescr_NewMethod, (PyObject *, PyMethodDef *))                                                          \
     X(int, PyDict_SetItem, (PyObject *, PyObject *, PyObject *))                                                           \
     X(PyObject *, PyCFunction_NewEx, (PyMethodDef *, PyObject *, PyObject *))                                              \
+    X(PyObject *, PyErr_Occurred, (void))                                                                                  \
     X(void, PyErr_Clear, (void))                                                                                           \
     X(void, Py_IncRef, (PyObject *))                                                                                       \
     X(void, Py_DecRef, (PyObject *))
