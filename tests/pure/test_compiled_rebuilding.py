@@ -1,17 +1,26 @@
-"""Steps that make things again: compiled, they make what the function in Python makes of them."""
+"""Calculations with other numbers, and steps that make things of them: compiled, they give what the functions in Python give."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from vdev.translators.ranges import compiled, rebuilding
+from vdev.translators.ranges import calculations, compiled, rebuilding
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.rebuilding import CONSTANT, GIVEN, MADE, NUMBER, where
 
-pytestmark = pytest.mark.skipif(not compiled.are_compiled(), reason="no library was built")
+from vdev.backends import own_libraries
+from vdev.packaging import library
+
+pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _loaded() -> None:
+    assert own_libraries.load_ranges()
 
 
 def random_steps(rng: random.Random) -> tuple[Any, ...]:
@@ -80,3 +89,76 @@ def test_equal_things_are_the_objects_that_were_given() -> None:
     assert found[0][0] is constant
     assert found[0][1] is given
     assert rebuilding.built((constant,), (), (), (), where(CONSTANT, 0)) is constant
+
+
+def random_calculation(rng: random.Random, large: float) -> tuple[Any, ...]:
+    """Arguments of `calculated`, some of whose numbers, coefficients and results are large."""
+    numbers = [
+        rng.choice((1 << 31, 1 << 53, (1 << 62) + 1, 1 << 70)) * rng.choice((1, -1))
+        if rng.random() < large
+        else rng.randrange(-9, 9)
+        for _ in range(4)
+    ]
+    floats = [rng.choice((0.0, 0.5, 3.0, float("inf"))), rng.choice((-2.5, 7, (1 << 53) + 1))]
+    nvariables = 8
+
+    def linear(known: int) -> tuple[tuple[int, int], ...]:
+        return tuple((rng.randrange(known), rng.randrange(-4, 5)) for _ in range(rng.randrange(4)))
+
+    def form(known: int = nvariables) -> tuple[tuple[tuple[int, int], ...], int]:
+        return linear(known), rng.randrange(-9, 9)
+
+    def definition(known: int) -> Any:
+        divisor = rng.choice((1, 2, 7, 64, 64, 1 << 40))
+        return form(known), divisor if rng.random() < 0.6 else form(known)
+
+    def operand(count: int) -> Any:
+        kinds = [lambda: -1 - rng.choice((4, 5)), form, lambda: (rng.choice((0.25, -3.0, 1e300)),)]
+        return rng.choice([*kinds, *[lambda: rng.randrange(count)] * (2 if count else 0)])()
+
+    count = rng.randrange(6)
+    bounds = (rng.choice((None, -90, 0)), rng.choice((None, 0, 90)))
+    return (
+        rng.choice((list, tuple))([*numbers, *floats]),
+        (0, 1, 2, 3, -1, -1),
+        nvariables,
+        tuple((variable, definition(variable)) for variable in range(4, nvariables)),
+        tuple((rng.randrange(4), operand(at), operand(at)) for at in range(count)),
+        tuple(
+            ((rng.randrange(5), operand(count), operand(count)), rng.random() < 0.5)
+            for _ in range(rng.randrange(3))
+        ),
+        tuple((*bounds, linear(nvariables)) for _ in range(rng.randrange(2))),
+        tuple((rng.randrange(-20, 20), linear(nvariables)) for _ in range(rng.randrange(2))),
+        tuple(form() for _ in range(3)),
+    )
+
+
+@pytest.mark.parametrize("large", [0.0, 0.1])
+def test_calculations_are_those_of_the_function_in_python(large: float) -> None:
+    outcomes = Counter[str]()
+    for seed in range(6000):
+        given = random_calculation(random.Random(seed), large)
+
+        def outcome(given: tuple[Any, ...] = given) -> Any:
+            try:
+                return calculations.calculated(*given)
+            except (ZeroDivisionError, OverflowError) as error:
+                return type(error).__name__
+
+        found = outcome()
+        with compiled.plainly():
+            wanted = outcome()
+        assert found == wanted, seed
+        assert [type(each) for each in found or ()] == [type(each) for each in wanted or ()]
+        outcomes["refused" if found is None else found if isinstance(found, str) else "found"] += 1
+    assert min(outcomes["refused"], outcomes["found"]) > 1500
+    assert outcomes["ZeroDivisionError"] > 30
+
+
+def test_another_number_of_numbers_is_refused() -> None:
+    given = ((0, 1), 2, (), (), (), (), (), (((((0, 1), (1, 2)), 3)),))
+    assert calculations.calculated((4, 5), *given) == (17,)
+    for numbers in ((), (4,), (4, 5, 6)):
+        with pytest.raises(ValueError, match="zip"):
+            calculations.calculated(numbers, *given)

@@ -8,6 +8,7 @@ least what was asked for.
 __all__ = [
     "bands",
     "byte_runs",
+    "calculations",
     "compiled",
     "covers",
     "grain",

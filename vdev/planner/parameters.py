@@ -3,9 +3,9 @@ lie.
 
 Launches that differ in their scalars mostly have the same plan with other numbers. Such a plan is made once by
 `plan_launch` itself, on traced numbers (`translators.ranges.tracing`): what comes of it is the plan, and the conditions
-under which the planner would do the same again. Both are written down as one Python function, which for other numbers
-gives their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner
-makes.
+under which the planner would do the same again. Both are written down as one function (`translators.ranges.calculations`
+and `rebuilding`), which for other numbers gives their plan, or None where a condition does not hold. So a plan that is
+filled in is the one that the planner makes.
 
 What a launch's chunks touch is such a function, too: a launch whose plan the planner has to make again finds its access
 ranges there instead of evaluating them anew.
@@ -26,8 +26,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import chain
-from math import inf
-from operator import itemgetter
 from typing import Any
 
 from vdev.planner.builder import PlanBuilder
@@ -51,9 +49,9 @@ from vdev.planner.views import (
     fit,
 )
 from vdev.translators.interpreter.summaries import AccessRange
-from vdev.translators.ranges import linear_forms
+from vdev.translators.ranges.calculations import Calculation, calculated
+from vdev.translators.ranges.calculations import Form as LinearForm
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
-from vdev.translators.ranges.linear_forms import Linear
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import arguments_of, as_traced, is_array, parts_of, remade
 from vdev.translators.ranges.rebuilding import CONSTANT, GIVEN, MADE, NUMBER, Step, Where, built, where
@@ -234,30 +232,21 @@ def _deferred(touches: _Touches, numbers: Sequence[Any]) -> Deferred[tuple[Touch
 
 
 class _Written:
-    """What makes something of other numbers. The function that calculates with them is compiled when it is first called: what a plan
-    touches is mostly asked by nobody."""
+    """What makes something of other numbers."""
 
-    __slots__ = ("_constants", "_numbers", "_result", "_steps", "_text")
+    __slots__ = ("_calculation", "_constants", "_result", "_steps")
 
     def __init__(
-        self, text: str, tables: Any, constants: Sequence[Any], steps: Sequence[Step], result: Where
+        self, calculation: Calculation, constants: Sequence[Any], steps: Sequence[Step], result: Where
     ) -> None:
-        """`text`: of a function `fill`, which gives those that are calculated, or None; `tables`: what it uses."""
-        self._text = text
-        self._numbers: Any = tables
+        self._calculation = calculation
         self._constants, self._steps, self._result = tuple(constants), tuple(steps), result
-
-    @property
-    def _calculated(self) -> Any:
-        names = {"inf": inf, "evaluated": linear_forms.evaluated, "tables": self._numbers}
-        exec(compile(self._text, "<a plan with parameters>", "exec"), names)
-        self._numbers, self._text = names["fill"], ""
-        return self._numbers
 
     def __call__(
         self, numbers: Sequence[Any], states: Sequence[BufferState] = (), views: Sequence[View] = ()
     ) -> Any:
-        found = (self._calculated if self._text else self._numbers)(numbers)
+        """None where a condition does not hold."""
+        found = calculated(numbers, *self._calculation)
         if found is None:
             return None
         return built(self._constants, found, (numbers, *states, *views), self._steps, self._result)
@@ -315,26 +304,14 @@ class _Writer:
         self._where: dict[int, Where] = {}  #: constants, by identity
         #: by the identity of a number's terms, and its constant
         self._numbers: dict[tuple[int, int], Where] = {}
-        #: constants and linear parts of those that are calculated
-        self._forms: dict[tuple[int, Linear], Where] = {}
+        self._forms: dict[LinearForm, Where] = {}  #: those that are calculated
         self._solution = trace.solution()
 
     def function(self, made: Any, *, known: bool = False) -> _Written:
         """What makes `made` of other numbers. `known`: of such as keep all conditions."""
-        result, trace = self._show(made), self._trace
-        ranges, forbidden = ([], []) if known else trace.bounds()
-        comparisons = [] if known else trace.comparisons
-        tables = tuple(ranges), tuple(forbidden), tuple(self._forms)
-        linear_parts = chain.from_iterable([row[-1] for rows in tables for row in rows])
-        used = set(map(itemgetter(0), linear_parts))
-        lines = [f"{', '.join(trace.parameters)}, = numbers"] if trace.parameters else []
-        lines += trace.definitions(used, compared=not known)
-        if comparisons:
-            lines.append(f"if not ({' and '.join(comparisons)}): return None")
-        values = [f"v{each}, " if each in used else "0, " for each in range(max(used, default=-1) + 1)]
-        lines.append(f"return evaluated(({''.join(values)}), *tables)")
-        text = "def fill(numbers):\n" + "".join(f"    {line}\n" for line in lines)
-        return _Written(text, tables, self._constants, tuple(self._steps), result)
+        result = self._show(made)
+        calculation = self._trace.calculation(tuple(self._forms), known=known)
+        return _Written(calculation, self._constants, tuple(self._steps), result)
 
     def _place(self, found: Any) -> Where | None:
         """Where anything lies that a plan is made of; None if nothing in it is traced."""
@@ -425,7 +402,7 @@ class _Writer:
         known = self._numbers.get(number)
         if known is None:
             terms, constant = self._solution.reduced(found.terms, found.constant)
-            form = constant, tuple(terms.items())
+            form = tuple(terms.items()), constant
             known = self._numbers[number] = self._forms.setdefault(form, where(NUMBER, len(self._forms)))
         return known
 
