@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from vdev.translators.ranges import calculations, compiled, rebuilding
 from vdev.translators.ranges.ndrange import Chunk
-from vdev.translators.ranges.rebuilding import CONSTANT, GIVEN, MADE, NUMBER, where
+from vdev.translators.ranges.rebuilding import CONSTANT, GIVEN, MADE, NUMBER, Record, where
+from vdev.translators.ranges.tracing import Number, Trace
 
 from vdev.backends import own_libraries
 from vdev.packaging import library
@@ -89,6 +90,90 @@ def test_equal_things_are_the_objects_that_were_given() -> None:
     assert found[0][0] is constant
     assert found[0][1] is given
     assert rebuilding.built((constant,), (), (), (), where(CONSTANT, 0)) is constant
+
+
+class Thing:
+    """Neither plain nor a tuple."""
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        self.parts = parts
+
+
+def random_things(rng: random.Random) -> list[Any]:
+    """Tuples and others of some depth, which have parts in common."""
+    trace = Trace()
+    numbers = [trace.parameter(rng.randrange(9)) for _ in range(3)]
+    numbers += [number + 1 for number in numbers]
+    found: list[Any] = [
+        *numbers,
+        7,
+        1 << 80,
+        True,
+        None,
+        "text",
+        b"bytes",
+        2.5,
+        (),
+        (1, (2, None)),
+        frozenset((3,)),
+    ]
+    for _ in range(rng.randrange(1, 25)):
+        parts = tuple(rng.choice(found) for _ in range(rng.randrange(4)))
+        found.append(Thing(parts) if rng.random() < 0.2 else parts)
+    return found[-6:]
+
+
+def written_down(things: list[Any], refused: int) -> Any:
+    forms: dict[Any, int] = {}
+    seen: list[str] = []
+
+    def number(each: Number) -> int:
+        seen.append(repr(each))
+        place = where(NUMBER, forms.setdefault((*each.terms.items(), each.constant), len(forms)))
+        record.numbers[id(each.terms), each.constant] = place
+        return place
+
+    def other(thing: Any) -> int | None:
+        seen.append(type(thing).__name__)
+        if not isinstance(thing, Thing):
+            return None
+        if len(seen) > refused:
+            raise KeyboardInterrupt
+        parts = record.places(thing.parts)
+        return None if parts is None else record.step(Thing, parts)
+
+    record, places = Record(number, other), []
+    record.note(things[0], where(GIVEN, 5))
+    for thing in things:
+        try:
+            places.append((record.place(thing), record.shown(thing)))
+        except KeyboardInterrupt:
+            places.append(None)
+    constants = [id(each) for each in record.constants]
+    return (
+        places,
+        constants,
+        record.steps,
+        list(record.steps),
+        record.numbers,
+        record._shown,
+        record._where,
+        seen,
+    )
+
+
+def test_what_is_written_down_is_that_of_the_methods_in_python() -> None:
+    steps, refusals = 0, 0
+    for seed in range(1500):
+        rng = random.Random(seed)
+        things, refused = random_things(rng), rng.choice((4, 1000))
+        found = written_down(things, refused)
+        with compiled.plainly():
+            wanted = written_down(things, refused)
+        assert found == wanted, seed
+        steps, refusals = steps + len(found[2]), refusals + found[0].count(None)
+    assert steps > 3000
+    assert refusals > 50
 
 
 def random_calculation(rng: random.Random, large: float) -> tuple[Any, ...]:

@@ -17,8 +17,9 @@ Trace that these call, needs the same change in `native/numbers.c`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from math import gcd
-from operator import index
+from operator import index, itemgetter
 from typing import Any
 
 from . import compiled, linear_forms
@@ -224,7 +225,7 @@ class Trace:
 
     def _definitions(self, linear_parts: Iterable[Linear]) -> tuple[tuple[int, Definition], ...]:
         """What defines the variables in some linear parts, and all those that they need, in order."""
-        needed = {variable for linear in linear_parts for variable, _ in linear}
+        needed = set(map(itemgetter(0), chain.from_iterable(linear_parts)))
         pending, found = list(needed), []
         while pending:
             variable = pending.pop()

@@ -54,7 +54,7 @@ from vdev.translators.ranges.calculations import Form as LinearForm
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import arguments_of, as_traced, is_array, parts_of, remade
-from vdev.translators.ranges.rebuilding import CONSTANT, GIVEN, MADE, NUMBER, Step, Where, built, where
+from vdev.translators.ranges.rebuilding import GIVEN, NUMBER, Record, Step, Where, built, where
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
 from vdev.translators.values import dataclass, replace
@@ -293,129 +293,84 @@ class _Writer:
         plan."""
         self._trace = trace
         self._touches = touches
+        self._record = Record(self._number, self._made)
         self._kept: list[Any] = []  #: what is told apart by identity must not go
-        self._constants: list[Any] = []
-        self._steps: dict[Step, Where] = {}  #: nothing that is made changes: what is made alike is one object
-        #: where what stands for an object lies, None if nothing in it is traced
-        self._shown: dict[int, tuple[Where | None, Any]] = {
-            id(state): (where(GIVEN, 1 + slot), state) for slot, state in enumerate(states)
-        }
+        for slot, state in enumerate(states):
+            self._record.note(state, where(GIVEN, 1 + slot))
         self._nstates = len(states)
-        self._where: dict[int, Where] = {}  #: constants, by identity
-        #: by the identity of a number's terms, and its constant
-        self._numbers: dict[tuple[int, int], Where] = {}
         self._forms: dict[LinearForm, Where] = {}  #: those that are calculated
         self._solution = trace.solution()
 
     def function(self, made: Any, *, known: bool = False) -> _Written:
         """What makes `made` of other numbers. `known`: of such as keep all conditions."""
-        result = self._show(made)
+        record = self._record
+        result = record.shown(made)
         calculation = self._trace.calculation(tuple(self._forms), known=known)
-        return _Written(calculation, self._constants, tuple(self._steps), result)
+        return _Written(calculation, record.constants, tuple(record.steps), result)
 
-    def _place(self, found: Any) -> Where | None:
-        """Where anything lies that a plan is made of; None if nothing in it is traced."""
-        kind = type(found)
-        if kind in _PLAIN:
-            return None
-        if kind is Number:
-            return self._number(found)
-        known = self._shown.get(id(found))
-        if known is None:
-            known = self._shown[id(found)] = self._made(found, kind), found
-        return known[0]
-
-    def _made(self, found: Any, kind: type) -> Where | None:
-        if kind is tuple:
-            shown = self._parts(found)
-            return None if shown is None else self._step(None, shown)
+    def _made(self, found: Any) -> Where | None:
+        """Where anything lies that is no tuple; None if nothing in it is traced."""
+        kind: type = type(found)
         if kind is Real:
             raise NotInView("a cost in the plan")
         if isinstance(found, Region):
             return self._region(found)
+        record = self._record
         if isinstance(found, Plan):
-            return self._step(Plan, self._parts_of_plan(found))
+            return record.step(Plan, self._parts_of_plan(found))
         names = _names_of(kind)
         if names is None:
             raise NotInView(f"a {kind.__name__} in the plan")
-        shown = self._parts([getattr(found, name) for name in names])
+        shown = record.places(tuple([getattr(found, name) for name in names]))
         if shown is None:
             return None
         # a tuple's own constructor takes half the time of a named tuple's
         if issubclass(kind, tuple):
-            return self._step(tuple.__new__, [self._constant(kind), self._step(None, shown)])
-        return self._step(kind, shown)
-
-    def _parts(self, found: Sequence[Any]) -> list[Where] | None:
-        """Where several lie; None if nothing in them is traced."""
-        places = [*map(self._place, found)]
-        if places.count(None) == len(places):
-            return None
-        return [
-            self._constant(part) if place is None else place
-            for place, part in zip(places, found, strict=True)
-        ]
+            return record.step(tuple.__new__, (record.constant(kind), record.step(None, shown)))
+        return record.step(kind, shown)
 
     def _region(self, found: Region) -> Where | None:
-        if all(self._place(part) is None for part in parts_of(found)):
+        shown = self._record.places(arguments_of(found))
+        if shown is None:
             return None
         if is_array(found):
             raise NotInView("a region without a pattern")
-        return self._step(remade, [*map(self._show, arguments_of(found))])
+        return self._record.step(remade, shown)
 
-    def _show(self, found: Any) -> Where:
-        place = self._place(found)
-        return self._constant(found) if place is None else place
-
-    def _parts_of_plan(self, found: Plan) -> list[Where]:
+    def _parts_of_plan(self, found: Plan) -> tuple[Where, ...]:
         """The parts of a plan, two of which are not shown as they are."""
+        record = self._record
         special = {
             "states": self._states(found.states),
-            "touches": self._step(_deferred, [self._constant(self._touches), where(GIVEN, 0)]),
+            "touches": record.step(_deferred, (record.constant(self._touches), where(GIVEN, 0))),
         }
         parts = []
         for name in _names_of(Plan) or ():
-            parts.append(special[name] if name in special else self._show(getattr(found, name)))
-        return parts
+            parts.append(special[name] if name in special else record.shown(getattr(found, name)))
+        return tuple(parts)
 
     def _states(self, found: Sequence[BufferState]) -> Where:
         """Those that a plan leaves, by slot."""
-        parts = []
+        record, parts = self._record, []
         for slot, state in enumerate(found):
-            known = self._shown.get(id(state))
+            known = record.noted(state)
             if known is None:
                 assert isinstance(state, ViewState), "nothing else comes of one"
                 inside = state.bands()
                 self._kept.append(inside)
                 before, view = where(GIVEN, 1 + slot), where(GIVEN, 1 + self._nstates + slot)
-                parts.append(self._step(changed, [before, view, self._show(inside)]))
+                parts.append(record.step(changed, (before, view, record.shown(inside))))
             else:
                 assert known[0] is not None, "it is one of the views"
                 parts.append(known[0])
-        return self._step(None, parts)
-
-    def _step(self, make: Callable[..., Any] | None, parts: Sequence[Where]) -> Where:
-        return self._steps.setdefault((make, tuple(parts)), where(MADE, len(self._steps)))
+        return record.step(None, tuple(parts))
 
     def _number(self, found: Number) -> Where:
-        number = id(found.terms), found.constant
-        known = self._numbers.get(number)
-        if known is None:
-            terms, constant = self._solution.reduced(found.terms, found.constant)
-            form = tuple(terms.items()), constant
-            known = self._numbers[number] = self._forms.setdefault(form, where(NUMBER, len(self._forms)))
+        terms, constant = self._solution.reduced(found.terms, found.constant)
+        form = tuple(terms.items()), constant
+        known = self._forms.setdefault(form, where(NUMBER, len(self._forms)))
+        self._record.numbers[id(found.terms), found.constant] = known
         return known
-
-    def _constant(self, found: Any) -> Where:
-        place = self._where.get(id(found))
-        if place is None:
-            place = self._where[id(found)] = where(CONSTANT, len(self._constants))
-            self._constants.append(found)
-        return place
-
-
-#: types of what has no numbers that are traced
-_PLAIN = frozenset({int, bool, str, float, bytes, type(None)})
 
 
 @cache
