@@ -10,6 +10,7 @@ __all__ = [
     "byte_runs",
     "calculations",
     "compiled",
+    "conflicts",
     "covers",
     "grain",
     "labelled",

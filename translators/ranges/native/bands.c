@@ -1139,6 +1139,7 @@ static PyObject *largest_boxes(PyObject *bands, const struct units *units, numbe
 #include "slices.c"
 #include "calculations.c"
 #include "rebuilding.c"
+#include "conflicts.c"
 #include "methods.c"
 
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
@@ -1408,12 +1409,15 @@ FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
 FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
 FUNCTION(calculated) { OR_BY_PYTHON(calculated(given, n)); }
 
-/* What a step raises is raised. */
-FUNCTION(built) {
-    PyObject *found = built(given, n);
-    if (found == NULL && PyErr_Occurred() != NULL) return NULL;
-    OR_BY_PYTHON(found);
-}
+
+/* What a function that is called raises is raised. */
+#define OR_RAISED(made)                                                                                                    \
+    PyObject *found = made;                                                                                                \
+    if (found == NULL && PyErr_Occurred() != NULL) return NULL;                                                            \
+    OR_BY_PYTHON(found)
+
+FUNCTION(built) { OR_RAISED(built(given, n)); }
+FUNCTION(conflicts) { OR_RAISED(conflicts(given, n)); }
 
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
@@ -1430,7 +1434,7 @@ static PyMethodDef functions[] = {
     NAMED(solved, solved)
     NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
-    NAMED(calculated, calculated) NAMED(built, built)
+    NAMED(calculated, calculated) NAMED(built, built) NAMED(conflicts, conflicts)
 #undef NAMED
 };
 

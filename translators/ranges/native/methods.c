@@ -249,7 +249,7 @@ static PyObject *plain_method(int place) { return methods[place].plain; }
 
 static struct slotted *const slotted_classes[] = {
     &number_class, &trace_class, &solution_class, &region_class, &form_class, &domain_class, &tied_rows_class, &place_class,
-    &record_class,
+    &record_class, &log_class,
 };
 
 /* Look where objects of a class have their slots: `example` is one, with another object in each, and `values` has these by the slots'
