@@ -355,7 +355,7 @@ DEFECTS: tuple[Defect, ...] = (
               "if isinstance(found, CArray) and _is_pointer(cursor):", "if False:"),
     # plans with parameters
     _planner("a plan is filled in without its conditions", "parameters",
-             "if known else trace.bounds()", "if True else trace.bounds()"),
+             "calculation(tuple(self._forms), known=known)", "calculation(tuple(self._forms), known=True)"),
     _planner("a view has one holder", "parameters",
              "valid = valid_by_labels(labelled_of(held, rest), pitches)",
              "valid = valid_by_labels(labelled_of(held, rest), pitches)[:1]"),

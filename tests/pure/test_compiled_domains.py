@@ -98,7 +98,7 @@ def outcome(seed: int, large: int = 0, *, traced: bool = False) -> list[Any]:
         found.append([shown(domain), shown(twin)])
         if maker.rng.random() < 0.5 and twin.lo:
             domain = twin
-    return [*found, *trace.conditions(), trace.definitions(set(range(len(trace._variables))), compared=True)]
+    return [*found, trace.calculation([(((variable, 1),), 0) for variable in range(len(trace._variables))])]
 
 
 @pytest.mark.parametrize("large", [0, 4])

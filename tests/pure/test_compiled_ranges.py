@@ -221,7 +221,7 @@ def test_traced_numbers_are_left_to_python_with_what_was_noted_of_them() -> None
             labelled_bands.put_in(held, b, None, ((1, 30, ((2, 4, 1),)),), units, 0),
             inside,
         ]
-        return repr(found), trace.conditions()
+        return repr(found), trace.calculation(())
 
     found = outcome()
     with compiled.plainly():
@@ -323,7 +323,7 @@ def test_sets_of_traced_numbers_are_left_to_python_with_what_was_noted_of_them()
             a.clip(first, 90),
             Region.union((a, b, a.shift(64))),
         ]
-        return repr([(each.start, each.stop, each.bands) for each in found]), trace.conditions()
+        return repr([(each.start, each.stop, each.bands) for each in found]), trace.calculation(())
 
     found = outcome()
     with compiled.plainly():

@@ -125,7 +125,7 @@ def outcome(seed: int, large: int = 0, *, traced: bool = False) -> list[Any]:
 
     for question in (boxes, dimensions, rows, steps):
         question(maker, attempt)
-    return [*found, *trace.conditions(), trace.definitions(set(range(len(trace._variables))), compared=True)]
+    return [*found, trace.calculation([(((variable, 1),), 0) for variable in range(len(trace._variables))])]
 
 
 @pytest.mark.parametrize("large", [0, 4])

@@ -61,6 +61,10 @@ kernel void deposited(global int *to, global const int *from, int n, int m) {
     atomic_add(&to[at / 3], from[at]);
     if (at % 5 == m) atomic_xchg(&to[at], 1);
 }
+kernel void apart(global float *to, global const float *from, int n, int m) {
+    int at = get_global_id(1) * n + get_global_id(0);
+    to[at] = from[at] + from[at + m];
+}
 kernel void unequal(global float *to, global const float *from, int n, int m) {
     int x = get_global_id(0), y = get_global_id(1);
     if (x != m) to[y * n + x] = from[(x + m) % (n + 1) + y * (x > 20 ? n : m)];
@@ -141,3 +145,49 @@ def test_slabs_of_a_field_are_evaluated_once() -> None:
         for number in range(32):
             ranges.of(Chunk((0, 4 * number), (64, 4 * number + 4)))
     assert images == {"launch": 2}
+
+
+def test_what_one_launch_has_shown_holds_for_others_of_its_kernel() -> None:
+    """A tile at another place, over more bytes, behind other bytes of its buffer: one image is the other one moved."""
+    for kernel in ("plane", "unguarded", "vectors", "partial"):
+        summary, rng = analyse_kernel(PROGRAM, kernel), random.Random(kernel)
+        with pytest.MonkeyPatch.context() as patch:
+            images, evaluated = counted_images(patch), Counter[bool]()
+            for number in range(24):
+                groups, before = rng.choice((4, 8)), rng.choice(({}, {0: 4, 1: 128}))
+                ndrange = NDRange((8 * groups, 64), (8, 4), (rng.choice((8, 24)), rng.choice((8, 40))))
+                sizes = {index: rng.choice((1 << 21, 1 << 22)) for index in (0, 1)}
+                ranges = summary.of_launch(ndrange, {2: 512, 3: 512}, sizes, before)
+                for chunk in (Chunk((0, 0), (groups, 8)), Chunk((1, 2), (groups - 1, 6))):
+                    known = images["launch"]
+                    found, alone = ranges.of(chunk), ranges.alone(chunk)
+                    assert found == alone
+                    assert [item.grains for item in found] == [item.grains for item in alone]
+                    evaluated[number >= 12] += images["launch"] - known
+        assert evaluated[False]
+        assert not evaluated[True], kernel
+
+
+def test_a_chunk_that_is_asked_for_again_is_not_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, summary = counted_images(monkeypatch), analyse_kernel(PROGRAM, "gathered")
+    ranges = summary.of_launch(NDRange((64, 64), (8, 4), (0, 0)), {2: 64, 3: 3}, {0: 1 << 16, 1: 1 << 16})
+    found, known = ranges.of(Chunk((0, 0), (4, 4))), images.copy()
+    assert ranges.of(Chunk((0, 0), (4, 4))) is found
+    assert images == known
+    assert known["chunk"]
+
+
+@pytest.mark.parametrize("kernel", ["unguarded", "apart"])
+def test_images_of_launches_that_are_gone_are_forgotten(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of domains of other shapes; and unions of the same ones, which are otherwise apart each time."""
+    monkeypatch.setattr(launch_ranges, "_MOST_BOXES", 60)
+    summary, most = analyse_kernel(PROGRAM, kernel), 0
+    for number in range(100):
+        chunk = Chunk((0, 0), (1 + number % 8, 8) if kernel == "unguarded" else (8, 8))
+        ranges = summary.of_launch(
+            NDRange((64, 64), (8, 4), (number, 0)), {2: 512, 3: number}, {0: 1 << 20, 1: 1 << 20}
+        )
+        assert ranges.of(chunk) == ranges.alone(chunk)
+        tables = vars(summary._images)
+        most = max(most, *(len(table) for table in tables.values() if isinstance(table, dict)))
+    assert 8 <= most <= 60

@@ -699,8 +699,8 @@ def test_what_is_filled_in_may_depend_on_nothing() -> None:
     number = trace.parameter(8)
     assert list(range(10))[number] == 8  # an index pins it
     for known in (True, False):
-        written = _Writer(trace, (), "numbers").function((number + 1, 3), known=known)
-        assert written.compiled((8,)) == (9, 3)
+        written = _Writer(trace).function((number + 1, 3), known=known)
+        assert written((8,)) == (9, 3)
 
 
 def test_a_look_at_all_cuts_evaluates_nothing_of_the_usual_one_again(monkeypatch: pytest.MonkeyPatch) -> None:

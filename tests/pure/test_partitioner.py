@@ -50,7 +50,7 @@ def test_a_grid_is_made_once_and_for_traced_numbers_is_the_same(groups: tuple[in
         assert make_partition(groups, partition.cuts) is found
         trace = Trace()
         traced = make_partition(tuple(map(trace.parameter, groups)), partition.cuts)
-        assert not trace.conditions()
+        assert trace.bounds() == ([], [])
         assert [(*map(int, chunk.start), *map(int, chunk.stop)) for chunk in traced.chunks] == [
             chunk.start + chunk.stop for chunk in partition.chunks
         ]

@@ -1,14 +1,15 @@
 """From a launch's numbers to the bytes that its chunks touch.
 
 The numbers are put into a kernel's accesses once, for the whole index space. What a chunk touches is the image of the part of each
-domain that its work-groups are; of two chunks whose parts differ by a translation only, one image is the other one moved. Accesses
-for which that would say less than the chunk alone (what depends on values of which only bounds are known, for example) are evaluated
-for each chunk. Decides no ranges of its own: `scopes` and `domain_image` do.
+domain that its work-groups are; of two chunks whose parts differ by a translation only, one image is the other one moved, whichever
+launches of the kernel they are of. Accesses for which that would say less than the chunk alone (what depends on values of which only
+bounds are known, for example) are evaluated for each chunk. Decides no ranges of its own: `scopes` and `domain_image` do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from operator import lt
 from typing import Any, NamedTuple
 
@@ -26,12 +27,15 @@ from .accesses import Access, AccessRange
 from .scopes import Ways, byte_offset, doubt
 from .ways import Step, StepKind
 
-__all__ = ["LaunchRanges", "Values"]
+__all__ = ["Images", "LaunchRanges", "Values"]
 
 Values = Mapping[int, int | float | bytes]
 
 #: Cases of one access in the whole index space; an access with more is evaluated for each chunk, which has fewer.
 _MAX_CASES = 16
+#: Boxes of all images of a kernel that are kept from launch to launch, of some hundred bytes each; and how many runs of a list, which
+#: is mostly not even made, are as many bytes as one of these.
+_MOST_BOXES, _RUNS_FOR_BOX = 1 << 15, 32
 
 
 class LaunchRanges:
@@ -46,8 +50,9 @@ class LaunchRanges:
         values: Values,
         sizes: Mapping[int, int],
         before: Mapping[int, int],
+        kept: Images,
     ) -> None:
-        """`values`, `sizes`, `before`: as for `KernelSummary.evaluate`."""
+        """`values`, `sizes`, `before`: as for `KernelSummary.evaluate`. `kept`: of the kernel's launches."""
         self._names, self._ndrange, self._values, self._merged = names, ndrange, values, merged
         self._before = before
         #: each access that can touch anything, with its number and the bytes of its memory
@@ -58,12 +63,24 @@ class LaunchRanges:
         ]
         self._pieces: list[_Piece] | None = None
         numbers: list[object] = [*values.values(), *ndrange.global_size, *ndrange.local_size, *ndrange.offset]
-        self._images = _Images(traced=any(type(number) is Number for number in numbers))
+        self._traced = any(type(number) is Number for number in numbers)
+        self._images = Images(traced=True) if self._traced else kept
+        self._images.begin()
         #: numbers of accesses that are evaluated for each chunk
         self._apart: set[int] = set()
+        #: what was asked for: candidates for cuts have chunks in common, and whoever counts what a plan's chunks touch asks again
+        self._found: dict[Chunk, tuple[AccessRange, ...]] = {}
 
     def of(self, chunk: Chunk) -> tuple[AccessRange, ...]:
         """The ranges of a chunk: at most one per (arg, mode, op, dtype)."""
+        if self._traced:  # traced numbers are no keys
+            return self._evaluated(chunk)
+        found = self._found.get(chunk)
+        if found is None:
+            found = self._found[chunk] = self._evaluated(chunk)
+        return found
+
+    def _evaluated(self, chunk: Chunk) -> tuple[AccessRange, ...]:
         if chunk.ngroups == 0:
             return ()
         if chunk.cycle is not None:
@@ -233,7 +250,7 @@ class _Piece:
             self._doubts[step] = found
         return found
 
-    def narrowed(self, domain: Domain, box: Chunk, images: _Images) -> _Narrowed | None:
+    def narrowed(self, domain: Domain, box: Chunk, images: Images) -> _Narrowed | None:
         """The points of a domain that belong to some work-groups of the piece; None if there are none."""
         found, ndrange = domain.copy(), self.launch.ndrange
         lo, hi = found.lo, found.hi
@@ -273,19 +290,40 @@ class _Known:
         self.least, self.most = least, most  #: bounds of the offset, less `constant`
 
 
-class _Images:
-    """Images of the domains of one launch's chunks, and the unions of them that were asked for."""
+class Images:
+    """Images of the domains of chunks of one kernel, and the unions of them that were asked for, by all that they depend on."""
 
-    def __init__(self, *, traced: bool) -> None:
-        self.traced = traced  #: whether the launch's numbers are: nothing is known by them
+    def __init__(self, *, traced: bool = False) -> None:
+        self.traced = traced  #: whether the numbers of the launch are: nothing is known by them
         self._names: dict[Any, int] = {}
+        self._fresh = (
+            count()
+        )  #: names that none had before: several threads may evaluate launches of one kernel
         self._known: dict[Any, _Known] = {}
         #: by what is united: how far it was moved, and the range
-        self.unions: dict[Any, tuple[int, AccessRange]] = {}
+        self._unions: dict[Any, tuple[int, AccessRange]] = {}
+        self._nboxes = 0  #: in all that is kept
+
+    def begin(self) -> None:
+        """A launch begins: what it asks for is kept at least until its end."""
+        if self._nboxes > _MOST_BOXES:
+            self._nboxes = 0
+            for table in (self._names, self._known, self._unions):
+                table.clear()
+
+    def _count(self, region: Region) -> None:
+        self._nboxes += 1 + (region.nboxes // _RUNS_FOR_BOX if region.bands is None else region.nboxes)
 
     def name_of(self, domain: Domain) -> int | None:
         """The name of a domain's shape."""
-        return None if self.traced else self._names.setdefault(domain.outline(), len(self._names))
+        if self.traced:
+            return None
+        outline = domain.outline()
+        found = self._names.get(outline)
+        if found is None:
+            found = self._names.setdefault(outline, next(self._fresh))
+            self._nboxes += 1
+        return found
 
     def of(self, within: _Narrowed, place: _Place, nbytes: int, size: int) -> tuple[_Known, int] | None:
         """The image of a place's offset, and how far it is moved; None if it is not known exactly."""
@@ -306,9 +344,18 @@ class _Images:
             return _Known(-1, constant, region, 0, 0), 0
         known = self._known.get(key)  # of a place whose bounds are less close
         if known is None:
-            known = _Known(len(self._known), constant, region, low - constant, high - constant)
+            known = _Known(next(self._fresh), constant, region, low - constant, high - constant)
             self._known[key] = known
+            self._count(region)
         return known, constant - known.constant
+
+    def united(self, key: Any) -> tuple[int, AccessRange] | None:
+        """The union of this key, as it was kept, and how far its parts were moved."""
+        return self._unions.get(key)
+
+    def keep(self, key: Any, moved: int, made: AccessRange) -> None:
+        self._unions[key] = moved, made
+        self._count(made.region)
 
 
 class _Part:
@@ -378,19 +425,26 @@ class _Part:
         self.full = access.mode == "read" and region.start == 0 and region.nbytes >= self.size
 
     def range(
-        self, arg: int, mode: str, op: str | None, dtype: str | None, name: str, images: _Images
+        self, arg: int, mode: str, op: str | None, dtype: str | None, name: str, images: Images
     ) -> AccessRange | None:
         """All of it; None if nothing is touched."""
         known = self.known
         if not known or self.exact_regions or self.other_regions or any(each[2].name < 0 for each in known):
             return self._united(arg, mode, op, dtype, name)
         moved = known[0][3]
-        key = (arg, mode, op, dtype, *[(each[0], each[2].name, each[3] - moved) for each in known])
-        united = images.unions.get(key)
+        key = (
+            arg,
+            mode,
+            op,
+            dtype,
+            self.nbytes_ahead,
+            *[(each[0], each[2].name, each[3] - moved) for each in known],
+        )
+        united = images.united(key)
         if united is None:
             made = self._united(arg, mode, op, dtype, name)
             assert made is not None, "what is known is not empty"
-            images.unions[key] = moved, made
+            images.keep(key, moved, made)
             return made
         return _moved(united[1], moved - united[0])
 

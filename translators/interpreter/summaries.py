@@ -15,7 +15,7 @@ from vdev.translators.values import dataclass
 
 from ..ranges.ndrange import Chunk, NDRange
 from .accesses import Access, AccessRange, Reason
-from .launch_ranges import LaunchRanges, Values
+from .launch_ranges import Images, LaunchRanges, Values
 
 __all__ = ["Access", "AccessRange", "KernelSummary", "Reason"]
 
@@ -39,6 +39,8 @@ class KernelSummary:
     addresses: Reason | None = None
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
     merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
+    #: what is known of the chunks of its launches
+    _images: Images = field(default_factory=Images, init=False, repr=False)
 
     def evaluate(
         self,
@@ -64,4 +66,6 @@ class KernelSummary:
         before: Mapping[int, int] = _NOTHING_BEFORE,
     ) -> LaunchRanges:
         """What gives the same for any chunk of a launch, whose numbers are put in once."""
-        return LaunchRanges(self.accesses, self.merged, self.names, ndrange, values, sizes, before)
+        return LaunchRanges(
+            self.accesses, self.merged, self.names, ndrange, values, sizes, before, self._images
+        )

@@ -8,7 +8,9 @@ least what was asked for.
 __all__ = [
     "bands",
     "byte_runs",
+    "calculations",
     "compiled",
+    "conflicts",
     "covers",
     "grain",
     "labelled",
@@ -17,6 +19,7 @@ __all__ = [
     "ndrange",
     "patterns",
     "pitches",
+    "rebuilding",
     "rectangles",
     "region",
     "slicing",

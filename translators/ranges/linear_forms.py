@@ -1,12 +1,11 @@
-"""Linear forms over numbered variables: their arithmetic, what follows from equations, and how they are written as Python.
+"""Linear forms over numbered variables: their arithmetic, what follows from equations, and how they are shown.
 
 What is called most is compiled as well (`compiled`): a change here needs the same change in `native/numbers.c`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import gcd
 
 from . import compiled
@@ -136,7 +135,7 @@ def normal(terms: dict[int, int]) -> tuple[Linear, int]:
 
 
 def show(terms: dict[int, int], constant: int) -> str:
-    """A form as a Python expression."""
+    """A form as text."""
     parts: list[str] = []
     for variable, coefficient in terms.items():
         if coefficient == 1:
@@ -153,38 +152,5 @@ def show(terms: dict[int, int], constant: int) -> str:
     return text[2:] if text.startswith("+ ") else f"-{text[2:]}"
 
 
-def evaluated(
-    values: Sequence[int],
-    ranges: Sequence[Range],
-    forbidden: Sequence[tuple[int, Linear]],
-    forms: Sequence[tuple[int, Linear]],
-) -> tuple[int, ...] | None:
-    """The values of forms, each a constant and a linear part; None if a linear part is not in its range, or has a value that it must
-    not have. `values`: of variables, which are their places here.
-    """
-    for low, high, linear in ranges:
-        value = _value(values, linear)
-        if (low is not None and value < low) or (high is not None and value > high):
-            return None
-    if any(_value(values, linear) == value for value, linear in forbidden):
-        return None
-    return tuple([constant + _value(values, linear) for constant, linear in forms])
-
-
-def _value(values: Sequence[int], linear: Linear) -> int:
-    total = 0
-    for variable, coefficient in linear:
-        total += coefficient * values[variable]
-    return total
-
-
-def variables_in(text: str) -> list[int]:
-    """The variables that an expression names."""
-    return [int(number) for number in _VARIABLE.findall(text)]
-
-
-_VARIABLE = re.compile(r"\bv(\d+)\b")
-
-
-compiled.replace(globals(), ("plus", "normal", "show", "evaluated", "solved"))
+compiled.replace(globals(), ("plus", "normal", "solved"))
 compiled.replace_methods(Solution, ("reduced", "range_of"))

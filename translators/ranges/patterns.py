@@ -1,4 +1,4 @@
-"""Regions written down as Python, so that others can be made that differ only in their numbers.
+"""Regions taken apart, so that others can be made that differ only in their numbers.
 
 Decides nothing. Apart from `region`, the only module that knows how a region is made.
 """
@@ -28,12 +28,11 @@ def parts_of(region: Region) -> tuple[Any, ...]:
     return region.start, region.stop, region.bands
 
 
-def source_of(region: Region, show: Callable[[Any], str]) -> str:
-    """A call of `region`, with the arguments of `remade`, for a region of traced numbers; `show` writes down
-    everything that is not a region. Its bytes are counted where they were for this one: few are asked for them.
+def arguments_of(region: Region) -> tuple[Any, ...]:
+    """What `remade` makes the same region of, also with other numbers. Its bytes are counted where they were for this one: few are asked
+    for them.
     """
-    start, stop, nbytes = show(region.start), show(region.stop), show(region.counted)
-    return f"region({start}, {stop}, {show(region.pitches)}, {show(region.bands)}, {nbytes})"
+    return region.start, region.stop, region.pitches, region.bands, region.counted
 
 
 def as_traced(region: Region) -> Region:
@@ -48,5 +47,5 @@ def _values_in(bands: Any) -> Any:
     return tuple([(value_of(low), value_of(high), _values_in(inner)) for low, high, inner in bands])
 
 
-#: (start, stop, pitches, bands, nbytes) to the region that `source_of` has written down
+#: (start, stop, pitches, bands, nbytes) to the region of which `arguments_of` gives these
 remade: Callable[[int, int, tuple[int, ...], Bands, int], Region] = Region

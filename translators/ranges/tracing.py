@@ -2,8 +2,8 @@
 
 A calculation runs once on `Number`s in the place of ints. Its branches are taken by the values that these have, and
 each comparison is noted as a *condition*: as long as all conditions come out the same way, the calculation runs the
-same way, and its results are the same functions of the parameters. `Trace.conditions` and `Trace.definitions` write
-that down as Python; what is to become of the results is the caller's.
+same way, and its results are the same functions of the parameters. `Trace.calculation` writes that down; what is to become of
+the results is the caller's.
 
 Sums are kept as affine forms over *variables*: parameters, products, and quotients rounded down. Comparisons with the
 same linear part are one condition, a range. Whatever asks for the number itself (an index, a hash, a conversion to text
@@ -16,14 +16,25 @@ Trace that these call, needs the same change in `native/numbers.c`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from math import gcd
-from operator import index
+from operator import index, itemgetter
 from typing import Any
 
 from . import compiled, linear_forms
-from .linear_forms import Linear, Range, Solution, larger, smaller, variables_in
+from .calculations import (
+    COMPARED,
+    COMPARISONS,
+    OPERATIONS,
+    SIGNS,
+    Calculation,
+    Definition,
+    Form,
+    RealOperand,
+    RealStep,
+)
+from .linear_forms import Linear, Range, Solution, larger, smaller
 
 
 class Trace:
@@ -46,9 +57,9 @@ class Trace:
     )
 
     def __init__(self) -> None:
-        self.parameters: list[str] = []
-        #: by variable: its expression, in terms of earlier ones; parameters have none
-        self._variables: list[str] = []
+        self.parameters: list[int] = []  #: their variables; -1 for a floating-point number
+        #: by variable: what it is, in terms of earlier ones; None for a parameter
+        self._variables: list[Definition | None] = []
         self._known: dict[object, int] = {}
         #: by linear part: the least and the largest value for which comparisons have the same results as here; and
         #: values that it must not have
@@ -62,29 +73,29 @@ class Trace:
         self._sums: dict[tuple[int, int, int], Terms] = {}
         self._multiples: dict[tuple[int, int], Terms] = {}
         self._normal: dict[int, tuple[Linear, int]] = {}  #: by the identity of terms
-        #: comparisons of floating-point numbers
-        self._comparisons: dict[str, None] = {}
-        self._reals: dict[str, str] = {}  #: by expression of floating-point numbers, its name
+        #: comparisons of floating-point numbers, with their results; and what is calculated of such numbers, with its place
+        self._comparisons: dict[tuple[RealStep, bool], None] = {}
+        self._reals: dict[RealStep, int] = {}
         self._solution: Solution | None = None  #: until there are more conditions
         self.closed = False
 
     def parameter(self, value: int) -> Number:
         """The next parameter, which has this value."""
         self._solution = None
-        variable = self.variable(("parameter", len(self.parameters)), "")
-        self.parameters.append(f"v{variable}")
+        variable = self.variable(("parameter", len(self.parameters)), None)
+        self.parameters.append(variable)
         return Number(self, value, self.terms({variable: 1}), 0)
 
     def real_parameter(self, value: float) -> Real:
         """The same for a floating-point number."""
-        self.parameters.append(f"p{len(self.parameters)}")
-        return Real(self, value, self.parameters[-1])
+        self.parameters.append(-1)
+        return Real(self, value, -len(self.parameters))
 
-    def variable(self, key: object, expression: str) -> int:
+    def variable(self, key: object, definition: Definition | None) -> int:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self._variables)
-            self._variables.append(expression)
+            self._variables.append(definition)
         return found
 
     def terms(self, terms: Terms) -> Terms:
@@ -126,12 +137,9 @@ class Trace:
         for table in (self._known, self._sums, self._multiples, self._normal, self.compared):
             table.clear()
 
-    def real(self, expression: str) -> str:
-        """The name of something that is calculated once, however often it is used."""
-        found = self._reals.get(expression)
-        if found is None:
-            found = self._reals[expression] = f"r{len(self._reals)}"
-        return found
+    def real(self, step: RealStep) -> int:
+        """The place of something that is calculated once, however often it is used."""
+        return self._reals.setdefault(step, len(self._reals))
 
     # conditions -------------------------------------------------------------------------------------
 
@@ -186,63 +194,76 @@ class Trace:
         first, last = (factor * bound + constant for bound in (low, high))
         return first // divisor if first // divisor == last // divisor else None
 
-    def compare_reals(self, text: str, outcome: bool) -> bool:
+    def compare_reals(self, step: RealStep, outcome: bool) -> bool:
         self.check_open()
-        self._comparisons[text if outcome else f"not {text}"] = None
+        self._comparisons[step, outcome] = None
         return outcome
 
-    # as Python --------------------------------------------------------------------------------------
+    # to be made again -------------------------------------------------------------------------------
 
-    def definitions(self, used: set[int], *, compared: bool) -> list[str]:
-        """Statements that define the variables in `used`, and all those that they need, as `v0`, `v1` …; and after
-        them, if conditions are `compared`, those of all floating-point numbers in them.
-        """
-        needed: set[int] = set()
-        reals = self._compared_reals() if compared else []
-        pending = [*used, *(variable for line in reals for variable in variables_in(line))]
+    def calculation(self, forms: Sequence[Form], *, known: bool = False) -> Calculation:
+        """What gives the values of forms for other parameters. `known`: for such as keep all conditions."""
+        ranges, forbidden = ([], []) if known else self.bounds()
+        reals, comparisons = ((), ()) if known else self._compared_reals()
+        linear_parts = [linear for *_, linear in ranges]
+        linear_parts += [linear for _, linear in forbidden]
+        linear_parts += [linear for linear, _ in forms]
+        for _, *operands in (*reals, *[step for step, _ in comparisons]):
+            linear_parts += [
+                operand[0] for operand in operands if type(operand) is tuple and len(operand) == 2
+            ]
+        return Calculation(
+            tuple(self.parameters),
+            len(self._variables),
+            self._definitions(linear_parts),
+            reals,
+            comparisons,
+            tuple(ranges),
+            tuple(forbidden),
+            tuple(forms),
+        )
+
+    def _definitions(self, linear_parts: Iterable[Linear]) -> tuple[tuple[int, Definition], ...]:
+        """What defines the variables in some linear parts, and all those that they need, in order."""
+        needed = set(map(itemgetter(0), chain.from_iterable(linear_parts)))
+        pending, found = list(needed), []
         while pending:
             variable = pending.pop()
-            if variable not in needed:
-                needed.add(variable)
-                if text := self._variables[variable]:  # a parameter has none
-                    pending += variables_in(text)
-        own = [f"v{variable} = {text}" for variable in sorted(needed) if (text := self._variables[variable])]
-        return own + reals
+            definition = self._variables[variable]
+            if definition is None:
+                continue
+            found.append((variable, definition))
+            for part in definition:
+                more = [each for each, _ in part[0] if each not in needed] if type(part) is tuple else ()
+                needed.update(more)
+                pending += more
+        return tuple(sorted(found))
 
-    def _compared_reals(self) -> list[str]:
-        """Statements that define the floating-point numbers in conditions, and all those that they need, in order."""
-        needed = set(_REAL.findall(" ".join(self._comparisons)))
-        found = []
-        for text, name in reversed(self._reals.items()):  # each comes behind those that it needs
-            if name in needed:
-                found.append(f"{name} = {text}")
-                needed.update(_REAL.findall(text))
-        return found[::-1]
+    def _compared_reals(self) -> tuple[tuple[RealStep, ...], tuple[tuple[RealStep, bool], ...]]:
+        """The floating-point numbers in conditions, and all those that they need, in order; and these conditions."""
+        needed = set[int]()
+        for (_, *operands), _ in self._comparisons:
+            needed.update(_calculated_in(operands))
+        for (_, *operands), place in reversed(self._reals.items()):  # each comes behind those that it needs
+            if place in needed:
+                needed.update(_calculated_in(operands))
+        places = {place: number for number, place in enumerate(sorted(needed))}
+
+        def renamed(step: RealStep) -> RealStep:
+            sign, *operands = step
+            first, second = [places.get(each, each) if type(each) is int else each for each in operands]
+            return sign, first, second
+
+        steps = tuple([renamed(step) for step, place in self._reals.items() if place in needed])
+        return steps, tuple([(renamed(step), outcome) for step, outcome in self._comparisons])
 
     def solution(self) -> Solution:
         """What is known of variables as long as all conditions hold: those that are a form of others."""
         found = self._solution
         if found is None:
-            parameters = {number for number, text in enumerate(self._variables) if not text}
+            parameters = {number for number, definition in enumerate(self._variables) if definition is None}
             found = self._solution = linear_forms.solved(parameters, self._ranges)
         return found
-
-    def conditions(self) -> list[str]:
-        """Expressions that are all true if the calculation runs as it did."""
-        ranges, forbidden = self.bounds()
-        found = []
-        for low, high, linear in ranges:
-            text = linear_forms.show(dict(linear), 0)
-            if low is not None and low == high:
-                found.append(f"{text} == {low}")
-            elif low is not None and high is not None:
-                found.append(f"{low} <= {text} <= {high}")
-            elif low is not None:
-                found.append(f"{text} >= {low}")
-            else:
-                found.append(f"{text} <= {high}")
-        found += [f"{linear_forms.show(dict(linear), 0)} != {value}" for value, linear in forbidden]
-        return [*found, *self._comparisons]
 
     def bounds(self) -> tuple[list[Range], list[tuple[int, Linear]]]:
         """The conditions on whole numbers: ranges of linear parts, and values that these must not have.
@@ -264,11 +285,6 @@ class Trace:
                 if (low is None or low <= value) and (high is None or value <= high):
                     forbidden.append((value, linear))
         return found, forbidden
-
-    @property
-    def comparisons(self) -> list[str]:
-        """The conditions on floating-point numbers, as expressions."""
-        return list(self._comparisons)
 
     def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
         """The same, in terms of the variables that are left; two that become the same form are one range."""
@@ -306,7 +322,10 @@ def value_of(number: Any) -> Any:
     return number.value if type(number) is Number else number
 
 
-_REAL = re.compile(r"\br\d+\b")
+def _calculated_in(operands: Iterable[RealOperand]) -> list[int]:
+    """Places of what is calculated, among operands of floating-point arithmetic."""
+    return [operand for operand in operands if type(operand) is int and operand >= 0]
+
 
 Operand = Any  # an int, a float, a Number or a Real
 Terms = dict[int, int]  #: by variable, its coefficient, which is not 0
@@ -384,10 +403,8 @@ class Number:
         if type(other) is int:
             return self._times(other)
         if type(other) is Number:
-            first, second = sorted(
-                (linear_forms.show(self.terms, self.constant), linear_forms.show(other.terms, other.constant))
-            )
-            return self._of(f"({first}) * ({second})", self.value * other.value)
+            first, second = sorted((_form(self), _form(other)))
+            return self._of((first, second), self.value * other.value)
         if _is_real(other):
             return self._real() * other
         if _is_array(other):
@@ -396,9 +413,9 @@ class Number:
 
     __rmul__ = __mul__
 
-    def _of(self, expression: str, value: int) -> Number:
+    def _of(self, definition: Definition, value: int) -> Number:
         """A number that is not an affine form of others."""
-        variable = self.trace.variable(expression, expression)
+        variable = self.trace.variable(definition, definition)
         return Number(self.trace, value, self.trace.terms({variable: 1}), 0)
 
     def __floordiv__(self, other: Operand) -> Any:
@@ -420,9 +437,7 @@ class Number:
             common = gcd(divisor, *rest.values())  # floor((a*x + b) / (a*d)) is floor((x + b//a) / d)
             rest, low, divided = {v: c // common for v, c in rest.items()}, low // common, divisor // common
             known = self.trace.quotient(self.trace.terms(rest), low, divided)
-            base = base + (
-                self._of(f"({linear_forms.show(rest, low)}) // {divided}", 0) if known is None else known
-            )
+            base = base + (self._of(((tuple(rest.items()), low), divided), 0) if known is None else known)
         if type(base) is Number:  # not a shared object: it was made here
             base.value = self.value // divisor
         return base
@@ -481,7 +496,7 @@ class Number:
         return other / self._real()
 
     def _real(self) -> Real:
-        return Real(self.trace, self.value, f"({linear_forms.show(self.terms, self.constant)})")
+        return Real(self.trace, self.value, _form(self))
 
     # comparisons ------------------------------------------------------------------------------------
 
@@ -568,25 +583,30 @@ class Number:
         return f"<{self.value} = {linear_forms.show(self.terms, self.constant)}>"
 
 
+def _form(number: Number) -> Form:
+    return tuple(number.terms.items()), number.constant
+
+
 class Real:
     """A floating-point number made from parameters; repeating the calculation repeats every operation exactly."""
 
-    __slots__ = ("text", "trace", "value")
+    __slots__ = ("operand", "trace", "value")
     __array_ufunc__ = None
 
-    def __init__(self, trace: Trace, value: float, text: str) -> None:
+    def __init__(self, trace: Trace, value: float, operand: RealOperand) -> None:
         self.trace = trace
         self.value = value
-        self.text = text
+        self.operand = operand
 
     def _with(self, other: Operand, sign: str, turned: bool = False) -> Real:
         self.trace.check_open()
         if sign == "+" and type(other) is float and other == 0.0:
             return self  # as sums begin; what may change is the sign of 0, which no comparison sees
-        value, text = _operand(other)
-        first, second = ((value, text), (self.value, self.text))[:: 1 if turned else -1]
-        made = self.trace.real(f"{first[1]} {sign} {second[1]}")
-        return Real(self.trace, _OPERATIONS[sign](first[0], second[0]), made)
+        value, operand = _operand(other)
+        first, second = ((value, operand), (self.value, self.operand))[:: 1 if turned else -1]
+        place = SIGNS.index(sign)
+        made = self.trace.real((place, first[1], second[1]))
+        return Real(self.trace, OPERATIONS[place](first[0], second[0]), made)
 
     def __add__(self, other: Operand) -> Real:
         return self._with(other, "+")
@@ -616,12 +636,12 @@ class Real:
         return self * -1
 
     def _compare(self, other: Operand, sign: str) -> bool:
-        value, text = _operand(other)
-        if sign == ">" and text == "inf":
+        value, operand = _operand(other)
+        if sign == ">" and operand == _INFINITE:
             return False  # nothing is
-        return self.trace.compare_reals(
-            f"({self.text} {sign} {text})", bool(_COMPARE[sign](self.value, value))
-        )
+        place = COMPARED.index(sign)
+        outcome = bool(COMPARISONS[place](self.value, value))
+        return self.trace.compare_reals((place, self.operand, operand), outcome)
 
     def __lt__(self, other: Operand) -> Any:
         return self._compare(other, "<")
@@ -655,22 +675,11 @@ class Real:
         return round(self._pinned())
 
     def __repr__(self) -> str:
-        return f"<{self.value} = {self.text}>"
+        return f"<{self.value} = {self.operand}>"
 
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-}
-_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-}
+_COMPARE = dict(zip(COMPARED, COMPARISONS, strict=True))
+_INFINITE = (float("inf"),)
 
 
 def _is_array(operand: object) -> bool:
@@ -682,15 +691,13 @@ def _is_real(operand: object) -> bool:
     return type(operand) is Real or isinstance(operand, float)
 
 
-def _operand(operand: Operand) -> tuple[Any, str]:
-    """The value of an operand of floating-point arithmetic, and its expression."""
+def _operand(operand: Operand) -> tuple[Any, RealOperand]:
+    """The value of an operand of floating-point arithmetic, and what it is written down as."""
     if type(operand) is Real:
-        return operand.value, operand.text
+        return operand.value, operand.operand
     if type(operand) is Number:
-        return operand.value, f"({linear_forms.show(operand.terms, operand.constant)})"
-    if isinstance(operand, float) and operand in (float("inf"), float("-inf")):
-        return operand, "inf" if operand > 0 else "(-inf)"
-    return operand, f"({operand!r})"
+        return operand.value, _form(operand)
+    return operand, ((), index(operand)) if hasattr(operand, "__index__") else (float(operand),)
 
 
 _COMPILED = (

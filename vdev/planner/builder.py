@@ -32,6 +32,7 @@ from vdev.planner.instructions import (
     moved_bytes,
 )
 from vdev.planner.links import LinkCosts
+from vdev.translators.ranges.conflicts import Log, conflicts
 from vdev.translators.ranges.grain import BYTES, Grain
 from vdev.translators.ranges.labelled import Cut, Labelled, regions_by_label
 from vdev.translators.ranges.ndrange import Chunk
@@ -72,7 +73,7 @@ class PlanBuilder:
         self._touches: list[tuple[Touch, ...]] = []
         self._stages: list[Stage] = []
         #: by (slot, holder, whether it writes): what instructions touch there
-        self._log: dict[tuple[int, int, bool], _Log] = {}
+        self._log: dict[tuple[int, int, bool], Log] = {}
         #: bytes that each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
         #: by worker: how many bytes more than before the plan it has, and the most there were in between
@@ -479,27 +480,24 @@ class PlanBuilder:
     # order --------------------------------------------------------------------------------------
 
     def _append(self, item: Instruction, touches: tuple[Touch, ...], after: Sequence[int] = ()) -> None:
-        index = len(self._instructions)
-        waits = set(after)
-        for touch in touches:
-            for writes in (False, True) if touch.writes else (True,):  # reads need no order among themselves
-                log = self._log.get((touch.slot, touch.holder, writes))
-                for earlier, worker, region in () if log is None else log.meeting(touch.region):
-                    if (worker != item.worker or worker == HOST) and touch.region.overlaps(region):
-                        if isinstance(item, Launch) and isinstance(self._instructions[earlier], Launch):
-                            continue  # chunks of one launch, in one memory: work-groups have no order
-                        waits.add(earlier)
+        index, worker, instructions = len(self._instructions), item.worker, self._instructions
+        earlier = conflicts(self._log, touches, worker, worker != HOST, FEW_ENTRIES)
+        if earlier and isinstance(
+            item, Launch
+        ):  # chunks of one launch, in one memory: work-groups have no order
+            earlier = [number for number in earlier if not isinstance(instructions[number], Launch)]
         for touch in touches:
             entries = self._log_of(touch.slot, touch.holder, touch.writes).entries
-            entries.append((index, item.worker, touch.region))
-        self._instructions.append(item)
-        self._dependencies.append(self._last_of_each(waits))
+            entries.append((index, worker, touch.region))
+        instructions.append(item)
+        waits = {*after, *earlier}
+        self._dependencies.append(self._last_of_each(waits) if waits else ())
         self._touches.append(touches)
 
-    def _log_of(self, slot: int, holder: int, writes: bool) -> _Log:
+    def _log_of(self, slot: int, holder: int, writes: bool) -> Log:
         found = self._log.get((slot, holder, writes))
         if found is None:
-            found = self._log[slot, holder, writes] = _Log()
+            found = self._log[slot, holder, writes] = Log()
         return found
 
     def _last_of_each(self, waits: set[int]) -> tuple[int, ...]:
@@ -516,32 +514,6 @@ class PlanBuilder:
             else:
                 last[worker] = max(index, last.get(worker, index))
         return tuple(sorted((*kept, *last.values())))
-
-
-class _Log:
-    """What instructions touch of one buffer at one holder, in one way."""
-
-    __slots__ = ("_all", "_known", "entries")
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[int, int, Region]] = []  #: instruction, its worker, what it touches
-        self._all = EMPTY  #: what those up to `_known` touch
-        self._known = 0
-
-    def meeting(self, region: Region) -> Sequence[tuple[int, int, Region]]:
-        """The entries that may have bytes of `region`, all that do among them.
-
-        When every worker gets a part from every other, most ask in vain, and learn that for the price of one
-        question.
-        """
-        entries = self.entries
-        if len(entries) > FEW_ENTRIES:
-            if self._known < len(entries):
-                self._all = Region.union((self._all, *[entry[2] for entry in entries[self._known :]]))
-                self._known = len(entries)
-            if not self._all.overlaps(region):
-                return ()
-        return entries
 
 
 def round_out(start: int, stop: int, nbytes: int) -> tuple[int, int]:

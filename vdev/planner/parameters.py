@@ -3,9 +3,9 @@ lie.
 
 Launches that differ in their scalars mostly have the same plan with other numbers. Such a plan is made once by
 `plan_launch` itself, on traced numbers (`translators.ranges.tracing`): what comes of it is the plan, and the conditions
-under which the planner would do the same again. Both are written down as one Python function, which for other numbers
-gives their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner
-makes.
+under which the planner would do the same again. Both are written down as one function (`translators.ranges.calculations`
+and `rebuilding`), which for other numbers gives their plan, or None where a condition does not hold. So a plan that is
+filled in is the one that the planner makes.
 
 What a launch's chunks touch is such a function, too: a launch whose plan the planner has to make again finds its access
 ranges there instead of evaluating them anew.
@@ -26,8 +26,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import chain
-from math import inf
-from operator import itemgetter
 from typing import Any
 
 from vdev.planner.builder import PlanBuilder
@@ -51,11 +49,12 @@ from vdev.planner.views import (
     fit,
 )
 from vdev.translators.interpreter.summaries import AccessRange
-from vdev.translators.ranges import linear_forms
+from vdev.translators.ranges.calculations import Calculation, calculated
+from vdev.translators.ranges.calculations import Form as LinearForm
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
-from vdev.translators.ranges.linear_forms import Linear
 from vdev.translators.ranges.ndrange import Chunk
-from vdev.translators.ranges.patterns import as_traced, is_array, parts_of, remade, source_of
+from vdev.translators.ranges.patterns import arguments_of, as_traced, is_array, parts_of, remade
+from vdev.translators.ranges.rebuilding import GIVEN, NUMBER, Record, Step, Where, built, where
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
 from vdev.translators.values import dataclass, replace
@@ -127,8 +126,8 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
             ranges.append(tuple(traced.evaluate(chunk)))
             touched.add(gather(traced.args, ranges[-1]))
         few = sum(item.region.nboxes for of_chunk in ranges for item in of_chunk) <= MOST_NUMBERS
-        known = _Writer(trace, (), "numbers").function(tuple(ranges), known=True) if few else None
-        of = _Writer(trace, (), "numbers").function(touched.windows).compiled
+        known = _Writer(trace).function(tuple(ranges), known=True) if few else None
+        of = _Writer(trace).function(touched.windows)
         return Windows(of, touched.pitches, known)
     finally:
         trace.close()
@@ -221,8 +220,8 @@ def trace_plan(
             raise NotInView("the launch was not cut")
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise NotInView("memory changes")
-        touches = _Touches(_Writer(trace, states, "numbers"), made.touches, [*scalars, *numbers, cost.value])
-        fill = _Writer(trace, states, "numbers, states, views", touches).function(made).compiled
+        touches = _Touches(_Writer(trace, states), made.touches, [*scalars, *numbers, cost.value])
+        fill = _Writer(trace, states, touches).function(made)
     finally:
         trace.close()
     return Form(fill, tuple(written.items()), options.links)
@@ -233,23 +232,24 @@ def _deferred(touches: _Touches, numbers: Sequence[Any]) -> Deferred[tuple[Touch
 
 
 class _Written:
-    """A function that is compiled when it is first called: what a plan touches is mostly asked by nobody."""
+    """What makes something of other numbers."""
 
-    __slots__ = ("_names", "_text")
+    __slots__ = ("_calculation", "_constants", "_result", "_steps")
 
-    def __init__(self, text: str, names: dict[str, Any]) -> None:
-        """`names`: those that the text of `fill` uses."""
-        self._text = text
-        self._names = names
+    def __init__(
+        self, calculation: Calculation, constants: Sequence[Any], steps: Sequence[Step], result: Where
+    ) -> None:
+        self._calculation = calculation
+        self._constants, self._steps, self._result = tuple(constants), tuple(steps), result
 
-    @property
-    def compiled(self) -> Any:
-        if "fill" not in self._names:
-            exec(compile(self._text, "<a plan with parameters>", "exec"), self._names)
-        return self._names["fill"]
-
-    def __call__(self, *args: Any) -> Any:
-        return self.compiled(*args)
+    def __call__(
+        self, numbers: Sequence[Any], states: Sequence[BufferState] = (), views: Sequence[View] = ()
+    ) -> Any:
+        """None where a condition does not hold."""
+        found = calculated(numbers, *self._calculation)
+        if found is None:
+            return None
+        return built(self._constants, found, (numbers, *states, *views), self._steps, self._result)
 
 
 class _Touches:
@@ -284,171 +284,93 @@ def _as_traced(touch: Touch) -> Touch:
 
 
 class _Writer:
-    """Writes down what is made of traced numbers as a function that makes it."""
+    """Writes down what is made of traced numbers as steps that make it."""
 
     def __init__(
-        self,
-        trace: Trace,
-        states: Sequence[BufferState],
-        arguments: str,
-        touches: _Touches | None = None,
+        self, trace: Trace, states: Sequence[BufferState] = (), touches: _Touches | None = None
     ) -> None:
-        """`states`: the views that the plan is for; what it leaves as it was is the same object. `arguments`: of the
-        function that is made. `touches`: what gives those of a plan."""
+        """`states`: the views that the plan is for; what it leaves as it was is the same object. `touches`: what gives those of a
+        plan."""
         self._trace = trace
-        self._arguments = arguments
-        self._views = states
+        self._touches = touches
+        self._record = Record(self._number, self._made)
         self._kept: list[Any] = []  #: what is told apart by identity must not go
-        self._lines: list[str] = []
-        self._names: dict[str, Any] = {
-            "region": remade,
-            "new": tuple.__new__,
-            "changed": changed,
-            "inf": inf,
-            "touches": touches,
-            "deferred": _deferred,
-            "evaluated": linear_forms.evaluated,
-        }
-        self._constants: dict[int, str] = {}
-        #: what stands for an object, None if nothing in it is traced
-        self._shown: dict[int, tuple[str | None, Any]] = {
-            id(state): (f"states[{slot}]", state) for slot, state in enumerate(states)
-        }
-        self._named: dict[str, str] = {}  #: by what is written down, its name
-        #: by the identity of a number's terms, and its constant: its name
-        self._numbers: dict[tuple[int, int], str] = {}
-        #: constants and linear parts of those that are calculated, with their names
-        self._forms: dict[tuple[int, Linear], str] = {}
+        for slot, state in enumerate(states):
+            self._record.note(state, where(GIVEN, 1 + slot))
+        self._nstates = len(states)
+        self._forms: dict[LinearForm, Where] = {}  #: those that are calculated
         self._solution = trace.solution()
 
     def function(self, made: Any, *, known: bool = False) -> _Written:
         """What makes `made` of other numbers. `known`: of such as keep all conditions."""
-        result, trace = self._show(made), self._trace
-        ranges, forbidden = ([], []) if known else trace.bounds()
-        comparisons = [] if known else trace.comparisons
-        tables = tuple(ranges), tuple(forbidden), tuple(self._forms)
-        linear_parts = chain.from_iterable([row[-1] for rows in tables for row in rows])
-        used = set(map(itemgetter(0), linear_parts))
-        lines = [f"{', '.join(trace.parameters)}, = numbers"] if trace.parameters else []
-        lines += trace.definitions(used, compared=not known)
-        if comparisons:
-            lines.append(f"if not ({' and '.join(comparisons)}): return None")
-        if any(tables):
-            self._names["tables"] = tables
-            values = [f"v{each}, " if each in used else "0, " for each in range(max(used, default=-1) + 1)]
-            lines.append(f"found = evaluated(({''.join(values)}), *tables)")
-            lines.append("if found is None: return None")
-        if self._forms:
-            lines.append(f"{', '.join(self._forms.values())}, = found")
-        lines += [*self._lines, f"return {result}"]
-        text = f"def fill({self._arguments}):\n" + "".join(f"    {line}\n" for line in lines)
-        return _Written(text, self._names)
+        record = self._record
+        result = record.shown(made)
+        calculation = self._trace.calculation(tuple(self._forms), known=known)
+        return _Written(calculation, record.constants, tuple(record.steps), result)
 
-    def _text(self, found: Any) -> str | None:
-        """The expression of anything that a plan is made of; None if nothing in it is traced."""
-        kind = type(found)
-        if kind in _PLAIN:
-            return None
-        if kind is Number:
-            return self._number(found)
-        known = self._shown.get(id(found))
-        if known is None:
-            known = self._shown[id(found)] = self._made(found, kind), found
-        return known[0]
-
-    def _made(self, found: Any, kind: type) -> str | None:
-        if kind is tuple:
-            shown = self._parts(found)
-            return None if shown is None else f"({', '.join(shown)},)"
+    def _made(self, found: Any) -> Where | None:
+        """Where anything lies that is no tuple; None if nothing in it is traced."""
+        kind: type = type(found)
         if kind is Real:
             raise NotInView("a cost in the plan")
         if isinstance(found, Region):
             return self._region(found)
+        record = self._record
         if isinstance(found, Plan):
-            return self._line(f"Plan({', '.join(self._parts_of_plan(found))},)")
+            return record.step(Plan, self._parts_of_plan(found))
         names = _names_of(kind)
         if names is None:
             raise NotInView(f"a {kind.__name__} in the plan")
-        shown = self._parts([getattr(found, name) for name in names])
+        shown = record.places(tuple([getattr(found, name) for name in names]))
         if shown is None:
             return None
-        self._names[kind.__name__] = kind
         # a tuple's own constructor takes half the time of a named tuple's
         if issubclass(kind, tuple):
-            return self._line(f"new({kind.__name__}, ({', '.join(shown)},))")
-        return self._line(f"{kind.__name__}({', '.join(shown)})")
+            return record.step(tuple.__new__, (record.constant(kind), record.step(None, shown)))
+        return record.step(kind, shown)
 
-    def _parts(self, found: Sequence[Any]) -> list[str] | None:
-        """The expressions of several; None if nothing in them is traced."""
-        texts = [*map(self._text, found)]
-        if not any(texts):
-            return None
-        return [text or self._constant(part) for text, part in zip(texts, found, strict=True)]
-
-    def _region(self, found: Region) -> str | None:
-        if not any(map(self._text, parts_of(found))):
+    def _region(self, found: Region) -> Where | None:
+        shown = self._record.places(arguments_of(found))
+        if shown is None:
             return None
         if is_array(found):
             raise NotInView("a region without a pattern")
-        return self._line(source_of(found, self._show))
+        return self._record.step(remade, shown)
 
-    def _show(self, found: Any) -> str:
-        return self._text(found) or self._constant(found)
-
-    def _parts_of_plan(self, found: Plan) -> list[str]:
+    def _parts_of_plan(self, found: Plan) -> tuple[Where, ...]:
         """The parts of a plan, two of which are not shown as they are."""
-        special = {"states": self._states(found.states), "touches": "deferred(touches, numbers)"}
+        record = self._record
+        special = {
+            "states": self._states(found.states),
+            "touches": record.step(_deferred, (record.constant(self._touches), where(GIVEN, 0))),
+        }
         parts = []
         for name in _names_of(Plan) or ():
-            parts.append(special.get(name) or self._show(getattr(found, name)))
-        self._names["Plan"] = Plan
-        return parts
+            parts.append(special[name] if name in special else record.shown(getattr(found, name)))
+        return tuple(parts)
 
-    def _states(self, found: Sequence[BufferState]) -> str:
+    def _states(self, found: Sequence[BufferState]) -> Where:
         """Those that a plan leaves, by slot."""
-        parts = []
+        record, parts = self._record, []
         for slot, state in enumerate(found):
-            known = self._shown.get(id(state))
+            known = record.noted(state)
             if known is None:
                 assert isinstance(state, ViewState), "nothing else comes of one"
                 inside = state.bands()
                 self._kept.append(inside)
-                parts.append(f"changed(states[{slot}], views[{slot}], {self._show(inside)})")
+                before, view = where(GIVEN, 1 + slot), where(GIVEN, 1 + self._nstates + slot)
+                parts.append(record.step(changed, (before, view, record.shown(inside))))
             else:
-                parts.append(str(known[0]))
-        return f"({', '.join(parts)},)"
+                assert known[0] is not None, "it is one of the views"
+                parts.append(known[0])
+        return record.step(None, tuple(parts))
 
-    def _line(self, text: str) -> str:
-        name = self._named.get(text)  # nothing that is made changes: what is made alike is one object
-        if name is None:
-            name = self._named[text] = f"o{len(self._lines)}"
-            self._lines.append(f"{name} = {text}")
-        return name
-
-    def _number(self, found: Number) -> str:
-        number = id(found.terms), found.constant
-        known = self._numbers.get(number)
-        if known is None:
-            terms, constant = self._solution.reduced(found.terms, found.constant)
-            form = constant, tuple(terms.items())
-            known = self._forms.get(form)
-            if known is None:
-                known = self._forms[form] = f"n{len(self._forms)}"
-            self._numbers[number] = known
+    def _number(self, found: Number) -> Where:
+        terms, constant = self._solution.reduced(found.terms, found.constant)
+        form = tuple(terms.items()), constant
+        known = self._forms.setdefault(form, where(NUMBER, len(self._forms)))
+        self._record.numbers[id(found.terms), found.constant] = known
         return known
-
-    def _constant(self, found: Any) -> str:
-        if found is None or type(found) in (int, bool):
-            return repr(found)
-        name = self._constants.get(id(found))
-        if name is None:
-            name = self._constants[id(found)] = f"c{len(self._constants)}"
-            self._names[name] = found
-        return name
-
-
-#: types of what has no numbers that are traced
-_PLAIN = frozenset({int, bool, str, float, bytes, type(None)})
 
 
 @cache

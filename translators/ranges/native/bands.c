@@ -1137,6 +1137,9 @@ static PyObject *largest_boxes(PyObject *bands, const struct units *units, numbe
 #include "numbers.c"
 #include "domains.c"
 #include "slices.c"
+#include "calculations.c"
+#include "rebuilding.c"
+#include "conflicts.c"
 #include "methods.c"
 
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
@@ -1396,8 +1399,6 @@ FUNCTION(union_of) { OR_BY_PYTHON(n == 1 ? union_of(given[0]) : NULL); }
 
 FUNCTION(plus) { OR_BY_PYTHON(plus_given(given, n)); }
 FUNCTION(normal) { OR_BY_PYTHON(n == 1 ? normal(given[0]) : NULL); }
-FUNCTION(show) { OR_BY_PYTHON(show_given(given, n)); }
-FUNCTION(evaluated) { OR_BY_PYTHON(evaluated(given, n)); }
 FUNCTION(solved) { OR_BY_PYTHON(solved(given, n)); }
 FUNCTION(added_up) { OR_BY_PYTHON(added_up(given, n)); }
 FUNCTION(box_bounds) { OR_BY_PYTHON(box_bounds(given, n)); }
@@ -1406,6 +1407,17 @@ FUNCTION(untouched) { OR_BY_PYTHON(untouched(given, n)); }
 FUNCTION(is_in_line) { OR_BY_PYTHON(is_in_line(given, n)); }
 FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
 FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
+FUNCTION(calculated) { OR_BY_PYTHON(calculated(given, n)); }
+
+
+/* What a function that is called raises is raised. */
+#define OR_RAISED(made)                                                                                                    \
+    PyObject *found = made;                                                                                                \
+    if (found == NULL && PyErr_Occurred() != NULL) return NULL;                                                            \
+    OR_BY_PYTHON(found)
+
+FUNCTION(built) { OR_RAISED(built(given, n)); }
+FUNCTION(conflicts) { OR_RAISED(conflicts(given, n)); }
 
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
@@ -1418,10 +1430,11 @@ static PyMethodDef functions[] = {
     NAMED(painted, paint) NAMED(largest_boxes, largest_boxes)
     NAMED(coarsening_cost, coarsening_cost)
     NAMED(region_in, region_in) NAMED(_run, run) NAMED(_union, union_of)
-    NAMED(plus, plus) NAMED(normal, normal) NAMED(show, show) NAMED(evaluated, evaluated)
+    NAMED(plus, plus) NAMED(normal, normal)
     NAMED(solved, solved)
     NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
+    NAMED(calculated, calculated) NAMED(built, built) NAMED(conflicts, conflicts)
 #undef NAMED
 };
 
@@ -1465,9 +1478,10 @@ EXPORTED int32_t vdev_ranges_find_python(void) {
 #undef FIND
     tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
     int_type = dlsym(RTLD_DEFAULT, "PyLong_Type");
+    float_type = dlsym(RTLD_DEFAULT, "PyFloat_Type");
     none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
     no = dlsym(RTLD_DEFAULT, "_Py_FalseStruct");
-    return all && tuple_type != NULL && int_type != NULL && none != NULL && no != NULL && find_layout() && name_signs() && make_infinite();
+    return all && tuple_type != NULL && int_type != NULL && float_type != NULL && none != NULL && no != NULL && find_layout() && name_signs() && make_infinite();
 }
 
 /* What stands in the place of a function in Python, by its name; NULL where there is none. With the interpreter's lock. */

@@ -75,6 +75,9 @@ enum {
     AT_columns_of,
     AT_groups,
     AT_bands,
+    AT_place,
+    AT_places,
+    AT_constant,
     COUNT_METHODS
 };
 
@@ -191,6 +194,24 @@ static PyObject *method_bands(PyObject *self, PyObject *groups) {
     return or_by_method(bands_of(self, groups), AT_bands, self, &groups, 1);
 }
 
+/* What a function that is called raises is raised. */
+static PyObject *method_of_record(PyObject *found, int place, PyObject *self, PyObject *argument) {
+    if (found == NULL && PyErr_Occurred() != NULL) return NULL;
+    return or_by_method(found, place, self, &argument, 1);
+}
+
+static PyObject *method_place(PyObject *self, PyObject *found) {
+    return method_of_record(place_in_record(self, found), AT_place, self, found);
+}
+
+static PyObject *method_places(PyObject *self, PyObject *found) {
+    return method_of_record(type_of(found) == tuple_type ? places_of(self, found) : NULL, AT_places, self, found);
+}
+
+static PyObject *method_constant(PyObject *self, PyObject *found) {
+    return method_of_record(constant_at(self, found), AT_constant, self, found);
+}
+
 /* Methods, by their class; `plain`: the one in Python. */
 static struct method {
     struct slotted *of;
@@ -219,12 +240,16 @@ static struct method {
     {&tied_rows_class, {"_columns_of", method_columns_of, TAKES_ARRAY, NULL}, NULL},
     {&tied_rows_class, {"_groups", (Fast)(void *)method_groups, TAKES_ONE, NULL}, NULL},
     {&place_class, {"bands", (Fast)(void *)method_bands, TAKES_ONE, NULL}, NULL},
+    {&record_class, {"place", (Fast)(void *)method_place, TAKES_ONE, NULL}, NULL},
+    {&record_class, {"places", (Fast)(void *)method_places, TAKES_ONE, NULL}, NULL},
+    {&record_class, {"constant", (Fast)(void *)method_constant, TAKES_ONE, NULL}, NULL},
 };
 
 static PyObject *plain_method(int place) { return methods[place].plain; }
 
 static struct slotted *const slotted_classes[] = {
     &number_class, &trace_class, &solution_class, &region_class, &form_class, &domain_class, &tied_rows_class, &place_class,
+    &record_class, &log_class,
 };
 
 /* Look where objects of a class have their slots: `example` is one, with another object in each, and `values` has these by the slots'

@@ -159,14 +159,8 @@ static PyObject *plus(PyObject *terms, PyObject *others, number factor) {
     return found;
 }
 
-/* The linear part of a form that ascends, as of `linear_forms.normal`, and its factor. */
-static PyObject *normal_form(const struct form *form, number *common_factor) {
-    number factor = 0;
-    for (length at = 0; at < form->count; at++) {
-        if (form->terms[at].coefficient < -LLONG_MAX / 2 || form->terms[at].coefficient > LLONG_MAX / 2) return NULL;
-        factor = common(factor, form->terms[at].coefficient);
-    }
-    if (form->terms[0].coefficient < 0) factor = -factor;
+/* Terms as a tuple of pairs, in their order, with coefficients divided by a factor that all have. */
+static PyObject *linear_of(const struct form *form, number factor) {
     PyObject *linear = PyTuple_New(form->count);
     for (length at = 0; linear != NULL && at < form->count; at++) {
         const struct term *term = &form->terms[at];
@@ -178,8 +172,19 @@ static PyObject *normal_form(const struct form *form, number *common_factor) {
         }
         PyTuple_SetItem(linear, at, pair);
     }
-    *common_factor = factor;
     return linear;
+}
+
+/* The linear part of a form that ascends, as of `linear_forms.normal`, and its factor. */
+static PyObject *normal_form(const struct form *form, number *common_factor) {
+    number factor = 0;
+    for (length at = 0; at < form->count; at++) {
+        if (form->terms[at].coefficient < -LLONG_MAX / 2 || form->terms[at].coefficient > LLONG_MAX / 2) return NULL;
+        factor = common(factor, form->terms[at].coefficient);
+    }
+    if (form->terms[0].coefficient < 0) factor = -factor;
+    *common_factor = factor;
+    return linear_of(form, factor);
 }
 
 /* As `linear_forms.normal`. */
@@ -206,94 +211,10 @@ static PyObject *dict_of(const struct form *form) {
     return terms;
 }
 
-/* Room for the text of a form: each term has two numbers. */
-enum { MOST_TEXT = (MOST_TERMS + 1) * 48 + 1 };
-
-/* As `linear_forms.show`; how long the text is. */
-static length show(const struct form *form, number constant, char *text) {
-    length end = 0;
-    for (length at = 0; at <= form->count; at++) {
-        const struct term *term = at < form->count ? &form->terms[at] : NULL;
-        number shown = term != NULL ? term->coefficient : constant;
-        if (term == NULL && shown == 0 && form->count) break;
-        const char *sign = shown < 0 ? (end ? " - " : "-") : (end ? " + " : "");
-        end += sprintf(text + end, "%s", sign);
-        if (term == NULL || absolute(shown) != 1) end += sprintf(text + end, "%lld", absolute(shown));
-        if (term != NULL) end += sprintf(text + end, "%sv%lld", absolute(shown) != 1 ? " * " : "", term->variable);
-    }
-    return end;
-}
-
-static length show_terms(PyObject *terms, number constant, char *text) {
-    struct form form;
-    return read_form(terms, &form) ? ODD : show(&form, constant, text);
-}
-
-/* `linear_forms.plus` and `linear_forms.show`, of what they are given. */
+/* `linear_forms.plus`, of what it is given. */
 static PyObject *plus_given(PyObject *const *given, length n) {
     number factor;
     return n == 3 && !read_number(given[2], &factor) ? plus(given[0], given[1], factor) : NULL;
-}
-
-static PyObject *show_given(PyObject *const *given, length n) {
-    char text[MOST_TEXT];
-    number constant;
-    if (n != 2 || read_small(given[1], &constant)) return NULL;
-    length end = show_terms(given[0], constant, text);
-    return end < 0 ? NULL : PyUnicode_FromStringAndSize(text, end);
-}
-
-/* The value of a linear part, by the values of variables: a tuple. */
-static int value_of(PyObject *values, PyObject *linear, number *total) {
-    if (kind_of(linear) != ROW) return ODD;
-    *total = 0;
-    for (length at = 0; at < size(linear); at++) {
-        PyObject *term = item(linear, at);
-        number variable, coefficient, value;
-        if (kind_of(term) != ROW || size(term) != 2 || read_number(item(term, 0), &variable)) return ODD;
-        if (variable < 0 || variable >= size(values) || read_number(item(term, 1), &coefficient)) return ODD;
-        if (read_number(item(values, variable), &value)) return ODD;
-        if (MULTIPLIES(coefficient, value, &value) || ADDS(*total, value, total)) return ODD;
-    }
-    return 0;
-}
-
-/* Whether a linear part of the members of a tuple is in its range, or is not what it must not be. */
-static int is_allowed(PyObject *values, PyObject *row, length parts) {
-    number value, low, high;
-    if (kind_of(row) != ROW || size(row) != parts || value_of(values, item(row, parts - 1), &value)) return ODD;
-    PyObject *least = item(row, 0), *most = item(row, parts - 2);
-    if ((least != none && read_number(least, &low)) || (most != none && read_number(most, &high))) return ODD;
-    if (parts == 2) return least == none ? ODD : value != low;
-    return (least == none || value >= low) && (most == none || value <= high);
-}
-
-/* As `linear_forms.evaluated`, of what it is given. */
-static PyObject *evaluated(PyObject *const *given, length n) {
-    for (length at = 0; at < n; at++)
-        if (kind_of(given[at]) != ROW) return NULL;
-    if (n != 4) return NULL;
-    for (length table = 1; table < 3; table++) {
-        for (length at = 0; at < size(given[table]); at++) {
-            int allowed = is_allowed(given[0], item(given[table], at), table == 1 ? 3 : 2);
-            if (allowed != 1) return allowed < 0 ? NULL : kept(none);
-        }
-    }
-    length count = size(given[3]);
-    PyObject *found = PyTuple_New(count);
-    for (length at = 0; found != NULL && at < count; at++) {
-        PyObject *form = item(given[3], at);
-        number constant, value;
-        int wrong = kind_of(form) != ROW || size(form) != 2 || read_number(item(form, 0), &constant) ||
-                    value_of(given[0], item(form, 1), &value) || ADDS(constant, value, &value);
-        PyObject *object = wrong ? NULL : PyLong_FromLongLong(value);
-        if (object == NULL) {
-            Py_DecRef(found);
-            return NULL;
-        }
-        PyTuple_SetItem(found, at, object);
-    }
-    return found;
 }
 
 /* A term in the variables that a solution leaves: as often in a form, which ascends, and what is constant in it. */
@@ -606,17 +527,16 @@ static PyObject *times(PyObject *self, number factor) {
     return made(mine.trace, value, multiple(mine.trace, mine.terms, factor), constant);
 }
 
-/* As `Number._of`, its terms: of a variable with this expression. */
-static PyObject *terms_of(PyObject *trace, const char *text, length end) {
+/* As `Number._of`, its terms: of a variable with this definition, whose reference is taken. */
+static PyObject *terms_of(PyObject *trace, PyObject *definition) {
     PyObject *table = OF_TRACE(trace, KNOWN), *all = OF_TRACE(trace, VARIABLES);
-    PyObject *expression = PyUnicode_FromStringAndSize(text, end);
-    PyObject *found = expression == NULL ? NULL : entry(table, expression);
-    if (found == NULL && expression != NULL) {
+    PyObject *found = definition == NULL ? NULL : entry(table, definition);
+    if (found == NULL && definition != NULL) {
         length count = PyList_Size(all);
-        if (count >= 0 && !PyList_Append(all, expression))
-            found = entered(table, kept(expression), PyLong_FromLongLong(count));
+        if (count >= 0 && !PyList_Append(all, definition))
+            found = entered(table, kept(definition), PyLong_FromLongLong(count));
     }
-    if (expression != NULL) Py_DecRef(expression);
+    if (definition != NULL) Py_DecRef(definition);
     PyObject *terms = found == NULL ? NULL : PyDict_New();
     if (terms != NULL && put_number(terms, found, 1)) {
         Py_DecRef(terms);
@@ -625,15 +545,23 @@ static PyObject *terms_of(PyObject *trace, const char *text, length end) {
     return known_terms(trace, terms);
 }
 
+/* A form as a tuple: its linear part, in its order, and its constant. */
+static PyObject *tuple_of_form(const struct form *form, number constant) {
+    return tuple_of(2, linear_of(form, 1), PyLong_FromLongLong(constant), NULL, NULL);
+}
+
 static PyObject *product(const struct traced *a, const struct traced *b) {
-    char first[MOST_TEXT], second[MOST_TEXT], text[2 * MOST_TEXT + 8];
+    struct form first, second;
     number value;
-    length end = show_terms(a->terms, a->constant, first), stop = show_terms(b->terms, b->constant, second);
-    if (end < 0 || stop < 0 || MULTIPLIES(a->value, b->value, &value)) return NULL;
-    first[end] = second[stop] = 0;
-    int turned = strcmp(first, second) > 0;
-    end = sprintf(text, "(%s) * (%s)", turned ? second : first, turned ? first : second);
-    return made(a->trace, value, terms_of(a->trace, text, end), 0);
+    if (read_form(a->terms, &first) || read_form(b->terms, &second) || MULTIPLIES(a->value, b->value, &value)) return NULL;
+    PyObject *one = tuple_of_form(&first, a->constant), *other = tuple_of_form(&second, b->constant);
+    int turned = one == NULL || other == NULL ? ODD : PyObject_RichCompareBool(other, one, LESS_THAN);
+    PyObject *definition = turned > 0 ? tuple_of(2, other, one, NULL, NULL) : tuple_of(2, one, other, NULL, NULL);
+    if (turned < 0 && definition != NULL) {
+        Py_DecRef(definition);
+        return NULL;
+    }
+    return made(a->trace, value, terms_of(a->trace, definition), 0);
 }
 
 /* The whole parts of coefficients divided by a divisor, and what is left of them. */
@@ -653,7 +581,6 @@ static int divided(PyObject *terms, number divisor, PyObject *whole, struct form
 /* As `Number.__floordiv__`, for a divisor above 0. */
 static PyObject *divide(const struct traced *mine, number divisor) {
     PyObject *trace = mine->trace;
-    char shown[MOST_TEXT], text[MOST_TEXT + 48];
     number known;
     int found = quotient(trace, mine->terms, mine->constant, divisor, &known);
     if (found != 0) return found < 0 ? NULL : PyLong_FromLongLong(known);
@@ -677,8 +604,7 @@ static PyObject *divide(const struct traced *mine, number divisor) {
         if (found) {
             constant += known;
         } else {
-            shown[show(&rest, low, shown)] = 0;
-            left = terms_of(trace, text, sprintf(text, "(%s) // %lld", shown, divisor));
+            left = terms_of(trace, tuple_of(2, tuple_of_form(&rest, low), PyLong_FromLongLong(divisor), NULL, NULL));
             if (left == NULL) return NULL;
             terms = PyDict_Size(terms) == 0 ? left : sum(trace, terms, left, 1);
         }

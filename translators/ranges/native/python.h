@@ -27,7 +27,7 @@ typedef struct {
     int flags;
     const char *doc;
 } PyMethodDef;
-enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
+enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, LESS_THAN = 0, EQUAL = 2 };
 
 #define PYTHON(X)                                                                                                          \
     X(PyObject *, PyTuple_New, (length))                                                                                   \
@@ -41,6 +41,7 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(PyObject *, PyNumber_Or, (PyObject *, PyObject *))                                                                   \
     X(number, PyLong_AsLongLongAndOverflow, (PyObject *, int *))                                                           \
     X(PyObject *, PyLong_FromLongLong, (number))                                                                           \
+    X(double, PyFloat_AsDouble, (PyObject *))                                                                              \
     X(PyObject *, PyBool_FromLong, (long))                                                                                 \
     X(int, PyList_Append, (PyObject *, PyObject *))                                                                        \
     X(length, PyList_Size, (PyObject *))                                                                                   \
@@ -63,7 +64,6 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(int, PySet_Contains, (PyObject *, PyObject *))                                                                       \
     X(int, PySet_Discard, (PyObject *, PyObject *))                                                                        \
     X(PyObject *, PyLong_FromVoidPtr, (void *))                                                                            \
-    X(PyObject *, PyUnicode_FromStringAndSize, (const char *, length))                                                     \
     X(PyObject *, PyUnicode_InternFromString, (const char *))                                                              \
     X(PyObject *, PyNumber_Multiply, (PyObject *, PyObject *))                                                             \
     X(PyObject *, PyNumber_Subtract, (PyObject *, PyObject *))                                                             \
@@ -72,6 +72,7 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
     X(PyObject *, PyDescr_NewMethod, (PyObject *, PyMethodDef *))                                                          \
     X(int, PyDict_SetItem, (PyObject *, PyObject *, PyObject *))                                                           \
     X(PyObject *, PyCFunction_NewEx, (PyMethodDef *, PyObject *, PyObject *))                                              \
+    X(PyObject *, PyErr_Occurred, (void))                                                                                  \
     X(void, PyErr_Clear, (void))                                                                                           \
     X(void, Py_IncRef, (PyObject *))                                                                                       \
     X(void, Py_DecRef, (PyObject *))
@@ -79,7 +80,7 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, EQUAL = 2 };
 #define DECLARE(result, name, arguments) static result(*name) arguments;
 PYTHON(DECLARE)
 #undef DECLARE
-static PyObject *tuple_type, *int_type, *none, *no;
+static PyObject *tuple_type, *int_type, *float_type, *none, *no;
 
 /* In all functions: -1 or NULL where something is not as it mostly is. */
 enum { LEAF, ROW, ODD = -1 };
