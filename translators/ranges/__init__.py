@@ -15,7 +15,6 @@ __all__ = [
     "grain",
     "labelled",
     "labelled_bands",
-    "linear_forms",
     "ndrange",
     "patterns",
     "pitches",
