@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
+from clang.cindex import Cursor, CursorKind, TypeKind
 from vdev.translators.values import dataclass
 
 from ..frontend import clang
@@ -24,7 +24,7 @@ from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, p
 from ..frontend.kernels import Untranslatable
 from ..frontend.preprocessor import MAIN_FILE
 from ..frontend.source import BUFFERS, KernelInfo, ParsedProgram
-from ..frontend.types import Space
+from .lasting import changeable_variable
 from .subgrid_kernel import SubgridKernel
 
 __all__ = ["SubgridKernel", "SubgridProgram", "Untranslatable", "translate_subgrid"]
@@ -91,6 +91,9 @@ class SubgridProgram:
 
     source: str
     kernels: Mapping[str, SubgridKernel]
+    #: why all launches have to be whole, and on the same worker, and the line; None where a launch leaves nothing to later ones but
+    #: the content of buffers
+    changed: tuple[str, int] | None = None
 
 
 def translate_subgrid(
@@ -127,6 +130,7 @@ class _Translation:
         self.shared_variables = shared_variables
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
+        self.changed = _why_whole(program, self.functions)
         self.prefix = _free_prefix(self.functions)
         self.kernels = {
             name: SubgridKernel(name, len(info.args), _pointer_args(info), renumbers)
@@ -144,7 +148,7 @@ class _Translation:
             if function.kernel:
                 self._enter_kernel(function)
         text = f'{self._prelude()}#line 1 "{MAIN_FILE}"\n{self.edits.apply()}'
-        return SubgridProgram(text, self.kernels)
+        return SubgridProgram(text, self.kernels, self.changed)
 
     def _refuse(self) -> None:
         for name in _REFUSED:
@@ -155,9 +159,8 @@ class _Translation:
             for function in self.functions.defined:
                 if b"^" in self.functions.text[function.start : function.stop]:
                     _refuse_blocks(function.cursor)
-        for cursor in self.program.declarations:
-            if cursor.kind == CursorKind.VAR_DECL and not self.shared_variables:
-                _refuse_shared_variable(cursor)
+        if not self.shared_variables and self.changed is not None:
+            raise Untranslatable(*self.changed)
 
     def _threaded(self) -> tuple[frozenset[int], list[Use]]:
         """Keys of the functions that need the grid, and all uses and declarations to be rewritten.
@@ -313,6 +316,16 @@ class _Translation:
         return f"{head};\n{head} {{ struct {p}args{number} a; a.grid = *{p}g;{zeros} return a; }}\n"
 
 
+def _why_whole(program: ParsedProgram, functions: Functions) -> tuple[str, int] | None:
+    # OpenCL C 2.0 and later, 6.7.1: such variables live in global memory and outlast a launch.
+    variable = changeable_variable(program, functions)
+    if variable is None:
+        return None
+    own = variable.semantic_parent.kind == CursorKind.FUNCTION_DECL
+    what = "static variable" if own else "variable at program scope"
+    return f"{variable.spelling} is a {what}", clang.line_of(variable)
+
+
 def _pointer_args(info: KernelInfo) -> tuple[int, ...]:
     return tuple(index for index, arg in enumerate(info.args) if arg.kind in BUFFERS)
 
@@ -332,11 +345,3 @@ def _refuse_blocks(function: Cursor) -> None:
     for cursor in clang.walk(function):
         if cursor.kind == CursorKind.BLOCK_EXPR:
             raise Untranslatable("a block is used", clang.line_of(cursor))
-
-
-def _refuse_shared_variable(variable: Cursor) -> None:
-    # OpenCL C 2.0 and later, 6.7.1: variables at program scope live in global memory and outlast a launch.
-    if clang.address_space(variable.type) is Space.CONSTANT or variable.storage_class == StorageClass.EXTERN:
-        return
-    if not variable.type.is_const_qualified():
-        raise Untranslatable(f"{variable.spelling} is a variable at program scope", clang.line_of(variable))

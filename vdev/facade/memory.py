@@ -22,6 +22,7 @@ from vdev.facade.handles import Numbered, Single, item_of, state_of, take_back
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
 from vdev.facade.svm_host import bring_home, shared_place
 from vdev.facade.svm_memory import find
+from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
@@ -335,10 +336,19 @@ def create_memory(
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
         # the program's memory is the buffer's home: the program sees both as one
-        place = shared_place(host) or (session.create_buffer(nbytes, host), 0)
+        place = shared_place(host) or (session.create_buffer(nbytes, host, fine=_in_place(context, host)), 0)
         return Memory(context, flags, *place, nbytes, hostbuf=hostbuf)
     bring_home(session, host)
     return Memory(context, flags, session.create_filled(nbytes, host), 0, nbytes)
+
+
+def _in_place(context: Context, host: Bytes) -> bool:
+    """Whether kernels work in the memory that the program gives for a buffer: where that is the workers' own and they can use any of it.
+    Natively they do so, too, and programs look into that memory without mapping it.
+    """
+    state = state_of(context)
+    aligned = host.ctypes.data % (state.limits["MEM_BASE_ADDR_ALIGN"] // 8) == 0
+    return aligned and all(map(shares_host_memory, state.session.workers))
 
 
 def _check_sub_buffer(memory: Memory, origin: int, nbytes: int, flags: int) -> int:

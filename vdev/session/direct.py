@@ -89,7 +89,7 @@ class DirectLaunches:
         worker = self._only
         if worker is None:
             worker = self._keeper(buffers, cache.tally, launch.ndrange.nitems)
-        if worker is None:
+        if worker is None or (worker and launch.kernel.stays):  # the planner has those on the first one
             return None
         launch.places = places
         if not self._observers and all(buffer.state.resident == worker for buffer in buffers):

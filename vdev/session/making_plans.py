@@ -121,8 +121,7 @@ def _on_workers(
     launch: Launch, states: Sequence[BufferState], options: LaunchOptions, executor: Executor
 ) -> tuple[LaunchOptions, int | None]:
     """`options` with the workers on which a launch may run, and the one on which its buffers are kept, if they are."""
-    if launch.kernel.subgrid is None:
-        # What the translator refused may keep something in its own memory from launch to launch.
+    if launch.kernel.stays:
         return replace(options, workers=options.workers[:1]), None
     if launch.shared:
         return options, None
@@ -159,7 +158,7 @@ def _planned(
 
 def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], cache: LaunchCache) -> bool:
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
-    if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
+    if launch.shared or launch.kernel.stays or launch.kernel.summary is None:
         return False
     for state in states:
         if state.fine or state.kept is not None or state.pending:

@@ -72,6 +72,9 @@ class SessionKernel:
         self.regroups = blind or subgrid is None
         self.name = info.name
         self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
+        #: whether it runs whole, and on the same worker as all others of the program: it may keep something in its own memory from
+        #: launch to launch
+        self.stays = subgrid is None or bool(program.reasons)
         self.serial = next(_serials)
         #: the plans of launches so far; made and read only by the session (`launch_plans.LaunchCache`)
         self.plans: Any = None
@@ -152,6 +155,7 @@ class SessionProgram:
         self._lowered: LoweredProgram | None = None
         self._renumbered: Renumbered | None = None
         self._renumbers = True  #: False once it has been asked for
+        self._refused = False  #: whether workers' compilers do not take the translation
 
     @property
     def binary(self) -> bytes:
@@ -198,7 +202,7 @@ class SessionProgram:
         declared = translation.declared if translation is not None else None
         if declared is None:
             declared = opaque_kernels(self.results[0])
-        subgrid = {} if translation is None or self.reasons else translation.subgrid
+        subgrid = {} if translation is None or self._refused else translation.subgrid
         infos = translation.kernels if translation is not None and subgrid else declared
         images = translation.images if translation is not None and subgrid else {}
         # A compiler may hide a kernel: PoCL 3.1 does so if a built-in function has its name.
@@ -244,14 +248,14 @@ class SessionProgram:
         """`parsed` is for back ends that translate it themselves: the program without images, if there is one."""
 
         def parse() -> ParsedProgram | None:
-            if translation.reasons:
+            if translation.as_written:
                 return self.parsed
             program = self.lowered
             return None if program is None else program.program
 
         key = "" if self._kept is None else self._kept.content
         return BackendProgram(
-            self._as_written(self.source) if translation.reasons else translation.source,
+            self._as_written(self.source) if translation.as_written else translation.source,
             translation.options,
             parse=parse,
             key=key,
@@ -368,6 +372,7 @@ class SessionProgram:
                 "a translated program does not compile; its kernels run on one worker\n%s", failure.log
             )
             self.reasons = (Reason("the translated program does not compile"),)
+            self._refused = True
             return original
         self.log += "".join(dict.fromkeys(result.log for result in self.results if result.log.strip()))
         return native

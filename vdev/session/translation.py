@@ -35,7 +35,7 @@ class Translation:
     options: tuple[str, ...]
     log: str = ""  #: clang's messages
     refusal: str | None = None  #: clang's messages if its parser does not take the source
-    reasons: tuple[Reason, ...] = ()  #: why kernels must run whole; the source is then the user's
+    reasons: tuple[Reason, ...] = ()  #: why kernels must run whole
     #: kernels as the user wrote them; None if they are not known
     declared: Mapping[str, KernelInfo] | None = None
     kernels: Mapping[str, KernelInfo] = field(default_factory=dict)  #: the same without images
@@ -48,6 +48,11 @@ class Translation:
     blind: frozenset[str] = frozenset()  #: kernels that cannot tell how work-items are grouped
     answers: tuple[tuple[str, str | None], ...] = ()  #: of the workers' compilers (`Target.answers`)
     sought: frozenset[str] | None = frozenset()  #: see `ParsedProgram`
+
+    @property
+    def as_written(self) -> bool:
+        """Whether the source is the user's. Its kernels then run whole, too."""
+        return bool(self.reasons) and not self.subgrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +100,8 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
             sought=parsed.sought,
         )
         program = lowered(parsed)
-        subgrid = translate_subgrid(program.program)
+        # A program without images runs as it is written if its launches have to be whole; images are more than that.
+        subgrid = translate_subgrid(program.program, shared_variables=bool(program.images))
     except CompileError as error:
         why = Reason("the worker's compiler accepts this program, but clang's parser does not")
         # Nobody says which files it looked for before it gave up.
@@ -113,6 +119,7 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
         kernels=program.program.kernels,
         images=program.images,
         subgrid=subgrid.kernels,
+        reasons=() if subgrid.changed is None else (Reason(*subgrid.changed),),
     )
     return done, parsed, program
 
@@ -128,7 +135,7 @@ def _for_engines(parsed: ParsedProgram) -> tuple[str, dict[str, tuple[tuple[int,
         program = with_native_images(parsed)
         if program is None:
             return None
-        source = translate_subgrid(program.program).source
+        source = translate_subgrid(program.program, shared_variables=True).source
     except Untranslatable as error:
         logger.info("images are read without the engine's own image functions: %s", error)
         return None
