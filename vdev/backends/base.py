@@ -285,6 +285,7 @@ class DriverLaunch:
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None
     hidden: bytes | None  #: the value of an argument behind the program's, if the kernel has one
+    offset_ns: int  #: from the clock of its events' times to time.perf_counter_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -618,9 +619,9 @@ class Backend(ABC):
         """
         return None
 
-    def launched(self, handles: Sequence[int]) -> None:
-        """Launches were made from what `driver_launch` gave, by threads that did so one after the other, and nothing was handed
-        over meanwhile. `handles`: their events, which are the back end's from now on.
+    def launched(self, handles: Sequence[int], launches: int) -> None:
+        """Commands were made from what `driver_launch` gave, by threads that did so one after the other, and nothing was handed
+        over meanwhile. `handles`: their events, which are the back end's from now on. `launches`: how many of them are launches.
         """
         raise TypeError("this back end's launches are its own")
 

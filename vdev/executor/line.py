@@ -22,7 +22,7 @@ from vdev.executor.job import Job, JobExecutor
 from vdev.executor.launch_step import LaunchStep
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
-from vdev.executor.stretch import Entry, Part, Stretch
+from vdev.executor.stretch import Entry, Part, Stretch, Timed
 from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 
@@ -342,7 +342,7 @@ class Line:
                 if executor.standing is standing and (
                     ndrange is streak.ndrange or (shape := streak.shape_over(ndrange)) is not None
                 ):
-                    part = self._again(streak, ndrange, args, after, shape, Completion(profiled=True))
+                    part = self._again(streak, ndrange, args, after, shape, Timed())
             finally:
                 executor.lock.release()
         finally:
@@ -534,16 +534,26 @@ class Line:
             if worker.queue or not worker.watching:
                 worker.wake()
 
-    def enter_launched(self, runs: Sequence[tuple[Entry, int]], handles: Sequence[int]) -> Stretch:
-        """Enter launches that were made from what `for_driver` gave: which, and how often in a row; and what the back end is
-        told of each. The stretch that they are in. The worker is the only one, and nothing was handed over to it meanwhile.
-        With its turn, and under the session's lock and the executor's.
+    @property
+    def is_at_worker(self) -> bool:
+        """Whether all that was submitted is with the only worker's back end, and brings bytes to the program's memory by itself."""
+        worker, home = self.worker, self._home
+        return (
+            worker.takes_transfers and home.completed >= home.submitted and worker.issued == worker.submitted
+        )
+
+    def enter_launched(self, runs: Sequence[tuple[Entry, int]], handles: Sequence[int]) -> Part:
+        """Enter commands that were made from what `for_driver` gave: which, and how often in a row; and what the back end is
+        told of each. The first of them in the stretch that they are in. The worker is the only one, and nothing was handed over to it
+        meanwhile. With its turn, and under the session's lock and the executor's.
         """
         executor, worker = self._executor, self.worker
         launched = worker.backend.launched
-        launched(handles[:1])
-        stretch = self._enter(runs[0][0], executor.last_number + 1, worker.submitted + 1).stretch
-        launched(handles[1:])
+        launches = sum(count for entry, count in runs if isinstance(entry[0].step, LaunchStep))
+        launched(handles[:1], launches)
+        first = self._enter(runs[0][0], executor.last_number + 1, worker.submitted + 1)
+        stretch = first.stretch
+        launched(handles[1:], 0)
         entered, end = 1, stretch.ends[-1]
         for entry, count in runs:
             more = count - entered
@@ -556,7 +566,7 @@ class Line:
         stretch.mark.ends[-1] = end
         if executor.has_failed:
             executor.admit_each(stretch)
-        return stretch
+        return first
 
     def throttle(self) -> None:
         """There is a new mark: let go what is complete, since its memory is wanted again, and hold the caller back if

@@ -97,6 +97,15 @@ class Part(Completion):
         return object.__getattribute__(self, name)
 
 
+class Timed(Completion):
+    """The completion of a command that is a stretch of its own, because its times are wanted."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(profiled=True)
+
+
 class Stretch(Job):
     """The commands `entries`, numbered from `number` on, each with a step of its worker's: those from `first` on."""
 

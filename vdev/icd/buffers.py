@@ -266,19 +266,19 @@ def clEnqueueUnmapMemObject(queue: CommandQueue, mem: Memory, address: int, wait
 
 
 def clEnqueueMarkerWithWaitList(queue: CommandQueue, waits: Waits) -> Event:
-    return sync._enqueue_marker_with_wait_list(queue, waits)
+    return ready.looked_at(sync._enqueue_marker_with_wait_list(queue, waits))
 
 
 def clEnqueueBarrierWithWaitList(queue: CommandQueue, waits: Waits) -> Event:
-    return sync._enqueue_barrier_with_wait_list(queue, waits)
+    return ready.looked_at(sync._enqueue_barrier_with_wait_list(queue, waits))
 
 
 def clEnqueueMarker(queue: CommandQueue) -> Event:
-    return sync._enqueue_marker(queue)
+    return ready.looked_at(sync._enqueue_marker(queue))
 
 
 def clEnqueueBarrier(queue: CommandQueue) -> None:
-    sync._enqueue_barrier(queue)
+    ready.looked_at(sync._enqueue_barrier_with_wait_list(queue))
 
 
 def clEnqueueWaitForEvents(queue: CommandQueue, count: int, events: int) -> None:

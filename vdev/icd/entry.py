@@ -47,7 +47,7 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
         joining.use_handles()
         _open(set_platform)
         kernels = (programs.kernel_kinds, programs.set_argument, programs.launch)
-        return (failure, acquire, drop, end, *kernels, ready.make, ready.launched, *_calls())
+        return (failure, acquire, drop, end, *kernels, ready.make, ready.made, *_calls())
 
 
 def _prepare_interpreter() -> None:

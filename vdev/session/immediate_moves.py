@@ -15,7 +15,7 @@ from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
-from vdev.executor.stretch import Entry, Part, Stretch
+from vdev.executor.stretch import Entry, Part, Stretch, Timed
 from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.anywhere import Anywhere, Transfers
@@ -322,9 +322,7 @@ class MovesAtOnce:
         ):
             return None
         entry = found.prepared, holdings, args, None, (), after
-        part = line.hand_over(
-            entry, standing, host, reads=reads, timed=Completion(profiled=True) if queue.profiled else None
-        )
+        part = line.hand_over(entry, standing, host, reads=reads, timed=Timed() if queue.profiled else None)
         if part is None:
             return None
         number = session.next_number()

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from vdev.backends.base import DriverLaunch
     from vdev.executor.completion import Completion
     from vdev.executor.line import Line, Streak
-    from vdev.executor.stretch import Entry
+    from vdev.executor.prepare import PreparedPlan
+    from vdev.executor.stretch import Entry, Part
+    from vdev.observe.tallies import Ledger
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
@@ -36,8 +38,23 @@ class Maker(Protocol):
         as ever.
         """
 
-    def launched(self, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
-        """Launches were made without Python."""
+    def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
+        """Commands were made without Python."""
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether more of them may be made."""
+
+
+class Made(Protocol):
+    """A command that was made without Python, as the session sees it."""
+
+    entry: Entry
+    buffers: Sequence[VirtualBuffer]
+    queue: QueueOrder
+
+    def count(self, times: int, ledger: Ledger) -> None:
+        """It was made so often."""
 
 
 class ReadyLaunch:
@@ -62,6 +79,39 @@ class ReadyLaunch:
         self.queue = queue
         self.own = own  #: the kernel of the back end's that it uses
         self.driver = driver
+
+    def count(self, times: int, ledger: Ledger) -> None:
+        self.cached.outcome.launches += times
+
+
+class ReadyMove:
+    """A transfer of bytes of the only worker's that was made without Python, or a marker: it leaves every buffer where it is."""
+
+    __slots__ = ("_name", "_nbytes", "buffers", "entry", "queue")
+
+    def __init__(
+        self,
+        name: str,
+        prepared: PreparedPlan,
+        buffers: Sequence[VirtualBuffer],
+        nbytes: int,
+        queue: QueueOrder,
+    ) -> None:
+        """`name`: under which it is counted. `prepared`: what it does to `buffers`."""
+        self.entry: Entry = (prepared, [buffer.holdings for buffer in buffers], (), None, (), ())
+        self.buffers = buffers
+        self.queue = queue
+        self._name, self._nbytes = name, nbytes
+
+    def count(self, times: int, ledger: Ledger) -> None:
+        if self._name == "marker":
+            return
+        tally = ledger.command(self._name)
+        tally.count += times
+        if self._name == "read":
+            tally.moved.worker_to_host += times * self._nbytes
+        elif self._name == "write":
+            tally.moved.host_to_worker += times * self._nbytes
 
 
 class InARow:

@@ -137,6 +137,17 @@ struct answer { /* to a query, which never changes */
     unsigned char bytes[];
 };
 
+struct command { /* of an event: a command that was made without Python (ready.c) */
+    void *native;               /* the driver's event; this is one of its owners */
+    const struct object *queue; /* the event, or the command as long as Python does not know it, keeps the queue alive */
+    uint64_t context;           /* identifies the queue's */
+    uint32_t type;              /* CL_COMMAND_… */
+    int is_profiled;
+    int64_t offset_ns; /* from the driver's times to the host's */
+    unsigned place;    /* among the commands of which Python has not been told */
+    int is_told;       /* … and no longer one of them */
+};
+
 struct object {
     const void *const *dispatch; /* first, as cl_khr_icd says */
     uint32_t magic;
@@ -146,6 +157,7 @@ struct object {
     uint64_t serial;
     struct object *next, *before; /* in the register */
     struct kernel *kernel;
+    struct command *command; /* NULL for events that Python has made */
     _Atomic(struct answer *) answers;
 };
 
@@ -154,7 +166,7 @@ static struct object *registered[BUCKETS];
 static uint64_t serials;
 
 static const void *const dispatch_table[];
-static struct object the_platform = {dispatch_table, MAGIC, 0, 1, NULL, 1, NULL, NULL, NULL, NULL};
+static struct object the_platform = {dispatch_table, MAGIC, 0, 1, NULL, 1, NULL, NULL, NULL, NULL, NULL};
 
 /* whether C code has given an object of that kind */
 static int is(const void *handle, uint32_t kind) {
@@ -175,6 +187,7 @@ static struct object *find_object(const void *address) {
 }
 
 static void drop_ready(struct kernel *only);
+static int32_t (*release_natively)(void *);
 
 static void free_kernel(struct kernel *kernel) {
     if (kernel == NULL)
@@ -203,6 +216,8 @@ static void free_object(struct object *object) {
         answer = next;
     }
     free_kernel(object->kernel);
+    if (object->command != NULL)
+        release_natively(object->command->native);
     object->magic = 0;
     free(object);
 }
@@ -326,7 +341,7 @@ static PyObject *attribute(PyObject *module, const char *name) {
     return found;
 }
 
-static PyObject *make_builtins(void), *make_ready, *tell_launches;
+static PyObject *make_builtins(void), *make_ready, *tell_made;
 static void end(void);
 
 static int load_functions(void) {
@@ -341,7 +356,7 @@ static int load_functions(void) {
         return 0;
     }
     PyObject **places[] = {&failure, &acquire, &drop, &end_function, &kernel_kinds, &set_argument, &launch,
-                            &make_ready, &tell_launches};
+                            &make_ready, &tell_made};
     ptrdiff_t count = sizeof places / sizeof *places;
     for (ptrdiff_t i = 0; i < PyTuple_Size(all); i++) {
         PyObject *item = PyTuple_GetItem(all, i);
@@ -446,17 +461,8 @@ static struct object *object_of(PyObject *item) {
     return object;
 }
 
-/* The handle of an object of Python's, made where it has none. It goes with the object. */
-static struct object *handle_of(PyObject *item, uint32_t kind) {
-    struct object *object = object_of(item);
-    if (object != NULL || PyErr_Occurred())
-        return object;
-    object = calloc(1, sizeof *object);
-    if (object == NULL)
-        return NULL;
-    object->dispatch = dispatch_table;
-    object->magic = MAGIC;
-    object->kind = kind;
+/* Let a handle stand for an object of Python's, with which it goes from now on. */
+static int register_handle(struct object *object, PyObject *item) {
     object->item = item;
     object->serial = ++serials + 1;
     struct object **bucket = bucket_of(object);
@@ -468,7 +474,21 @@ static struct object *handle_of(PyObject *item, uint32_t kind) {
     int failed = capsule == NULL || PyObject_SetAttr(item, name_of_handle, capsule) < 0;
     if (capsule != NULL)
         Py_DecRef(capsule);
-    return failed ? NULL : object;
+    return !failed;
+}
+
+/* The handle of an object of Python's, made where it has none. It goes with the object. */
+static struct object *handle_of(PyObject *item, uint32_t kind) {
+    struct object *object = object_of(item);
+    if (object != NULL || PyErr_Occurred())
+        return object;
+    object = calloc(1, sizeof *object);
+    if (object == NULL)
+        return NULL;
+    object->dispatch = dispatch_table;
+    object->magic = MAGIC;
+    object->kind = kind;
+    return register_handle(object, item) ? object : NULL;
 }
 
 /* Tell Python's side that C code holds a memory object, or no longer does. */
@@ -482,13 +502,16 @@ static void tell(PyObject *function, struct object *object, uint32_t kind) {
         Py_DecRef(result);
 }
 
-static _Atomic unsigned events_held; /* events that C code has references to */
+/* events that C code has references to, and of which only Python knows when they are complete */
+static _Atomic unsigned events_held;
+
+static int is_pythons_event(const struct object *object) { return object->kind == KIND_EVENT && object->command == NULL; }
 
 /* One more reference of C code's. `is_new`: the object was made for C code, and has its reference already. */
 static void hold(struct object *object, int is_new) {
     if (atomic_fetch_add(&object->references, 1) > 0)
         return;
-    events_held += object->kind == KIND_EVENT;
+    events_held += is_pythons_event(object);
     Py_IncRef(object->item);
     if (!is_new)
         tell(acquire, object, object->kind);
@@ -496,9 +519,10 @@ static void hold(struct object *object, int is_new) {
 
 static void let_go(struct object *object) {
     PyObject *item = object->item;
-    events_held -= object->kind == KIND_EVENT;
+    events_held -= is_pythons_event(object);
     tell(drop, object, object->kind);
-    Py_DecRef(item); /* may end the object, and with it the handle */
+    if (item != NULL) /* Python could not be told of the command */
+        Py_DecRef(item); /* may end the object, and with it the handle */
 }
 
 /* clRetain… and clRelease… */
@@ -515,6 +539,8 @@ static int32_t retain(struct object *object) {
     return SUCCESS;
 }
 
+static int forget_untold(struct object *object);
+
 static int32_t release(struct object *object) {
     int references = object->references;
     while (references > 1)
@@ -522,6 +548,8 @@ static int32_t release(struct object *object) {
             return SUCCESS;
     if (references <= 0)
         return INVALID_VALUE; /* it is Python's alone */
+    if (object->command != NULL && forget_untold(object))
+        return SUCCESS;
     int state;
     if (!enter(&state))
         return SUCCESS; /* at the process's end, and in a forked child, nothing is left to be given back */
@@ -806,6 +834,8 @@ static int32_t count_references(const struct object *object, size_t size, void *
     return answer_with(&references, sizeof references, size, value, size_ret);
 }
 
+#include "commands.c"
+
 /* ---- written by hand ----------------------------------------------------------------------------------------------- */
 
 /* What every session's device has; the whole list is the device's, once there is one. A loader asks while it looks for drivers,
@@ -1041,7 +1071,7 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
         return -53; /* CL_INVALID_WORK_DIMENSION */
     if (!are_events(count, list))
         return INVALID_EVENT_WAIT_LIST;
-    if (count == 0 && event == NULL && launch_without_python(queue, object, dims, offset, global, local))
+    if (launch_without_python(queue, object, dims, offset, global, local, count, list, event))
         return SUCCESS;
     if (!enter(&state))
         return refuse_entry();
