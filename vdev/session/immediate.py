@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.completion import Completion
 from vdev.executor.line import Line
-from vdev.executor.stretch import Entry, Part, Timed
+from vdev.executor.stretch import Entry, Part
 from vdev.session.anywhere import Transfers
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import (
@@ -32,7 +32,7 @@ from vdev.session.commands import (
     Unmap,
 )
 from vdev.session.immediate_maps import MapsAtOnce
-from vdev.session.immediate_moves import completion_in, is_at_home, is_new
+from vdev.session.immediate_moves import completion_of, is_at_home, is_new, timed_in
 from vdev.session.in_a_row import InARow, Made, ReadyLaunch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache
@@ -91,7 +91,7 @@ class AtOnce(MapsAtOnce):
         if launch.shared or launch.tried:
             return None
         part = self.launch(launch.kernel, launch.args, launch.ndrange, after, queue)
-        return None if part is None else completion_in(queue, part)
+        return None if part is None else completion_of(part)
 
     def launch(
         self,
@@ -122,7 +122,7 @@ class AtOnce(MapsAtOnce):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None and not self._is_timed:
-                part = line.hand_over(entry, standing, timed=Timed() if queue.profiled else None)
+                part = line.hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
             else:
                 part = self._noted(line, entry, standing, cached, queue)
             if part is None:
@@ -388,7 +388,7 @@ class AtOnce(MapsAtOnce):
         if self._session.recorder is not None:
             return self._recorded(line, entry, standing, cached, queue)
         began = time.thread_time_ns()
-        part = line.hand_over(entry, standing, timed=Timed() if queue.profiled else None)
+        part = line.hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
         if part is not None and timed and choosing is not None:
             choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
         return part

@@ -6,9 +6,11 @@ Decides nothing about which: `vdev.session.immediate` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from vdev.session.immediate_moves import may_follow
+from vdev.executor.stretch import Timed
+from vdev.session.immediate_moves import may_follow, timed_in
 from vdev.session.ordering import all_complete
 
 if TYPE_CHECKING:
@@ -168,7 +170,7 @@ class InARow:
                 or (left < 0 and (left := self._left(args)) < 0)
             ):
                 return None
-            again = line.again_timed if queue.profiled else line.again
+            again = partial(line.again_timed, timed=timed_in(queue)) if queue.profiled else line.again
             part = again(streak, self._standing, ndrange, args, after)
             if part is None:
                 return None
@@ -186,7 +188,7 @@ class InARow:
             session.lock.release()
         if line.worker.marked != line.looked_at:
             line.throttle()
-        return completion if queue.profiled else part
+        return completion if type(completion) is Timed else part
 
     def _renew(self, args: Sequence[Argument]) -> None:
         """Others may have used the buffers since the last launch but this one."""
