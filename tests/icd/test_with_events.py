@@ -66,3 +66,23 @@ def test_the_end_comes_before_the_commands(program: Path) -> None:
     """Nobody waits, and no event is released."""
     done = run_on_vdev(program, "left", VDEV_WORKERS="cpu:1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
+
+
+def test_events_that_are_never_released_keep_nothing_from_it(program: Path) -> None:
+    done = run_on_vdev(program, "leaky", VDEV_WORKERS="cpu:1", VDEV_LOG="info")
+    assert (done.returncode, done.stdout) == (0, run_natively(program, "leaky").stdout)
+    launches, reads, _ = _counts(done.stderr)
+    assert min(launches, reads) > 150, done.stderr  # of 200
+
+
+def test_what_comes_and_goes_beside_launches_leaves_them_ready(program: Path) -> None:
+    done = run_on_vdev(program, "short-lived", VDEV_WORKERS="cpu:1", VDEV_LOG="info")
+    assert (done.returncode, done.stdout) == (0, run_natively(program, "short-lived").stdout)
+    assert _counts(done.stderr)[0] > 150, done.stderr  # the 200 of one kernel; the others' are too few
+
+
+def test_transfers_alone_go_on_without_python(program: Path) -> None:
+    """Whenever Python is told of some, or its worker's thread has just begun to look."""
+    done = run_on_vdev(program, "transfers", VDEV_WORKERS="cpu:1", VDEV_LOG="info")
+    assert (done.returncode, done.stdout) == (0, run_natively(program, "transfers").stdout)
+    assert _counts(done.stderr)[2] == 400, done.stderr

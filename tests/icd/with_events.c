@@ -166,28 +166,37 @@ static void arguments(void) { /* … are those of the enqueue, whatever is set a
     show("arguments a", a); show("arguments b", b);
 }
 static void refused(void) {
-    cl_int code; cl_mem a = buffer(0, 0), b = buffer(5, 0), closed = buffer(5, CL_MEM_HOST_NO_ACCESS); cl_kernel k = kernel("add", a, 3), m = kernel("mix", b, 0), c = kernel("add", closed, 1); cl_uint host[N + 8] = {0};
+    cl_int code; cl_mem a = buffer(0, 0), b = buffer(5, 0), closed = buffer(5, CL_MEM_HOST_NO_ACCESS), shown_only = buffer(5, CL_MEM_HOST_READ_ONLY); cl_kernel k = kernel("add", a, 3), m = kernel("mix", b, 0), c = kernel("add", closed, 1), d = kernel("add", shown_only, 1); cl_uint host[N + 8] = {0};
     set_mem(m, 1, a); set(m, 2, 1);
     cl_context elsewhere = clCreateContext(NULL, 1, &device, NULL, NULL, &code); cl_command_queue there = clCreateCommandQueue(elsewhere, device, 0, &code);
-    cl_event foreign, event, mine; must(clEnqueueMarkerWithWaitList(there, 0, NULL, &foreign), "marker"); clFinish(there);
+    cl_event foreign, event, mine; cl_program apart = clCreateProgramWithSource(elsewhere, 1, &source, NULL, &code);
+    must(clBuildProgram(apart, 1, &device, "", NULL, NULL), "build");
+    cl_kernel its = clCreateKernel(apart, "add", &code); cl_mem own = clCreateBuffer(elsewhere, CL_MEM_READ_WRITE, NBYTES, NULL, &code);
+    set_mem(its, 0, own); set(its, 1, 1); warm(there, its); foreign = launched(there, its); clFinish(there);
+    cl_buffer_region half = {0, NBYTES / 2}; cl_mem part = clCreateSubBuffer(a, 0, CL_BUFFER_CREATE_TYPE_REGION, &half, &code);
+    cl_kernel of_part = kernel("slow", part, 1); size_t few = 64;
     for (int r = 0; r < 2; r++) {
         cl_command_queue q = r ? profiled : plain;
-        warm(q, k); warm(q, m); warm(q, c); mine = launched(q, k);
-        cl_event pair[2] = {mine, foreign}, bad[1] = {(cl_event)a};
-        printf("%d %d %d\n", launch(q, k, 1, &foreign, NULL), launch(q, k, 2, pair, &event), clEnqueueReadBuffer(q, a, 1, 0, 4, host, 2, pair, NULL));
-        printf("%d %d %d\n", launch(q, k, 1, NULL, NULL), launch(q, k, 0, &mine, NULL), launch(q, k, 1, bad, NULL) );
-        printf("%d %d %d\n", clWaitForEvents(1, bad) != 0, clWaitForEvents(0, NULL), clWaitForEvents(2, pair));
-        printf("%d %d\n", clEnqueueReadBuffer(q, a, 1, 8, NBYTES, host, 1, &mine, NULL), clEnqueueReadBuffer(q, a, 0, NBYTES, 4, host, 0, NULL, &event));
-        printf("%d %d\n", clEnqueueWriteBuffer(q, a, 1, NBYTES - 4, 8, host, 0, NULL, NULL), clEnqueueWriteBuffer(q, a, 1, 0, 8, NULL, 0, NULL, NULL));
-        printf("%d %d\n", clEnqueueCopyBuffer(q, a, a, 0, 8, 64, 0, NULL, NULL), clEnqueueCopyBuffer(q, a, b, 8, 8, NBYTES, 0, NULL, NULL));
-        printf("%d %d\n", clEnqueueCopyBuffer(q, a, a, 0, 128, 64, 0, NULL, NULL), clEnqueueFillBuffer(q, a, host, 3, 0, 12, 0, NULL, NULL));
-        printf("%d %d\n", clEnqueueFillBuffer(q, a, host, 8, 4, 16, 0, NULL, NULL), clEnqueueFillBuffer(q, a, host, 8, 8, 12, 0, NULL, NULL));
-        printf("%d %d\n", clEnqueueReadBuffer(q, closed, 1, 0, 4, host, 0, NULL, NULL), clEnqueueWriteBuffer(q, closed, 1, 0, 4, host, 0, NULL, NULL));
-        size_t big; cl_ulong time; char byte;
-        printf("%d %d\n", clGetEventInfo(mine, 0x1234, 8, &big, NULL), clGetEventInfo(mine, CL_EVENT_COMMAND_EXECUTION_STATUS, 1, &byte, NULL));
+#define TRY(call) do { /* an error ends what is ready */ \
+    for (int i = 0; i < WARM; i++) must(clEnqueueNDRangeKernel(q, of_part, 1, NULL, &few, &few, 0, NULL, NULL), "launch"); \
+    warm(q, k); warm(q, m); warm(q, c); warm(q, d); printf("%s: %d\n", #call, call); } while (0)
+        warm(q, k); mine = launched(q, k);
+        cl_event pair[2] = {mine, foreign}, bad[1] = {(cl_event)a}; size_t big; cl_ulong time; char byte;
+        TRY(launch(q, k, 1, &foreign, NULL)); TRY(launch(q, k, 2, pair, &event)); TRY(clEnqueueReadBuffer(q, a, 1, 0, 4, host, 2, pair, NULL));
+        TRY(launch(q, k, 1, NULL, NULL)); TRY(launch(q, k, 0, &mine, NULL)); TRY(launch(q, k, 1, bad, NULL));
+        TRY(clWaitForEvents(1, bad) != 0); TRY(clWaitForEvents(0, NULL)); TRY(clWaitForEvents(2, pair));
+        TRY(clEnqueueReadBuffer(q, a, 1, 8, NBYTES, host, 1, &mine, NULL)); TRY(clEnqueueReadBuffer(q, a, 0, NBYTES, 4, host, 0, NULL, &event));
+        TRY(clEnqueueWriteBuffer(q, a, 1, NBYTES - 4, 8, host, 0, NULL, NULL)); TRY(clEnqueueWriteBuffer(q, a, 1, 0, 8, NULL, 0, NULL, NULL));
+        TRY(clEnqueueCopyBuffer(q, a, a, 0, 8, 64, 0, NULL, NULL)); TRY(clEnqueueCopyBuffer(q, a, b, 8, 8, NBYTES, 0, NULL, NULL));
+        TRY(clEnqueueCopyBuffer(q, a, a, 0, 128, 64, 0, NULL, NULL)); TRY(clEnqueueFillBuffer(q, a, host, 3, 0, 12, 0, NULL, NULL));
+        TRY(clEnqueueFillBuffer(q, a, host, 8, 4, 16, 0, NULL, NULL)); TRY(clEnqueueFillBuffer(q, a, host, 8, 8, 12, 0, NULL, NULL));
+        TRY(clEnqueueReadBuffer(q, closed, 1, 0, 4, host, 0, NULL, NULL)); TRY(clEnqueueWriteBuffer(q, closed, 1, 0, 4, host, 0, NULL, NULL));
+        TRY(clEnqueueReadBuffer(q, shown_only, 1, 0, 4, host, 0, NULL, NULL)); TRY(clEnqueueWriteBuffer(q, shown_only, 1, 0, 4, host, 0, NULL, NULL));
+        TRY(clEnqueueReadBuffer(q, part, 1, NBYTES / 2, 4, host, 0, NULL, NULL)); TRY(clEnqueueCopyBuffer(q, b, part, 0, 8, NBYTES / 2, 0, NULL, NULL));
+        TRY(clGetEventInfo(mine, 0x1234, 8, &big, NULL)); TRY(clGetEventInfo(mine, CL_EVENT_COMMAND_EXECUTION_STATUS, 1, &byte, NULL));
         must(clFinish(q), "finish");
-        printf("times %d %d %d\n", clGetEventProfilingInfo(mine, CL_PROFILING_COMMAND_END, 8, &time, NULL), clGetEventProfilingInfo(mine, CL_PROFILING_COMMAND_END, 4, &time, NULL),
-               clGetEventProfilingInfo(mine, 0x1299, 8, &time, NULL) != 0);
+        TRY(clGetEventProfilingInfo(mine, CL_PROFILING_COMMAND_END, 8, &time, NULL)); TRY(clGetEventProfilingInfo(mine, CL_PROFILING_COMMAND_END, 4, &time, NULL));
+        TRY(clGetEventProfilingInfo(mine, 0x1299, 8, &time, NULL) != 0);
         cl_command_queue of = NULL; cl_context in = NULL; size_t nbytes = 0;
         must(clGetEventInfo(mine, CL_EVENT_COMMAND_QUEUE, sizeof of, &of, &nbytes), "queue"); must(clGetEventInfo(mine, CL_EVENT_CONTEXT, sizeof in, &in, NULL), "context");
         printf("of %d %d %zu %x %d\n", of == q, in == context, nbytes, type(mine), state(mine));
@@ -292,6 +301,47 @@ static void threads(void) {
     for (int i = 0; i < 8; i++) pthread_join(all[i], NULL);
     for (int i = 0; i < 8; i++) show("thread", mine[i].memory);
 }
+static void held(void) { /* the events of the first commands of their kind: what is waited for behind them has to end them as well */
+    cl_mem a = buffer(0, 0), b = buffer(9, 0); cl_kernel k = kernel("add", a, 3); cl_uint found[N]; cl_int code; int open = 0; unsigned sum = 0;
+    cl_event gate = clCreateUserEvent(context, &code);
+    for (int i = 0; i < 40; i++) {
+        cl_kernel s = kernel("slow", b, 300000); warm(plain, k);
+        cl_event event = launched(plain, s); must(launch(plain, k, 0, NULL, NULL), "launch");
+        if (i % 2) must(clEnqueueReadBuffer(plain, a, 1, 0, NBYTES, found, 0, NULL, NULL), "read");
+        else { memset(found, 0, sizeof found); must(clEnqueueReadBuffer(plain, a, 0, 0, NBYTES, found, 0, NULL, NULL), "read"); must(clFinish(plain), "finish"); }
+        open += state(event) != 0; sum = 31 * sum + sum_of(found); clReleaseEvent(event); clReleaseKernel(s);
+    }
+    clReleaseEvent(gate); printf("held: %d open, %u\n", open, sum);
+}
+static void transfers(void) {
+    cl_mem a = buffer(0, 0); cl_kernel k = kernel("add", a, 3); cl_uint host[N] = {1};
+    warm(plain, k);
+    for (int i = 0; i < 2 * MANY; i++) { cl_event e; host[1] = i; must(clEnqueueWriteBuffer(plain, a, 0, 0, NBYTES, host, 0, NULL, &e), "write"); must(clWaitForEvents(1, &e), "wait"); clReleaseEvent(e); }
+    show("transfers", a);
+}
+static void leaky(void) { /* events are never released: behind a finish they are known to be complete, and concern nobody */
+    cl_mem a = buffer(0, 0); cl_kernel k = kernel("add", a, 3); cl_event first = launched(plain, k), kept[20]; cl_uint found, sum = 0;
+    for (int i = 0; i < 8; i++) launched(plain, k);
+    must(clFinish(plain), "finish");
+    for (int i = 0; i < MANY; i++) {
+        kept[i % 20] = launched(plain, k); must(clEnqueueReadBuffer(plain, a, 1, 4, 4, &found, 0, NULL, NULL), "read"); sum = 31 * sum + found;
+        if (state(kept[i / 2 % 20 > i % 20 ? 0 : i / 2 % 20]) || state(first)) printf("open\n");
+    }
+    printf("leaky %u\n", sum);
+}
+static void short_lived(void) { /* memory, kernels and queues come and go beside launches that repeat what is known */
+    cl_mem a = buffer(0, 0), other = NULL; cl_kernel k = kernel("add", a, 3), m; cl_uint found, sum = 0; cl_int code;
+    warm(plain, k);
+    for (int i = 0; i < MANY; i++) {
+        must(launch(plain, k, 0, NULL, NULL), "launch");
+        if (i % 4 == 0) other = buffer(i, 0), m = kernel("add", other, 2);
+        if (i % 4 < 3) must(launch(plain, m, 0, NULL, NULL), "launch");
+        else { set_mem(m, 0, a); must(clEnqueueReadBuffer(plain, other, 1, 8, 4, &found, 0, NULL, NULL), "read"); sum = 31 * sum + found; clReleaseMemObject(other); must(launch(plain, m, 0, NULL, NULL), "launch"); clReleaseKernel(m); }
+        if (i % 9 == 8) { cl_command_queue q = clCreateCommandQueue(context, device, 0, &code); clFinish(plain); warm(q, k); clFinish(q); clReleaseCommandQueue(q); }
+        if (i % 11 == 10) { cl_buffer_region half = {0, 512}; cl_mem part = clCreateSubBuffer(a, 0, CL_BUFFER_CREATE_TYPE_REGION, &half, &code); must(code, "part"); clReleaseMemObject(part); }
+    }
+    printf("short-lived %u\n", sum); show("a", a);
+}
 static void forked(void) {
     cl_mem a = buffer(0, 0); cl_kernel k = kernel("add", a, 3);
     warm(plain, k); cl_event e = launched(plain, k);
@@ -310,7 +360,7 @@ static void left(void) { /* nobody waits, and nothing is released */
 int main(int count, char **words) {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"kinds", kinds}, {"late", late}, {"dropped", dropped}, {"arguments", arguments}, {"refused", refused}, {"callbacks", callbacks},
-        {"opened", opened}, {"outlived", outlived}, {"threads", threads}, {"forked", forked}};
+        {"opened", opened}, {"outlived", outlived}, {"threads", threads}, {"held", held}, {"transfers", transfers}, {"leaky", leaky}, {"short-lived", short_lived}, {"forked", forked}};
     cl_int code; cl_platform_id platform;
     clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);

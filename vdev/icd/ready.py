@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from vdev.errors import OUT_OF_RESOURCES
 from vdev.executor.completion import DONE, Completion
 from vdev.executor.prepare import touching
-from vdev.executor.stretch import Part, Timed
+from vdev.executor.stretch import Clocked, Part, Timed
 from vdev.facade.errors import native
 from vdev.facade.event import Event, make_event
 from vdev.facade.handles import state_of
@@ -30,8 +30,8 @@ _made = _moves = 0  #: launches without Python, and other commands
 #: memory that the host must not read, or not write, or that is the program's own
 _UNREAD = USE_HOST_PTR | native.mem_flags.HOST_WRITE_ONLY | native.mem_flags.HOST_NO_ACCESS
 _UNWRITTEN = USE_HOST_PTR | native.mem_flags.HOST_READ_ONLY | native.mem_flags.HOST_NO_ACCESS
-#: the completions of commands that were handed over at once
-_AT_ONCE = frozenset({Part, Timed})
+#: the completions of commands that were handed over at once, and of reads that are done
+_AT_ONCE = frozenset({Part, Timed, Clocked})
 #: by number in `native/commands.c`: the kinds of other commands, the name under which each is counted, and what it does to its buffers
 _KINDS = (
     ("read", touching(reads=(0,))),
@@ -128,3 +128,17 @@ def looked_at(event: E) -> E:
     if type(completion) in _AT_ONCE or completion is DONE:
         host.keep_ready()
     return event
+
+
+def waited(queue: CommandQueue) -> None:
+    """The program has waited for something in a queue: the library hears of it where all that was ever enqueued is known to be complete."""
+    session = state_of(queue).session
+    at_once = session.at_once
+    if at_once is None or not at_once.is_alone:  # nothing is made without Python
+        return
+    given = host.begin_era()
+    for worker in session.executor.all_workers:
+        if worker.completed < worker.submitted:
+            return
+    if not session.deferrals:
+        host.begin_era(given)

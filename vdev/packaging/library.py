@@ -56,6 +56,11 @@ _RESULTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 }
 _WITH_ERRCODE = ("map", "outcome")
 _WAITING = ("clFlush", "clFinish", "clWaitForEvents")
+#: calls that make or register what no launch has anything to do with yet
+_BEGINNING = (
+    "clCreateCommandQueue", "clCreateCommandQueueWithProperties", "clCreateSubBuffer", "clCreateKernel", "clCreateUserEvent",
+    "clSetEventCallback",
+)  # fmt: skip
 #: by function: what makes the call without Python, where that is possible (`native/commands.c`)
 _WITHOUT_PYTHON: Mapping[str, str] = {
     "clEnqueueReadBuffer": "read_without_python(a0, a1, a2, a3, a4, (void *)a5, a6, a6_list, event)",
@@ -229,8 +234,8 @@ def _known_answers(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Itera
 
 
 def _keeps(function: Any) -> bool:
-    """Whether launches that were ready before are so afterwards: it only asks or waits."""
-    return function.result == "info" or function.name in _WAITING
+    """Whether launches that were ready before are so afterwards: it only asks or waits, or begins something new."""
+    return function.result == "info" or function.name in _WAITING or function.name in _BEGINNING
 
 
 def _name_of_info(kind: str) -> str:
@@ -329,7 +334,8 @@ def _compile(
     linked = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", *linking]
     full = [*command, *flags, *words, str(source), "-o", str(target), *linked]
     try:
-        done = subprocess.run(full, capture_output=True, text=True)
+        # whatever characters the compiler's messages have, and the locale knows
+        done = subprocess.run(full, capture_output=True, text=True, errors="replace")
     except OSError as error:
         return str(error)
     return None if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"

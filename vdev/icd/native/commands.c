@@ -6,7 +6,8 @@
  * before it could be told.
  *
  * Of an event that Python has made, only its own calls find out that it is complete. While the program has such events, it is not made to
- * wait here for anything after which these have to be complete.
+ * wait here for anything after which these have to be complete. Nor is a queue finished here that has commands of Python's: it lets go what
+ * they used once it knows that they are complete.
  */
 
 enum { KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK }; /* vdev.icd.ready */
@@ -162,7 +163,7 @@ static void *native_queue_of(const struct object *queue) {
 }
 
 static int finish_without_python(const void *queue) {
-    void *native = events_held > 0 ? NULL : native_queue_of(queue);
+    void *native = events_held > 0 || has_enqueued ? NULL : native_queue_of(queue);
     return native != NULL && finish_natively(native) == SUCCESS;
 }
 

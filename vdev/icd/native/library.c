@@ -158,6 +158,7 @@ struct object {
     struct object *next, *before; /* in the register */
     struct kernel *kernel;
     struct command *command; /* NULL for events that Python has made */
+    uint64_t era;            /* of such an event: when it was held first, as `eras` counts */
     _Atomic(struct answer *) answers;
 };
 
@@ -166,7 +167,7 @@ static struct object *registered[BUCKETS];
 static uint64_t serials;
 
 static const void *const dispatch_table[];
-static struct object the_platform = {dispatch_table, MAGIC, 0, 1, NULL, 1, NULL, NULL, NULL, NULL, NULL};
+static struct object the_platform = {dispatch_table, MAGIC, 0, 1, NULL, 1, NULL, NULL, NULL, NULL, 0, NULL};
 
 /* whether C code has given an object of that kind */
 static int is(const void *handle, uint32_t kind) {
@@ -186,13 +187,13 @@ static struct object *find_object(const void *address) {
     return object;
 }
 
-static void drop_ready(struct kernel *only);
+static void drop_ready(struct kernel *only, const struct object *with);
 static int32_t (*release_natively)(void *);
 
 static void free_kernel(struct kernel *kernel) {
     if (kernel == NULL)
         return;
-    drop_ready(kernel);
+    drop_ready(kernel, NULL);
     for (int i = 0; i < 3; i++)
         if (kernel->space[i] != NULL)
             Py_DecRef(kernel->space[i]);
@@ -502,16 +503,33 @@ static void tell(PyObject *function, struct object *object, uint32_t kind) {
         Py_DecRef(result);
 }
 
-/* events that C code has references to, and of which only Python knows when they are complete */
+/* events that C code has references to, and of which only Python finds out that they are complete, since all was known to be complete:
+ * that begins an era. Under the interpreter's lock; who holds it not may read how many. */
 static _Atomic unsigned events_held;
+static _Atomic int has_enqueued; /* Python has, in this era */
+static uint64_t eras = 1, events_given; /* … and all such events ever */
 
 static int is_pythons_event(const struct object *object) { return object->kind == KIND_EVENT && object->command == NULL; }
+
+/* () -> how many of these events there were; (count): all that was enqueued by then is known to be complete */
+static PyObject *begin_era(PyObject *self, PyObject *arguments) {
+    (void)self;
+    if (PyTuple_Size(arguments) > 0 && PyLong_AsUnsignedLongLong(PyTuple_GetItem(arguments, 0)) == events_given) {
+        eras++;
+        events_held = has_enqueued = 0;
+    }
+    return PyLong_FromUnsignedLongLong(events_given);
+}
 
 /* One more reference of C code's. `is_new`: the object was made for C code, and has its reference already. */
 static void hold(struct object *object, int is_new) {
     if (atomic_fetch_add(&object->references, 1) > 0)
         return;
-    events_held += is_pythons_event(object);
+    if (is_pythons_event(object)) {
+        object->era = eras;
+        events_given++;
+        events_held++;
+    }
     Py_IncRef(object->item);
     if (!is_new)
         tell(acquire, object, object->kind);
@@ -519,7 +537,7 @@ static void hold(struct object *object, int is_new) {
 
 static void let_go(struct object *object) {
     PyObject *item = object->item;
-    events_held -= is_pythons_event(object);
+    events_held -= is_pythons_event(object) && object->era == eras;
     tell(drop, object, object->kind);
     if (item != NULL) /* Python could not be told of the command */
         Py_DecRef(item); /* may end the object, and with it the handle */
@@ -553,10 +571,13 @@ static int32_t release(struct object *object) {
     int state;
     if (!enter(&state))
         return SUCCESS; /* at the process's end, and in a forked child, nothing is left to be given back */
-    int is_event = object->kind == KIND_EVENT;
-    if (atomic_fetch_sub(&object->references, 1) == 1)
+    uint32_t kind = object->kind;
+    if (atomic_fetch_sub(&object->references, 1) == 1) {
+        if (kind == KIND_QUEUE || kind == KIND_MEM)
+            drop_ready(NULL, object);
         let_go(object);
-    kept = is_event;
+    }
+    kept = kind == KIND_EVENT || kind == KIND_QUEUE || kind == KIND_MEM || kind == KIND_KERNEL;
     leave(state);
     return SUCCESS;
 }
@@ -642,7 +663,7 @@ static PyObject *make_builtins(void) {
         {"lend_out", lend_out, TAKES_TUPLE, NULL},     {"item_at", item_at, TAKES_TUPLE, NULL},
         {"take_back", take_back, TAKES_TUPLE, NULL},   {"count_of", count_of, TAKES_TUPLE, NULL},
         {"set_platform", set_platform, TAKES_TUPLE, NULL}, {"bind_calls", bind_calls_of, TAKES_TUPLE, NULL},
-        {"keep_ready", keep_ready, TAKES_TUPLE, NULL},
+        {"keep_ready", keep_ready, TAKES_TUPLE, NULL}, {"begin_era", begin_era, TAKES_TUPLE, NULL},
     };
     int count = sizeof methods / sizeof *methods;
     PyObject *all = PyTuple_New(count);
@@ -759,6 +780,7 @@ static void *as_outcome(PyObject *result, int32_t *code) {
 static int32_t as_command(PyObject *result, int32_t code, void *event) {
     if (result == NULL)
         return code;
+    has_enqueued = 1;
     if (event == NULL || result == none) {
         Py_DecRef(result);
         return SUCCESS;

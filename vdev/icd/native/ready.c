@@ -10,7 +10,7 @@
  * What keeps this right:
  * - Nothing is made here while any thread is inside Python (`inside`), and whoever enters tells Python first what was made.
  * - A call may change what launches do, so when one ends, nothing is ready any more; except calls that are known to change
- *   nothing for other launches (`kept`).
+ *   nothing for other launches (`kept`). What is ready with an object is so no longer once that is released.
  * - In a process with a Python program, which calls vdev without coming through here, nothing is ever ready.
  * - All commands of the worker are in one queue of the driver's, which keeps their order. So a wait list only says what may fail with
  *   what, and that is the driver's, too, where it knows all of these events.
@@ -60,7 +60,7 @@ struct ready {
     const struct object *queue;
     uint64_t queue_serial, changes;
     uint64_t *serials; /* by argument: of the memory object, 0 for all else */
-    void **objects;    /* … and its handle, which is valid as long as this is ready: a release ends that */
+    void **objects;    /* … and its handle, which is valid as long as this is ready: its release ends that */
     size_t *rooms[2];  /* … and how many of its bytes may be read, and written: 0 where Python has to look at that */
     unsigned dims;
     int has_offset, has_local;
@@ -129,35 +129,51 @@ static void free_ready(struct ready *ready) {
 /* It is ready no longer: if it was hardly used, others are made ready later. */
 static void learn_from(struct kernel *kernel, const struct ready *ready) {
     kernel->after = ready->used >= USEFUL ? AFTER : kernel->after < LATEST ? 2 * kernel->after : LATEST;
+    kernel->in_a_row = 0;
 }
 
-/* Take what is ready of one kernel, or of all. Whoever takes it drops Python's objects: not under `guard`. */
-static struct ready **take_ready(struct kernel *only, size_t *count) {
+static int uses(const struct kernel *kernel, const struct ready *ready, const struct object *object) {
+    if (ready->queue == object)
+        return 1;
+    for (unsigned i = 0; i < kernel->count; i++)
+        if (ready->objects[i] == object)
+            return 1;
+    return 0;
+}
+
+/* Take what is ready of one kernel, or of all, and with some object, or whatever. Whoever takes it drops Python's objects: not under
+ * `guard`. */
+static struct ready **take_ready(struct kernel *only, const struct object *with, size_t *count) {
     size_t room = 0;
     for (struct kernel *each = with_ready; each != NULL; each = each->next_ready)
-        room += only == NULL || each == only ? each->ready_count : 0;
+        room += each->ready_count;
     struct ready **found = room == 0 ? NULL : malloc(room * sizeof *found);
     *count = 0;
     for (struct kernel **place = &with_ready; *place != NULL;) {
         struct kernel *each = *place;
-        if (only != NULL && each != only) {
+        unsigned left = 0;
+        for (unsigned i = 0; i < each->ready_count; i++) {
+            struct ready *ready = each->ready[i];
+            if ((only != NULL && each != only) || (with != NULL && !uses(each, ready, with)))
+                each->ready[left++] = ready;
+            else if (found != NULL) {
+                found[(*count)++] = ready;
+                learn_from(each, ready);
+            }
+        }
+        each->ready_count = left;
+        if (left > 0)
             place = &each->next_ready;
-            continue;
-        }
-        for (unsigned i = 0; i < each->ready_count && found != NULL; i++) {
-            found[(*count)++] = each->ready[i];
-            learn_from(each, each->ready[i]);
-        }
-        each->ready_count = 0;
-        *place = each->next_ready;
+        else
+            *place = each->next_ready;
     }
     return found;
 }
 
-static void drop_ready(struct kernel *only) {
+static void drop_ready(struct kernel *only, const struct object *with) {
     size_t count;
     pthread_mutex_lock(&guard);
-    struct ready **found = take_ready(only, &count);
+    struct ready **found = take_ready(only, with, &count);
     pthread_mutex_unlock(&guard);
     for (size_t i = 0; i < count; i++) {
         Py_DecRef(found[i]->all);
@@ -173,7 +189,7 @@ static void leave(int state) {
     if (--depth == 0) {
         if (has_changed) {
             calls++;
-            drop_ready(NULL);
+            drop_ready(NULL, NULL);
         }
         has_changed = 0;
         pthread_mutex_lock(&guard);
@@ -655,7 +671,6 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
     } else if (kernel->ready_count == MOST_READY) {
         oldest = kernel->ready[0];
         learn_from(kernel, oldest);
-        kernel->in_a_row = 0;
         memmove(kernel->ready, kernel->ready + 1, (MOST_READY - 1) * sizeof *kernel->ready);
         kernel->ready_count--;
     }
