@@ -555,7 +555,7 @@ def test_a_read_behind_a_failure_names_the_wait_list(
     buffer = buffer_of(ctx, np.zeros(16, np.float32))
     host, event = np.empty(16, np.float32), cl._enqueue_marker(queue)
     event.wait()
-    monkeypatch.setattr(QueueState, "read_at_once", lambda self, command, after: -5)
+    monkeypatch.setattr(QueueState, "read_at_once", lambda self, command, after, clocked: -5)
     with pytest.raises(native.Error) as plain:
         cl._enqueue_read_buffer(queue, buffer, host)
     assert plain.value.args[0].code() == -5

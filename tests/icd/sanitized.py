@@ -36,6 +36,8 @@ _OPTIONS = {
 #: source and words of each program, and its workers
 _RUNS = (
     *(("repeated.c", words, "cpu:1") for words in ((), ("orphan",), ("strange",), ("sizes",))),
+    ("with_events.c", (), "cpu:1"),
+    ("with_events.c", ("failing",), "cpu:1"),
     ("every_call.c", (), "cpu:3"),
     ("threads.c", (), "cpu:3"),
     ("pipeline.c", (), "cpu:3"),

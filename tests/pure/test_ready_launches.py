@@ -14,10 +14,11 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.backends.base import DriverLaunch, KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.mark import MARK_EVERY
+from vdev.executor.prepare import touching
 from vdev.executor.stretch import Stretch
 from vdev.session.commands import BufferArg, Marker
 from vdev.session.immediate import AtOnce
-from vdev.session.in_a_row import ReadyLaunch
+from vdev.session.in_a_row import ReadyLaunch, ReadyMove
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
@@ -31,10 +32,10 @@ def _driver_launch(
     backend: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
 ) -> DriverLaunch:
     _launches.append(partial(backend.launch, kernel, args, shape))
-    return DriverLaunch(0, len(_launches) - 1, (), shape.first, shape.global_size, shape.local_size, None)
+    return DriverLaunch(0, len(_launches) - 1, (), shape.first, shape.global_size, shape.local_size, None, 0)
 
 
-def _launched(backend: ReferenceBackend, handles: Sequence[int]) -> None:
+def _launched(backend: ReferenceBackend, handles: Sequence[int], launches: int) -> None:
     for handle in handles:
         _launches[handle]()
 
@@ -75,9 +76,18 @@ def must_be_ready(program: Program, out: VirtualBuffer, source: VirtualBuffer) -
     pytest.fail("it is never ready")
 
 
-def tell(program: Program, *runs: tuple[ReadyLaunch, int]) -> bool:
-    handles = [launch.driver.kernel for launch, count in runs for _ in range(count)]
-    return _at_once(program).launched(runs, handles)
+def tell(program: Program, *runs: tuple[ReadyLaunch | ReadyMove, int]) -> bool:
+    handles = [_handle(program, made) for made, count in runs for _ in range(count)]
+    assert _at_once(program).made(runs, handles) is not None
+    return _at_once(program).may_go_on
+
+
+def _handle(program: Program, made: ReadyLaunch | ReadyMove) -> int:
+    if isinstance(made, ReadyLaunch):
+        return made.driver.kernel
+    backend = program.backends[0]
+    _launches.append(lambda: backend._submit("moved outside", lambda: None))
+    return len(_launches) - 1
 
 
 def times(count: int, words: np.ndarray) -> list[int]:
@@ -167,11 +177,48 @@ def test_what_has_failed_meanwhile_concerns_them() -> None:
         assert program.content(result).tolist() == times(1, numbers(7))
 
 
+COPY, WRITE = touching(reads=(0,), writes=(1,)), touching(writes=(0,))
+OVERWRITE, READ = touching(writes=(0,), overwrites=(0,)), touching(reads=(0,))
+
+
+def test_transfers_among_them_are_counted_and_pass_failures_on() -> None:
+    """A copy of bytes that a failed launch should have written fails, as does a launch that reads them then; what replaces them all ends
+    that.
+    """
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        source, copied, result, renewed, other = (program.buffer(each) for each in range(5))
+        launch, reads, apart = (
+            must_be_ready(program, *pair) for pair in ((source, source), (result, copied), (other, other))
+        )
+        session, queue = program.session, program.queue
+        made = [
+            ReadyMove("copybuffer", COPY, (source, copied), NBYTES, queue),
+            ReadyMove("copybuffer", COPY, (source, renewed), NBYTES, queue),
+            ReadyMove("write", OVERWRITE, (renewed,), NBYTES, queue),
+            ReadyMove("write", WRITE, (other,), 8, queue),
+            ReadyMove("read", READ, (other,), 12, queue),
+            ReadyMove("marker", touching(), (), 0, queue),
+        ]
+        session.executor.quiesce()
+        commands = session.ledger.commands
+        counted = {name: tally.count for name, tally in commands.items()}
+        faults[program.backends[0]._handed_over] = -5
+        tell(program, (launch, 1), *[(each, 1) for each in made], (reads, 1), (apart, 1))
+        found = {name: tally.count - counted.get(name, 0) for name, tally in commands.items()}
+        assert {name: count for name, count in found.items() if count} == {
+            "copybuffer": 2,
+            "write": 2,
+            "read": 1,
+        }
+        wrong = [ended(program.read(each)[0]) < 0 for each in (source, copied, result, renewed, other)]
+        assert wrong == [True, True, True, False, False]
+
+
 def test_nothing_is_ready_that_has_to_be_looked_at() -> None:
     with Program(1) as program:
         buffer, session = program.buffer(3), program.session
         must_be_ready(program, buffer, buffer)
-        assert ready(program, buffer, buffer, session.create_queue(in_order=True, profiled=True)) is None
         gate, unordered = session.user_completion(), session.create_queue(in_order=False)
         program.submit(Marker(barrier=True), [gate], unordered)
         assert ready(program, buffer, buffer) is None  # a command waits for the program

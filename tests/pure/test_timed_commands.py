@@ -6,13 +6,15 @@ import random
 import time
 from typing import Any
 
+import numpy as np
 import pytest
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
 from vdev.executor.line import Line
-from vdev.executor.stretch import Part
-from vdev.session.commands import CopyBuffer, Fill
+from vdev.executor.stretch import Clocked, Part
+from vdev.session.commands import CopyBuffer, Fill, Marker, Read
 from vdev.session.ordering import QueueOrder
 
 from .test_session_failures import NBYTES, Program, ended, numbers, triple
@@ -20,21 +22,22 @@ from .test_session_failures import NBYTES, Program, ended, numbers, triple
 WORKERS = [1, 2]
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
+@pytest.fixture(autouse=True, params=["markers tell times", "the back end tells times"])
+def at_once(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[Part]:
     """Any thread may work with the only worker; what was handed over at once in profiled queues."""
     handed: list[Part] = []
-    plain = Line._hand_over
+    plain = Line._enter
 
-    def hand_over(*given: Any) -> Part | None:
+    def enter(*given: Any) -> Part:
         part = plain(*given)
-        timed = given[6] if len(given) > 6 else None
-        if part is not None and timed is not None:
+        timed = given[5] if len(given) > 5 else None
+        if timed is not None:
             handed.append(part)
         return part
 
-    monkeypatch.setattr(Line, "_hand_over", hand_over)
+    monkeypatch.setattr(Line, "_enter", enter)
     monkeypatch.setattr(ReferenceBackend, "any_thread_alone", True)
+    monkeypatch.setattr(ReferenceBackend, "tells_times", request.param == "the back end tells times")
     return handed
 
 
@@ -62,7 +65,12 @@ def test_a_row_of_launches_has_times(delay: float, at_once: list[Part]) -> None:
         assert [ended(each) for each in completions] == [0] * 40
         assert len(at_once) > 20
         check_times(completions, began)
-        for part in at_once:
+        if ReferenceBackend.tells_times:
+            assert all(not part.stretch.markers for part in at_once), "markers that nobody needs"
+            assert {part.times[2:] for part in at_once if part.times} <= {
+                span[1:] for span in program.backends[0].spans.values()
+            }, "more or less than the command's own work"
+        for part in at_once if not ReferenceBackend.tells_times else ():
             (marker,), times = part.stretch.markers, part.stretch.completion.times
             measured = marker.times()
             assert measured is not None
@@ -136,7 +144,7 @@ def test_among_other_commands(seed: int, workers: int, at_once: list[Part]) -> N
                 last, host = program.read(buffers[one], after, queue)
                 assert ended(last) == 0
                 assert host.tolist() == arrays[one].tolist()
-            assert not (queue.profiled and type(last) is Part)
+            assert ReferenceBackend.tells_times or not (queue.profiled and type(last) is Part)
             by_queue[id(queue)].append(last)
         for queue in queues:
             commands = by_queue[id(queue)]
@@ -160,3 +168,45 @@ def test_a_queue_without_times_gives_none() -> None:
         completions = [program.launch(buffer, buffer, (), queue) for _ in range(9)]
         assert [ended(each) for each in completions] == [0] * 9
         assert {each.times for each in completions} == {None}
+
+
+def test_markers_have_times(at_once: list[Part]) -> None:
+    """One behind nothing, and some behind launches: each ends with what it waits for."""
+    with Program(1, {0: Faults(delay=lambda _: 0.0005)}) as program:
+        for in_order in (True, False):
+            queue = program.session.create_queue(in_order=in_order, profiled=True)
+            began, buffer = time.perf_counter_ns(), program.buffer(3, queue)
+            program.session.finish(queue)
+            completions = [program.submit(Marker(), (), queue)]
+            for _ in range(12):
+                completions.append(program.launch(buffer, buffer, (), queue))
+                completions.append(program.submit(Marker(barrier=not in_order), (), queue))
+            assert {ended(each) for each in completions} == {0}
+            check_times(completions, began)
+
+
+def test_a_read_that_is_made_at_once_has_times(at_once: list[Part], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("can_wait_for_all", True), ("small_read_nbytes", NBYTES)):
+        monkeypatch.setattr(ReferenceBackend, name, value)
+    with Program(1, {0: Faults(delay=lambda _: 0.0002)}) as program:
+        session = program.session
+        queue, plain = session.create_queue(in_order=True, profiled=True), program.queue
+        buffer, host = program.buffer(3, queue), numbers(0)
+        layout = Layout.contiguous(0, NBYTES)
+        completions, began, made = [], time.perf_counter_ns(), 0
+        for _ in range(12):
+            completions.append(program.launch(buffer, buffer, (), queue))
+            clocked = Clocked(time.perf_counter_ns())
+            done = session.read_at_once(Read(buffer, layout, host.view(np.uint8)), queue, (), clocked)
+            if done is None:  # the first is planned
+                clocked, _ = program.read(buffer, (), queue)
+                done = ended(clocked)
+            else:
+                made += 1
+            assert done == 0
+            completions.append(clocked)
+        assert {ended(each) for each in completions} == {0}
+        check_times(completions, began)
+        assert (made > 6) is ReferenceBackend.tells_times
+        assert program.content(buffer).tolist() == host.tolist() or not made
+        assert session.read_at_once(Read(buffer, layout, host.view(np.uint8)), plain) == 0

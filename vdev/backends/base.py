@@ -285,6 +285,7 @@ class DriverLaunch:
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None
     hidden: bytes | None  #: the value of an argument behind the program's, if the kernel has one
+    offset_ns: int  #: from the clock of its events' times to time.perf_counter_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -351,6 +352,9 @@ class Backend(ABC):
     counters: Counters
     #: whether its markers can give the times of each operation
     times_operations: ClassVar[bool] = False
+    #: whether `timer` tells when each command began and ended, so that those whose times are wanted need no markers of their own
+    tells_times: ClassVar[bool] = False
+    begins_timed: ClassVar[bool] = False  #: whether that takes a call of `begin_timed` before
     #: None: nobody wants to know; otherwise markers keep the times of each operation if these took this many
     #: nanoseconds on average, since asking costs about a microsecond
     timed_from_ns: int | None = None
@@ -618,11 +622,22 @@ class Backend(ABC):
         """
         return None
 
-    def launched(self, handles: Sequence[int]) -> None:
-        """Launches were made from what `driver_launch` gave, by threads that did so one after the other, and nothing was handed
-        over meanwhile. `handles`: their events, which are the back end's from now on.
+    def launched(self, handles: Sequence[int], launches: int) -> None:
+        """Commands were made from what `driver_launch` gave, by threads that did so one after the other, and nothing was handed
+        over meanwhile. `handles`: their events, which are the back end's from now on. `launches`: how many of them are launches.
         """
         raise TypeError("this back end's launches are its own")
+
+    def begin_timed(self) -> object:
+        """Before something whose times are wanted: what `timer` has to know. By who has the worker's turn, on any thread."""
+        return None
+
+    def timer(self, begun: object, count: int) -> Callable[[], tuple[int, int]]:
+        """When the last `count` operations that were handed over began and ended, once they are complete: nanoseconds of the host's
+        time.perf_counter_ns, or zeros where that is not known. For no operations: twice when what was handed over before ended. `begun`:
+        what `begin_timed` gave before them, which need not have been called if not `begins_timed`. Used as that.
+        """
+        raise TypeError("only markers tell this back end's times")
 
     def copy_again(
         self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]

@@ -361,6 +361,15 @@ class ReferenceBackend(Backend):
         first, self._recorded = self._recorded, self._handed_over
         return ReferenceMarker(self, first, self._handed_over)
 
+    def timer(self, begun: object, count: int) -> Callable[[], tuple[int, int]]:
+        last = self._handed_over
+
+        def times() -> tuple[int, int]:
+            spans = [self.spans[number] for number in range(last - max(count, 1), last)]
+            return spans[0][1] if count else spans[0][2], spans[-1][2]
+
+        return times
+
     def wait_for_all(self) -> bool:
         last = self._handed_over
         with self.progress:

@@ -14,7 +14,7 @@ from functools import partial
 from math import inf
 from operator import itemgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from vdev.errors import BackendError
 from vdev.executor.completion import Completion
@@ -22,7 +22,7 @@ from vdev.executor.job import Job, JobExecutor
 from vdev.executor.launch_step import LaunchStep
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
-from vdev.executor.stretch import Entry, Part, Stretch
+from vdev.executor.stretch import Entry, Part, Stretch, Timed
 from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vdev.executor")
 
 _new = object.__new__
+#: operations handed over since the last mark, and what `Backend.begin_timed` gave
+_Before: TypeAlias = tuple[int, object]
 
 
 class Streak:
@@ -138,8 +140,8 @@ class Line:
     """The direct way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "first",
-        "latest", "looked_at", "visit", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_last", "_leave", "_pending", "_stretch", "_told", "first",
+        "latest", "looked_at", "tells_times", "visit", "worker",
     )  # fmt: skip
 
     def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -159,7 +161,11 @@ class Line:
         #: the command that is being handed over, as its step sees it; with the worker's turn
         self._job = Job(executor, 0, NOTHING, (), Completion())
         backend = worker.backend
+        self._told = [-1, 0]  #: as for `Timer`
         self._pending = backend.pending
+        self.tells_times = (
+            backend.tells_times
+        )  #: commands whose times are wanted need no markers of their own
         #: makes a thread ready that has the worker's turn (`Backend.visitor`); None where that takes nothing
         self.visit = backend.visitor() if backend.has_visitors else None
         self._leave = backend.leave
@@ -172,7 +178,7 @@ class Line:
         *,
         reads: bool = False,
         make: Callable[[Bytes], object] | None = None,
-        timed: Completion | None = None,
+        timed: Timed | None = None,
     ) -> Part | None:
         """Hand a command over; None if it has to be submitted instead: then nothing has happened.
 
@@ -182,13 +188,15 @@ class Line:
         the worker may use until the command is complete. `make`: writes all of that array again (`Backend.write_again`). `timed`: the
         completion, profiled, of a command that becomes a stretch of its own, with a marker before and behind it. Under the session's lock.
         """
-        if host is None and timed is None:
+        if host is None and (timed is None or self.tells_times):
             form = entry[0].step.form(entry[4])  # type: ignore[union-attr]
             if form is not None:
-                return self._hand_over_formed(form, entry, standing)
+                return self._hand_over_formed(form, entry, standing, timed)
         return self._hand_over(entry, standing, host, reads, make, timed)
 
-    def _hand_over_formed(self, form: LaunchForm, entry: Entry, standing: object) -> Part | None:
+    def _hand_over_formed(
+        self, form: LaunchForm, entry: Entry, standing: object, timed: Timed | None
+    ) -> Part | None:
         """`hand_over` of a launch of a known form, with fewer calls."""
         worker, executor, home, part = self.worker, self._executor, self._home, None
         if worker.queue or not worker.turn.acquire(False):
@@ -199,11 +207,11 @@ class Line:
             executor.lock.acquire()  # as in `again`
             try:
                 changes = form.changes(worker, entry)
-                if executor.standing is not standing or worker.queue or executor.closed:
-                    return None
-                if home.completed < home.submitted:
+                is_changed = executor.standing is not standing or worker.queue or executor.closed
+                if is_changed or home.completed < home.submitted:
                     return None
                 if changes is not None:
+                    before = None if timed is None else self._before()
                     number = executor.last_number = executor.last_number + 1
                     step = worker.submitted = worker.submitted + 1
                     try:
@@ -214,7 +222,7 @@ class Line:
                     except BaseException:  # as in `_perform`
                         self._enter(entry, number, step)
                         raise
-                    part = self._enter(entry, number, step, pending)
+                    part = self._enter(entry, number, step, pending, timed, before)
             finally:
                 executor.lock.release()
         finally:
@@ -225,7 +233,7 @@ class Line:
                 worker.turn.release()
                 if not worker.watching or worker.queue:
                     worker.wake()
-        return part if changes is not None else self._hand_over(entry, standing, None, False, None)
+        return part if changes is not None else self._hand_over(entry, standing, None, False, None, timed)
 
     def _hand_over(
         self,
@@ -234,23 +242,24 @@ class Line:
         host: tuple[Bytes, Layout] | None,
         reads: bool,
         make: Callable[[Bytes], object] | None,
-        timed: Completion | None = None,
+        timed: Timed | None = None,
     ) -> Part | None:
         """`hand_over` of whatever command. Times that are wanted begin with its own work, and end with it."""
         worker, part = self.worker, None
-        if worker.queue or not (timed is None or may_wait()) or not worker.turn.acquire(False):
+        is_marked = timed is not None and not self.tells_times
+        if worker.queue or not (may_wait() or not is_marked) or not worker.turn.acquire(False):
             return None
         try:
             worker.holder = get_ident()
-            if timed is not None:
+            if is_marked:
                 self._mark_before()
             part = self._with_turn(entry, standing, host, reads, make, timed)
         finally:
             try:
-                if timed is not None and part is not None:
+                if is_marked and part is not None:
                     self._mark(timed=part.stretch)
             finally:
-                self._give_turn(part if timed is None else None)
+                self._give_turn(None if is_marked else part)
         return part
 
     def _with_turn(
@@ -260,7 +269,7 @@ class Line:
         host: tuple[Bytes, Layout] | None,
         reads: bool,
         make: Callable[[Bytes], object] | None,
-        timed: Completion | None,
+        timed: Timed | None,
     ) -> Part | None:
         """`hand_over`, with the worker's turn."""
         worker, executor, home, visit = self.worker, self._executor, self._home, self.visit
@@ -290,12 +299,12 @@ class Line:
         ndrange: NDRange,
         args: Sequence[Any],
         after: Sequence[Completion],
+        timed: Timed | None = None,
     ) -> Part | None:
-        """Hand over the next launch of a streak, over `ndrange` and with these `args`; None if it has to be handed over like any
-        other: then nothing has happened. `standing`: the executor's, when it began. `after`: what it waits for, which was handed to
-        the worker before. Under the session's lock.
-
-        It does what `hand_over` does, with as few calls as there can be.
+        """Hand over the next launch of a streak, over `ndrange` and with these `args`, as `hand_over` with as few calls as there can be;
+        None if it has to be handed over like any other: then nothing has happened. `standing`: the executor's, when it began. `after`:
+        what it waits for, which was handed to the worker before. `timed`: its times are wanted, which the back end tells. Under the
+        session's lock.
         """
         worker, executor, part = self.worker, self._executor, None
         if not worker.turn.acquire(False):
@@ -308,7 +317,10 @@ class Line:
                 if executor.standing is standing and (
                     ndrange is streak.ndrange or (shape := streak.shape_over(ndrange)) is not None
                 ):
+                    before = None if timed is None else self._before()
                     part = self._again(streak, ndrange, args, after, shape)
+                    if timed is not None and before is not None and part is not None:
+                        self._time(part, timed, before)
             finally:
                 executor.lock.release()
         finally:
@@ -328,9 +340,14 @@ class Line:
         ndrange: NDRange,
         args: Sequence[Any],
         after: Sequence[Completion],
+        timed: Timed,
     ) -> Part | None:
-        """The same for a launch whose times are wanted: it becomes a stretch of its own, as in `hand_over`."""
+        """The same for a launch whose times are wanted: where only markers tell them, it becomes a stretch of its own, as in
+        `hand_over`.
+        """
         worker, executor, part = self.worker, self._executor, None
+        if self.tells_times:
+            return self.again(streak, standing, ndrange, args, after, timed)
         if worker.queue or not may_wait() or not worker.turn.acquire(False):
             return None
         try:
@@ -342,7 +359,7 @@ class Line:
                 if executor.standing is standing and (
                     ndrange is streak.ndrange or (shape := streak.shape_over(ndrange)) is not None
                 ):
-                    part = self._again(streak, ndrange, args, after, shape, Completion(profiled=True))
+                    part = self._again(streak, ndrange, args, after, shape, timed)
             finally:
                 executor.lock.release()
         finally:
@@ -360,7 +377,7 @@ class Line:
         args: Sequence[Any],
         after: Sequence[Completion],
         shape: LaunchShape | None,
-        timed: Completion | None = None,
+        timed: Timed | None = None,
     ) -> Part | None:
         """`again`, with the turn and the lock. `shape`: another than the last launch's. `timed`: as in `hand_over`."""
         worker, executor, stretch = self.worker, self._executor, streak.stretch
@@ -534,16 +551,26 @@ class Line:
             if worker.queue or not worker.watching:
                 worker.wake()
 
-    def enter_launched(self, runs: Sequence[tuple[Entry, int]], handles: Sequence[int]) -> Stretch:
-        """Enter launches that were made from what `for_driver` gave: which, and how often in a row; and what the back end is
-        told of each. The stretch that they are in. The worker is the only one, and nothing was handed over to it meanwhile.
-        With its turn, and under the session's lock and the executor's.
+    @property
+    def is_at_worker(self) -> bool:
+        """Whether all that was submitted is with the only worker's back end, and brings bytes to the program's memory by itself."""
+        worker, home = self.worker, self._home
+        return (
+            worker.takes_transfers and home.completed >= home.submitted and worker.issued == worker.submitted
+        )
+
+    def enter_launched(self, runs: Sequence[tuple[Entry, int]], handles: Sequence[int]) -> Part:
+        """Enter commands that were made from what `for_driver` gave: which, and how often in a row; and what the back end is
+        told of each. The first of them in the stretch that they are in. The worker is the only one, and nothing was handed over to it
+        meanwhile. With its turn, and under the session's lock and the executor's.
         """
         executor, worker = self._executor, self.worker
         launched = worker.backend.launched
-        launched(handles[:1])
-        stretch = self._enter(runs[0][0], executor.last_number + 1, worker.submitted + 1).stretch
-        launched(handles[1:])
+        launches = sum(count for entry, count in runs if isinstance(entry[0].step, LaunchStep))
+        launched(handles[:1], launches)
+        first = self._enter(runs[0][0], executor.last_number + 1, worker.submitted + 1)
+        stretch = first.stretch
+        launched(handles[1:], 0)
         entered, end = 1, stretch.ends[-1]
         for entry, count in runs:
             more = count - entered
@@ -556,7 +583,7 @@ class Line:
         stretch.mark.ends[-1] = end
         if executor.has_failed:
             executor.admit_each(stretch)
-        return stretch
+        return first
 
     def throttle(self) -> None:
         """There is a new mark: let go what is complete, since its memory is wanted again, and hold the caller back if
@@ -585,13 +612,14 @@ class Line:
         host: tuple[Bytes, Layout] | None,
         reads: bool,
         make: Callable[[Bytes], object] | None,
-        timed: Completion | None,
+        timed: Timed | None,
     ) -> Part | None:
         executor, worker, job = self._executor, self.worker, self._job
         # A finaliser may submit something while the step runs: that comes after it.
         number = executor.last_number = executor.last_number + 1
         step = worker.submitted = worker.submitted + 1
         job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
+        before = self._before() if timed is not None and self.tells_times else None
         try:
             if make is not None and host is not None:
                 make(host[0])
@@ -610,13 +638,13 @@ class Line:
         except (
             BaseException
         ):  # an interrupt of the program's: the command may have been handed over, so it counts
-            self._enter(entry, number, step, timed=timed)
+            self._enter(entry, number, step, -1, timed, before)
             raise
         finally:
             job.holdings = job.args = ()  # the last command's buffers may go
             if host is not None:
                 job.host = job.layout = None
-        return self._enter(entry, number, step, timed=timed)
+        return self._enter(entry, number, step, -1, timed, before)
 
     def _read(self, entry: Entry, step: int, host: Bytes, layout: Layout) -> None:
         """Into the host's array; or into memory of the back end's own, where the other would make this thread wait."""
@@ -629,10 +657,16 @@ class Line:
         worker.arrivals.append((step, partial(deliver, host, start)))
 
     def _enter(
-        self, entry: Entry, number: int, step: int, pending: int = -1, timed: Completion | None = None
+        self,
+        entry: Entry,
+        number: int,
+        step: int,
+        pending: int = -1,
+        timed: Timed | None = None,
+        before: _Before | None = None,
     ) -> Part:
         """The command was handed over. `pending`: what the back end has handed over with it since the last mark, if that is known.
-        `timed`: its completion, if its times are wanted.
+        `timed`: its completion, if its times are wanted; `before`: what `_before` gave.
         """
         worker, stretch, at = self.worker, self._stretch, self._at
         mark = worker.next_mark
@@ -644,7 +678,7 @@ class Line:
             and stretch.last == number - 1
             and stretch.clock[at] == step - 1
         ):
-            stretch = self._open(mark, number, step, entry, timed)
+            stretch = self._open(mark, number, step, entry, None if self.tells_times else timed)
         if pending < 0:
             pending = self._pending()
         worker.issued = step
@@ -657,7 +691,19 @@ class Line:
         stretch.last, stretch.clock[at], stretch.mark.ends[-1] = number, step, pending
         if not self._alone:
             self._write(entry, step)
+        if timed is not None and before is not None:
+            self._time(part, timed, before)
         return part
+
+    def _before(self) -> _Before:
+        """Before a command whose times are wanted, which the back end tells: what is asked for them."""
+        return self._pending(), self.worker.backend.begin_timed()
+
+    def _time(self, part: Part, timed: Timed, before: _Before) -> None:
+        """Such a command was entered; the program's call was that of `timed`. `before`: as `_before`."""
+        pending, begun = before
+        ask = self.worker.backend.timer(begun, part.stretch.ends[-1] - pending)
+        part.stretch.time(part, timed, ask, self._told)
 
     def _write(self, entry: Entry, step: int) -> None:
         """A command that was handed over may change its buffers."""
@@ -665,7 +711,7 @@ class Line:
         for holdings in entry[1]:
             holdings.written[at] = step
 
-    def _open(self, mark: Mark, number: int, step: int, entry: Entry, timed: Completion | None) -> Stretch:
+    def _open(self, mark: Mark, number: int, step: int, entry: Entry, timed: Timed | None) -> Stretch:
         executor = self._executor
         stretch = self._stretch = Stretch(executor, number, self.worker, step, entry[0], timed)
         mark.jobs.append(stretch)

@@ -467,3 +467,14 @@ NOTHING = PreparedPlan(Plan((), (), (), ()), None)
 #: the same, as one step of whichever worker it is handed to (`vdev.executor.line`)
 MARKER = PreparedPlan(Plan((), (), (), ()), None)
 MARKER.step = EmptyStep()
+
+
+def touching(
+    *, reads: tuple[int, ...] = (), writes: tuple[int, ...] = (), overwrites: tuple[int, ...] = ()
+) -> PreparedPlan:
+    """The prepared plan of a command that somebody else has handed to its worker, and that does this to its slots: all that matters
+    for how far a failure spreads.
+    """
+    found = PreparedPlan(Plan((), (), (), (), reads=reads, writes=writes, overwrites=overwrites), None)
+    found.step = EmptyStep()
+    return found

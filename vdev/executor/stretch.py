@@ -12,7 +12,8 @@ any other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Completion
@@ -41,6 +42,44 @@ Entry: TypeAlias = tuple[
     "tuple[tuple[int, int, int], ...]",
     "Sequence[Completion]",
 ]
+
+
+class Timer:
+    """The times of one command that was handed over, whose back end tells them."""
+
+    __slots__ = ("_ask", "_behind", "_number", "_queued_ns", "_told", "known")
+
+    def __init__(
+        self,
+        queued_ns: int,
+        ask: Callable[[], tuple[int, int]],
+        number: int = 0,
+        told: list[int] | None = None,
+        behind: Completion | None = None,
+    ) -> None:
+        """`queued_ns`: when the program called. `ask`: as `Backend.timer`. `number`: the command's. `told`: of its worker's commands, the
+        number of the last one whose times were told, and when it ended. `behind`: as of `Timed`.
+        """
+        self._queued_ns = queued_ns
+        self._ask: Callable[[], tuple[int, int]] | None = ask
+        self._number, self._told = number, told
+        self._behind = behind
+        self.known: tuple[int, int, int, int] | None = None  #: once somebody has asked
+
+    def times(self) -> tuple[int, int, int, int]:
+        """As `Completion.times`; the command is complete."""
+        ask, known, queued = self._ask, self.known, self._queued_ns
+        if known is None:
+            assert ask is not None, "it goes when the times are known"
+            start, end = ask()
+            before = None if self._behind is None else self._behind.times
+            start, told = max(start, queued, 0 if before is None else before[3]), self._told
+            if told is not None and told[0] < self._number:  # a clock that is compared again may be set back
+                start = max(start, told[1])
+                told[:] = self._number, max(start, end)
+            known = self.known = queued, queued, start, max(start, end)
+            self._ask = self._behind = None  # they keep events
+        return known
 
 
 class Part(Completion):
@@ -91,16 +130,71 @@ class Part(Completion):
         self.stretch.look_at(self)  # which takes a lock that comes before those of completions
         super().add_callback(function, state)
 
+    @property
+    def times(self) -> tuple[int, int, int, int] | None:
+        timers = self.stretch.timers
+        timer = None if timers is None else timers.get(self.index)
+        if timer is None:
+            return super().times
+        return timer.known or (timer.times() if self.status == COMPLETE else None)
+
     def __getattr__(self, name: str) -> Any:
         # Reached only for a slot that has no value yet, or a name that a completion does not have.
         self.stretch.look_at(self)
         return object.__getattribute__(self, name)
 
 
+class Timed(Completion):
+    """A command's times are wanted. Where only markers tell them, the command is a stretch of its own, and this is its completion."""
+
+    __slots__ = ("behind",)
+
+    def __init__(self, behind: Completion | None) -> None:
+        super().__init__(profiled=True)
+        #: the command before it in an in-order queue, if the times of that one are told in another way: it begins no earlier than that ends
+        self.behind = behind
+
+
+class Clocked(Completion):
+    """The completion of a stretch, or of a read that the calling thread does by itself."""
+
+    __slots__ = ("timer",)
+
+    def __init__(self, queued_ns: int = 0) -> None:
+        """`queued_ns`: when the program called, of a read."""
+        super().__init__()
+        self.queued_ns = queued_ns
+        self.timer: Timer | None = None  #: of the last of its commands whose times are wanted
+
+    @classmethod
+    def nothing(cls, last: Completion | None) -> Clocked:
+        """Of a command that has nothing to do, and nothing to wait for: `last`, the one before it in its queue, has ended."""
+        completion = cls(time.perf_counter_ns())
+
+        def ask() -> tuple[int, int]:
+            times = None if last is None else last.times
+            return (0, 0) if times is None else (times[3], times[3])
+
+        completion.end(ask)
+        return completion
+
+    def end(self, ask: Callable[[], tuple[int, int]]) -> None:
+        """The command is done when the program gets its event. `ask`: as for `Timer`."""
+        self.timer = Timer(self.queued_ns, ask)
+        self.settle(COMPLETE)
+
+    @property
+    def times(self) -> tuple[int, int, int, int] | None:
+        timer = self.timer
+        return None if timer is None or self.status != COMPLETE else timer.times()
+
+
 class Stretch(Job):
     """The commands `entries`, numbered from `number` on, each with a step of its worker's: those from `first` on."""
 
-    __slots__ = ("_looked_at", "ends", "entries", "first", "is_open", "last", "mark", "parts", "worker")
+    __slots__ = (
+        "_looked_at", "ends", "entries", "first", "is_open", "last", "mark", "parts", "timers", "worker",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -109,10 +203,10 @@ class Stretch(Job):
         worker: Worker,
         step: int,
         prepared: PreparedPlan,
-        timed: Completion | None = None,
+        timed: Timed | None = None,
     ) -> None:
         """`timed`: the completion of the only command that it will have, whose times are wanted."""
-        super().__init__(executor, number, prepared, (), timed or Completion())
+        super().__init__(executor, number, prepared, (), timed or Clocked())
         self.launches = 0
         self.worker = worker.number
         self.first = step
@@ -128,10 +222,22 @@ class Stretch(Job):
         self.is_open = True  #: whether more may be entered: it has not ended, nor met a failure
         #: by index: the completions that somebody has looked at
         self._looked_at: dict[int, Completion] = {} if timed is None else {0: timed}
+        #: by index: those whose times are wanted, where the back end tells them
+        self.timers: dict[int, Timer] | None = None
 
     @property
     def successors(self) -> Sequence[Job] | None:
         return self.parts
+
+    def time(self, part: Part, timed: Timed, ask: Callable[[], tuple[int, int]], told: list[int]) -> None:
+        """The times of `part`, which has just been entered, are wanted; the program's call was that of `timed`. `ask`, `told`: as for
+        `Timer`.
+        """
+        if self.timers is None:
+            self.timers = {}
+        self.timers[part.index] = timer = Timer(timed.queued_ns, ask, part.number, told, timed.behind)
+        if type(self.completion) is Clocked:
+            self.completion.timer = timer
 
     def is_running(self) -> bool:
         """Whether the first of them may have begun: its worker has done what came before."""

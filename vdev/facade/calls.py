@@ -9,10 +9,13 @@ decides which error a program gets, so each function states it itself.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from vdev.executor.completion import DONE
+from vdev.executor.stretch import Clocked
 from vdev.facade.errors import check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, NannyEvent, Ward, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.handles import state_of
@@ -153,13 +156,15 @@ class Call:
         memory, layout = target
         command: Command = NOTHING
         if is_blocking and self.writes_host and layout is not None:
-            code = state_of(queue).read_at_once(Read(memory.buffer, layout, host), after)
+            line = state_of(queue)
+            clocked = Clocked(time.perf_counter_ns()) if line.is_profiling else None
+            code = line.read_at_once(Read(memory.buffer, layout, host), after, clocked)
             if code is not None:
                 if after and any(earlier.status < 0 for earlier in after):
                     code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
                 if code < 0:
                     self.fail(code)
-                return NannyEvent._vdev_of_read(queue, queue._vdev_state.context, self.kind, hostbuf)
+                return NannyEvent._vdev_of_taken(queue, line.context, self.kind, clocked or DONE, hostbuf)
         if layout is not None:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
         if isinstance(command, Write):

@@ -17,7 +17,6 @@ from itertools import repeat
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vdev.executor.completion import DONE
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
@@ -225,11 +224,6 @@ class NannyEvent(Event):
         Event.__init__(event, queue, queue._vdev_state.context, command_type, completion)
         event._ward = ward
         return event
-
-    @staticmethod
-    def _vdev_of_read(queue: CommandQueue, context: Context, command_type: int, hostbuf: Any) -> NannyEvent:
-        """The event of a read into `hostbuf` that is done."""
-        return NannyEvent._vdev_of_taken(queue, context, command_type, DONE, hostbuf)
 
     @staticmethod
     def _vdev_of_taken(

@@ -25,6 +25,7 @@ from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import starts
 from vdev.planner.partitioner import choose_local_size
 from vdev.session.commands import ONCE, Launch, LocalArg, Marker
+from vdev.session.immediate_moves import completion_of
 from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def _handed_over(
         _keep(kernel, args, kept)
     if key is not None and kernel.rotation is not None:
         kernel.rotation.keep(key, (kept, launched))
-    return part.stretch.completion if line.order.profiled else part
+    return completion_of(part) if line.order.profiled else part
 
 
 def _is_worthwhile(kernel: KernelState, before: Repeater | None) -> bool:

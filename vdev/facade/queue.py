@@ -19,6 +19,7 @@ from vdev.facade.svm_memory import is_in_use
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
+    from vdev.executor.stretch import Clocked
     from vdev.session.commands import Command, Map, Read, Write
     from vdev.session.ordering import QueueOrder
     from vdev.session.session import Completion, Session
@@ -82,11 +83,13 @@ class QueueState:
             fail("clEnqueue", error.status, str(error))
 
     @waits
-    def read_at_once(self, command: Read, after: Sequence[Completion]) -> int | None:
-        """The status of a blocking read that could be done immediately; None if it has to be submitted."""
+    def read_at_once(self, command: Read, after: Sequence[Completion], clocked: Clocked | None) -> int | None:
+        """The status of a blocking read that could be done immediately; None if it has to be submitted. `clocked`: its completion in a
+        profiled queue.
+        """
         if self.is_finalized or is_in_use():
             return None
-        return self.session.read_at_once(command, self.order, after)
+        return self.session.read_at_once(command, self.order, after, clocked)
 
     @waits
     def map_at_once(self, command: Map, after: Sequence[Completion]) -> int | None:

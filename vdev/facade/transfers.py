@@ -6,6 +6,7 @@ how the bytes travel.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vdev.executor.completion import DONE
+from vdev.executor.stretch import Clocked
 from vdev.facade.calls import (
     COPY_BUFFER,
     COPY_BUFFER_RECT,
@@ -135,9 +137,10 @@ def _enqueue_read_buffer(
             and type(src_offset) is int
             and not (line.is_finalized or starts)  # there is shared virtual memory
         ):
-            given = queue, memory.context, READ_BUFFER.kind, DONE, hostbuf
+            clocked = Clocked(time.perf_counter_ns()) if line.is_profiling else None
+            given = queue, memory.context, READ_BUFFER.kind, clocked or DONE, hostbuf
             done = line.session.moves.read_again(
-                memory.buffer, reading, hostbuf, line.order, NannyEvent._vdev_of_taken, given
+                memory.buffer, reading, hostbuf, line.order, NannyEvent._vdev_of_taken, given, clocked
             )
             if done is not None:
                 if isinstance(done, int):

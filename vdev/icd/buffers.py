@@ -41,7 +41,12 @@ def clCreateBuffer(context: Context, flags: int, nbytes: int, address: int) -> M
     if shared is not None and address + nbytes > shared.start + shared.nbytes:
         fail("clCreateBuffer", status.INVALID_BUFFER_SIZE)
     content = host.memory(address, nbytes) if address else None
-    return create_memory(context, flags, nbytes, content, content)
+    executor = state_of(context).session.executor
+    standing = executor.standing
+    memory = create_memory(context, flags, nbytes, content, content)
+    if executor.standing is standing:  # nothing was brought there, and nothing else had to make room
+        host.keep_ready()
+    return memory
 
 
 def clCreateBufferWithProperties(
@@ -106,6 +111,7 @@ def clEnqueueReadBuffer(
     event = done(transfers._enqueue_read_buffer(queue, view(mem), memory, offset, waits, bool(blocking)))
     if blocking and mem.buffer.resident is not None:  # it is over, and the buffer is where it was
         host.keep_ready()
+        ready.waited(queue)
     return event
 
 
@@ -266,19 +272,19 @@ def clEnqueueUnmapMemObject(queue: CommandQueue, mem: Memory, address: int, wait
 
 
 def clEnqueueMarkerWithWaitList(queue: CommandQueue, waits: Waits) -> Event:
-    return sync._enqueue_marker_with_wait_list(queue, waits)
+    return ready.looked_at(sync._enqueue_marker_with_wait_list(queue, waits))
 
 
 def clEnqueueBarrierWithWaitList(queue: CommandQueue, waits: Waits) -> Event:
-    return sync._enqueue_barrier_with_wait_list(queue, waits)
+    return ready.looked_at(sync._enqueue_barrier_with_wait_list(queue, waits))
 
 
 def clEnqueueMarker(queue: CommandQueue) -> Event:
-    return sync._enqueue_marker(queue)
+    return ready.looked_at(sync._enqueue_marker(queue))
 
 
 def clEnqueueBarrier(queue: CommandQueue) -> None:
-    sync._enqueue_barrier(queue)
+    ready.looked_at(sync._enqueue_barrier_with_wait_list(queue))
 
 
 def clEnqueueWaitForEvents(queue: CommandQueue, count: int, events: int) -> None:

@@ -36,7 +36,7 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
     if is_own:
         _prepare_interpreter()
     with _native_environment():
-        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls, keep = (
+        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls, keep, era = (
             builtins
         )
         _load_native(bind_calls)
@@ -44,10 +44,11 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
 
         host.address_of, host.give_out, host.lend_out = address_of, give_out, lend_out
         host.item_at, host.take_back, host.count_of, host.keep_ready = item_at, take_back, count_of, keep
+        host.begin_era = era
         joining.use_handles()
         _open(set_platform)
         kernels = (programs.kernel_kinds, programs.set_argument, programs.launch)
-        return (failure, acquire, drop, end, *kernels, ready.make, ready.launched, *_calls())
+        return (failure, acquire, drop, end, *kernels, ready.make, ready.made, *_calls())
 
 
 def _prepare_interpreter() -> None:

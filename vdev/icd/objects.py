@@ -16,7 +16,7 @@ from vdev.facade.handles import state_of
 from vdev.facade.images import Sampler
 from vdev.facade.platform_device import Device, Platform, get_platform
 from vdev.facade.queue import CommandQueue
-from vdev.icd import host
+from vdev.icd import host, ready
 from vdev.icd.host import INVALID_PROPERTY
 
 #: by context: the functions to call once it is gone, with its handle and their data
@@ -145,6 +145,7 @@ def clFlush(queue: CommandQueue) -> None:
 
 def clFinish(queue: CommandQueue) -> None:
     queue.finish()
+    ready.waited(queue)
 
 
 def clCreateSampler(context: Context, normalized: int, addressing: int, filtering: int) -> Sampler:
@@ -188,7 +189,11 @@ def clSetUserEventStatus(event: Event, code: int) -> None:
 def clWaitForEvents(count: int, events: int) -> None:
     if not count or not events:
         fail("clWaitForEvents", status.INVALID_VALUE)
-    wait_for_events(host.items(host.EVENT, events, count, status.INVALID_EVENT, "clWaitForEvents"))
+    found = host.items(host.EVENT, events, count, status.INVALID_EVENT, "clWaitForEvents")
+    wait_for_events(found)
+    queue = found[0].get_info(native.event_info.COMMAND_QUEUE)
+    if queue is not None:  # it is no user event
+        ready.waited(queue)
 
 
 def clSetEventCallback(event: Event, state: int, function: int, user_data: int) -> None:

@@ -1,4 +1,4 @@
-"""Launches that the library makes again without Python (`native/ready.c`): what it needs for them, and how they are told.
+"""Commands that the library makes without Python (`native/ready.c`, `native/commands.c`): what it needs for them, and how they are told.
 
 Decides nothing about when they are made. What such a launch is, and that it is counted like any other, is
 `vdev.session.immediate`'s.
@@ -9,63 +9,115 @@ from __future__ import annotations
 import logging
 from typing import Any, TypeVar
 
-from vdev.executor.completion import DONE
-from vdev.executor.stretch import Part
+from vdev.errors import OUT_OF_RESOURCES
+from vdev.executor.completion import DONE, Completion
+from vdev.executor.prepare import touching
+from vdev.executor.stretch import Clocked, Part, Timed
 from vdev.facade.errors import native
-from vdev.facade.event import Event
+from vdev.facade.event import Event, make_event
 from vdev.facade.handles import state_of
 from vdev.facade.launch import ready_launch
 from vdev.facade.memory import USE_HOST_PTR, Memory
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_in_use
 from vdev.icd import host
-from vdev.session.in_a_row import ReadyLaunch
+from vdev.session.in_a_row import ReadyLaunch, ReadyMove
 
 E = TypeVar("E", bound=Event)
 
 logger = logging.getLogger("vdev.icd")
-_made = 0  #: launches without Python
-#: memory that the host must not read, or that is the program's own
-_LOOKED_AT = USE_HOST_PTR | native.mem_flags.HOST_WRITE_ONLY | native.mem_flags.HOST_NO_ACCESS
+_made = _moves = 0  #: launches without Python, and other commands
+#: memory that the host must not read, or not write, or that is the program's own
+_UNREAD = USE_HOST_PTR | native.mem_flags.HOST_WRITE_ONLY | native.mem_flags.HOST_NO_ACCESS
+_UNWRITTEN = USE_HOST_PTR | native.mem_flags.HOST_READ_ONLY | native.mem_flags.HOST_NO_ACCESS
+#: the completions of commands that were handed over at once, and of reads that are done
+_AT_ONCE = frozenset({Part, Timed, Clocked})
+#: by number in `native/commands.c`: the kinds of other commands, the name under which each is counted, and what it does to its buffers
+_KINDS = (
+    ("read", touching(reads=(0,))),
+    ("write", touching(writes=(0,))),
+    ("write", touching(writes=(0,), overwrites=(0,))),
+    ("fill", touching(writes=(0,))),
+    ("fill", touching(writes=(0,), overwrites=(0,))),
+    ("copybuffer", touching(reads=(0,), writes=(1,))),
+    ("copybuffer", touching(reads=(0,), writes=(1,), overwrites=(1,))),
+    ("marker", touching()),
+)
 
 
 def make(queue: CommandQueue, kernel: Any, size: Any, local: Any, offset: Any) -> tuple[Any, ...] | None:
     """What the library makes the launch with that was made last of a kernel: its record here, and the driver's queue and
-    kernel, memory by argument, first work-item, global and local size, the value of a last argument, and by argument how many
-    bytes of it the library may read. None where that is not possible.
+    kernel, memory by argument, first work-item, global and local size, the value of a last argument, by argument how many
+    bytes of it the library may read and how many it may write, and of the queue: what identifies its context, whether it is in order,
+    whether its commands' times are wanted, and what is added to these. None where that is not possible.
     """
     found = ready_launch(queue, kernel, size, local, offset, kernel._vdev_own)
     # The library knows one kernel of the driver's for each of the program's: that of the thread that came first.
     if found is None or vars(kernel).setdefault("_vdev_own", found.own) is not found.own:
         return None
-    driver = found.driver
+    driver, order = found.driver, found.queue
     sizes = driver.first, driver.global_size, driver.local_size
-    rooms = tuple([_room(arg) for arg in state_of(kernel).args])
-    return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden, rooms
+    rooms = [
+        tuple([_room(arg, refused) for arg in state_of(kernel).args]) for refused in (_UNREAD, _UNWRITTEN)
+    ]
+    of_queue = id(state_of(queue).context), order.in_order, order.profiled, driver.offset_ns
+    return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden, *rooms, *of_queue
 
 
-def _room(arg: Any) -> int:
-    """How many bytes of an argument's memory may be read from the only worker without a look at anything else."""
-    if type(arg) is not Memory or arg.offset or arg.flags & _LOOKED_AT or is_in_use():
+def _room(arg: Any, refused: int) -> int:
+    """How many bytes of an argument's memory, unless it has one of these flags, may be moved from or to the only worker without a look at
+    anything else.
+    """
+    if type(arg) is not Memory or arg.offset or arg.flags & refused or is_in_use():
         return 0
     replica = arg.buffer.holdings.replicas[0]
     is_whole = replica is not None and replica.start == 0 and replica.stop >= arg.nbytes
     return arg.nbytes if is_whole and arg.buffer.resident == 0 else 0
 
 
-def launched(runs: tuple[tuple[ReadyLaunch, int], ...], handles: tuple[int, ...]) -> int | None:
-    """The library has made launches: which, in order, and how often in a row; and their native events. None where there shall
-    be no more of them.
+def made(
+    runs: tuple[tuple[Any, int], ...],
+    handles: tuple[int, ...],
+    wanted: tuple[tuple[int, CommandQueue, int], ...],
+) -> tuple[Any, ...] | None:
+    """The library has made commands: a launch's record or what `_moved` takes of each, in order, and how often in a row; their native
+    events; and of those whose events the program has: the place among them, the queue and the type. Whether there may be more of them, and
+    these events.
     """
-    global _made
-    _made += len(handles)
-    return 1 if runs[0][0].maker.launched(runs, handles) else None
+    global _made, _moves
+    commands = [(_moved(*item) if type(item) is tuple else item, count) for item, count in runs]
+    launches = sum(count for command, count in commands if type(command) is ReadyLaunch)
+    _made += launches
+    _moves += len(handles) - launches
+    item = runs[0][0]
+    maker = state_of(item[1]).session.at_once if type(item) is tuple else item.maker
+    assert maker is not None, "it has made a launch ready"
+    first = maker.made(commands, handles)
+    return maker.may_go_on, *[_event_of(first, *each) for each in wanted]
+
+
+def _moved(kind: int, queue: CommandQueue, nbytes: int, *memories: Memory) -> ReadyMove:
+    """A transfer that the library has made."""
+    name, prepared = _KINDS[kind]
+    order = state_of(queue).order
+    return ReadyMove(name, prepared, [memory.buffer for memory in memories], nbytes, order)
+
+
+def _event_of(first: Part | None, place: int, queue: CommandQueue, kind: int) -> Event:
+    """The event of a command that the library has made: that at some place behind the first."""
+    if first is None:  # the process ends
+        completion = Completion()
+        completion.settle(OUT_OF_RESOURCES)
+        return make_event(queue, kind, completion)
+    return make_event(queue, kind, Part(first.stretch, first.index + place))
 
 
 def report(reads: int) -> None:
     """At the end of the process."""
     if _made or reads:
         logger.info("%d launches were made without Python, and %d reads", _made, reads)
+    if _moves:
+        logger.info("%d other commands were made without Python", _moves)
 
 
 def looked_at(event: E) -> E:
@@ -73,6 +125,20 @@ def looked_at(event: E) -> E:
     leaves everything as it was for launches that are ready.
     """
     completion: Any = event._vdev_state
-    if type(completion) is Part or completion is DONE:
+    if type(completion) in _AT_ONCE or completion is DONE:
         host.keep_ready()
     return event
+
+
+def waited(queue: CommandQueue) -> None:
+    """The program has waited for something in a queue: the library hears of it where all that was ever enqueued is known to be complete."""
+    session = state_of(queue).session
+    at_once = session.at_once
+    if at_once is None or not at_once.is_alone:  # nothing is made without Python
+        return
+    given = host.begin_era()
+    for worker in session.executor.all_workers:
+        if worker.completed < worker.submitted:
+            return
+    if not session.deferrals:
+        host.begin_era(given)

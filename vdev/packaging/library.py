@@ -56,6 +56,30 @@ _RESULTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 }
 _WITH_ERRCODE = ("map", "outcome")
 _WAITING = ("clFlush", "clFinish", "clWaitForEvents")
+#: calls that make or register what no launch has anything to do with yet
+_BEGINNING = (
+    "clCreateCommandQueue", "clCreateCommandQueueWithProperties", "clCreateSubBuffer", "clCreateKernel", "clCreateUserEvent",
+    "clSetEventCallback",
+)  # fmt: skip
+#: by function: what makes the call without Python, where that is possible (`native/commands.c`)
+_WITHOUT_PYTHON: Mapping[str, str] = {
+    "clEnqueueReadBuffer": "read_without_python(a0, a1, a2, a3, a4, (void *)a5, a6, a6_list, event)",
+    "clEnqueueWriteBuffer": "write_without_python(a0, a1, a2, a3, a4, a5, a6, a6_list, event)",
+    "clEnqueueCopyBuffer": "copy_without_python(a0, a1, a2, a3, a4, a5, a6, a6_list, event)",
+    "clEnqueueFillBuffer": "fill_without_python(a0, a1, a2, a3, a4, a5, a6, a6_list, event)",
+    "clEnqueueMarkerWithWaitList": "mark_without_python(a0, 0x11FE, a1, a1_list, event)",
+    "clEnqueueBarrierWithWaitList": "mark_without_python(a0, 0x1205, a1, a1_list, event)",
+    "clEnqueueMarker": "event != NULL && mark_without_python(a0, 0x11FE, 0, NULL, event)",
+    "clEnqueueBarrier": "mark_without_python(a0, 0x1205, 0, NULL, NULL)",
+    "clWaitForEvents": "wait_without_python(a0, a1)",
+    "clFlush": "flush_without_python(a0)",
+    "clFinish": "finish_without_python(a0)",
+}
+#: what answers a query without Python
+_ANSWERED: Mapping[str, str] = {
+    "clGetEventInfo": "ask_without_python",
+    "clGetEventProfilingInfo": "time_without_python",
+}
 _KEPT = ("device", "context")  # kinds of objects whose answers never change
 
 
@@ -190,8 +214,11 @@ def _checks(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str
             yield f"    if (!are_events(a{number}, a{number}_list)) {wrong}"
     if function.result == "info":
         yield from _known_answers(function, kinds)
-    if function.name == "clEnqueueReadBuffer":
-        yield "    if (read_without_python(a0, a1, a2, a3, a4, (void *)a5, a6, event)) return SUCCESS;"
+    if function.name in _WITHOUT_PYTHON:
+        yield f"    if ({_WITHOUT_PYTHON[function.name]}) return SUCCESS;"
+    if function.name in _ANSWERED:
+        yield "    int32_t answer;"
+        yield f"    if ({_ANSWERED[function.name]}(a0, a1, size, value, size_ret, &answer)) return answer;"
 
 
 def _known_answers(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
@@ -207,8 +234,8 @@ def _known_answers(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Itera
 
 
 def _keeps(function: Any) -> bool:
-    """Whether launches that were ready before are so afterwards: it only asks or waits."""
-    return function.result == "info" or function.name in _WAITING
+    """Whether launches that were ready before are so afterwards: it only asks or waits, or begins something new."""
+    return function.result == "info" or function.name in _WAITING or function.name in _BEGINNING
 
 
 def _name_of_info(kind: str) -> str:
@@ -307,7 +334,8 @@ def _compile(
     linked = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", *linking]
     full = [*command, *flags, *words, str(source), "-o", str(target), *linked]
     try:
-        done = subprocess.run(full, capture_output=True, text=True)
+        # whatever characters the compiler's messages have, and the locale knows
+        done = subprocess.run(full, capture_output=True, text=True, errors="replace")
     except OSError as error:
         return str(error)
     return None if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"

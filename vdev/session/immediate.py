@@ -32,8 +32,8 @@ from vdev.session.commands import (
     Unmap,
 )
 from vdev.session.immediate_maps import MapsAtOnce
-from vdev.session.immediate_moves import completion_in, is_at_home, is_new
-from vdev.session.in_a_row import InARow, ReadyLaunch
+from vdev.session.immediate_moves import completion_of, is_at_home, is_new, timed_in
+from vdev.session.in_a_row import InARow, Made, ReadyLaunch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 
@@ -91,7 +91,7 @@ class AtOnce(MapsAtOnce):
         if launch.shared or launch.tried:
             return None
         part = self.launch(launch.kernel, launch.args, launch.ndrange, after, queue)
-        return None if part is None else completion_in(queue, part)
+        return None if part is None else completion_of(part)
 
     def launch(
         self,
@@ -122,9 +122,7 @@ class AtOnce(MapsAtOnce):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None and not self._is_timed:
-                part = line.hand_over(
-                    entry, standing, timed=Completion(profiled=True) if queue.profiled else None
-                )
+                part = line.hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
             else:
                 part = self._noted(line, entry, standing, cached, queue)
             if part is None:
@@ -164,13 +162,13 @@ class AtOnce(MapsAtOnce):
         session, executor = self._session, self._executor
         with session.lock:
             watched = session.observers or session.checker is not None or session.recorder is not None
-            if self._only is None or watched or queue.profiled:
+            if self._only is None or watched:
                 return None
             held_up = queue.barrier is not None and not queue.barrier.settled
             if session.deferrals.held or held_up or executor.failures.any:
                 return None
             found, line = self._found(kernel.plans, args, ndrange), executor.lines[self._only]
-            if found is None or line is None:
+            if found is None or line is None or not line.is_at_worker:
                 return None
             cached, _, buffers, holdings, places = found
             if own is None:
@@ -179,33 +177,41 @@ class AtOnce(MapsAtOnce):
             driver = None if own is None else line.for_driver(entry, own)
             return None if driver is None else ReadyLaunch(self, cached, buffers, entry, queue, own, driver)
 
-    def launched(self, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
-        """Launches were made without Python, since anything else was submitted: which, in order, and how often in a row.
-        Whether they may go on: nothing is known to have failed. `handles`: as in `Backend.launched`.
+    def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
+        """Commands were made without Python, since anything else was submitted: which, in order, and how often in a row.
+        The first of them, which the others follow in its stretch; None at the end. `handles`: as in `Backend.launched`.
         """
-        line = self._executor.lines[0]
+        line, first = self._executor.lines[0], None
         assert line is not None
-        while not self._entered(line, runs, handles):
-            continue  # the worker's thread has its turn, and may want the session's lock
+        while first is None and not self._executor.closed:
+            first = self._entered(
+                line, runs, handles
+            )  # the worker's thread may have its turn, and want the session's lock
         if line.worker.marked != line.looked_at:
             line.throttle()
+        return first
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether more may be made without Python: nothing is known to have failed."""
         return not (self._executor.failures.any or self._executor.closed)
 
-    def _entered(self, line: Line, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
-        """Enter launches that were made; False if that was not possible now."""
+    def _entered(self, line: Line, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
+        """Enter commands that were made; None if that was not possible now."""
         session, executor = self._session, self._executor
         with session.lock, line.turn() as has_turn, executor.lock:
             if executor.closed or not has_turn:
-                return has_turn or executor.closed
-            stretch = line.enter_launched([(ready.entry, count) for ready, count in runs], handles)
+                return None
+            first = line.enter_launched([(ready.entry, count) for ready, count in runs], handles)
+            completion = first.stretch.completion
             for ready, count in runs:
                 session.number += count
                 for buffer in ready.buffers:
                     buffer.used = session.number
-                ready.cached.outcome.launches += count
-                if ready.queue.last is not stretch.completion:
-                    ready.queue.remember(stretch.completion)
-        return True
+                ready.count(count, session.ledger)
+                if ready.queue.last is not completion:
+                    ready.queue.remember(completion)
+        return first
 
     def in_a_row(
         self,
@@ -382,7 +388,7 @@ class AtOnce(MapsAtOnce):
         if self._session.recorder is not None:
             return self._recorded(line, entry, standing, cached, queue)
         began = time.thread_time_ns()
-        part = line.hand_over(entry, standing, timed=Completion(profiled=True) if queue.profiled else None)
+        part = line.hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
         if part is not None and timed and choosing is not None:
             choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
         return part

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from vdev.executor.completion import DONE
 from vdev.executor.prepare import MARKER
-from vdev.executor.stretch import Part, Stretch
-from vdev.session.immediate_moves import MovesAtOnce, may_follow, stands_at
+from vdev.executor.stretch import Clocked, Part, Stretch
+from vdev.session.immediate_moves import MovesAtOnce, may_follow, stands_at, timed_in
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -28,7 +28,7 @@ class MarkersAtOnce(MovesAtOnce):
         self, command: Marker, after: Sequence[Completion], queue: QueueOrder
     ) -> Completion | None:
         is_barrier = command.barrier and not queue.in_order
-        if queue.profiled or (is_barrier and after):  # what comes behind one that may fail has to know of it
+        if is_barrier and after:  # what comes behind one that may fail has to know of it
             return None
         with self._session.lock:
             marked = self.mark(after, queue)
@@ -65,23 +65,29 @@ class MarkersAtOnce(MovesAtOnce):
         session, executor, last = self._session, self._executor, queue.last
         if session.recorder is not None or session.deferrals.held or executor.failures.any:
             return None
+        if queue.profiled and not self._tells_times:
+            return None
         if queue.in_order:
             if not after and (last is None or last.settled):
-                return DONE
+                return Clocked.nothing(last) if queue.profiled else DONE
             line = self._line_behind(last, after, queue)
         elif after:
             line = self._line_behind(last, after, queue)
         else:
             earlier = queue.unsettled()
             if not earlier:
-                return DONE
+                return Clocked.nothing(last) if queue.profiled else DONE
             # What was submitted may fail, and the marker with it.
             if not all(type(each.progress) is Stretch for each in earlier):
                 return None
             line = self._line_behind(last, earlier, queue)
         if line is None:
             return None
-        part = line.hand_over((MARKER, (), (), None, (), after), executor.standing)
+        part = line.hand_over(
+            (MARKER, (), (), None, (), after),
+            executor.standing,
+            timed=timed_in(queue) if queue.profiled else None,
+        )
         if part is not None and last is not part.stretch.completion:
             queue.remember(part.stretch.completion)
         return part

@@ -15,7 +15,7 @@ from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
-from vdev.executor.stretch import Entry, Part, Stretch
+from vdev.executor.stretch import Entry, Part, Stretch, Timed
 from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.anywhere import Anywhere, Transfers
@@ -98,6 +98,8 @@ class MovesAtOnce:
         self.is_alone = self._only is not None
         #: the worker that the last launches were handed to immediately, and how many of them in a row
         self._at, self.streak_length = 0, 0
+        #: whether the times of commands are told without markers of their own
+        self._tells_times = all(each.backend.tells_times for each in session.executor.all_workers[:-1])
         self._transfers = transfers
         self._loose = QueueOrder(in_order=False, profiled=False)  #: what new buffers are filled in
 
@@ -119,7 +121,7 @@ class MovesAtOnce:
                 return self._recalled(command, buffers, states, after, queue)
         if line.worker.marked != line.looked_at:
             line.throttle()
-        return completion_in(queue, part)
+        return completion_of(part)
 
     def _submit_anywhere(
         self,
@@ -221,7 +223,7 @@ class MovesAtOnce:
             if buffer.writing is not writing or session.observers or session.recorder is not None:
                 return None
             if not (queue is writing.queue and executor.standing is writing.standing) and not may_repeat(
-                session, writing, queue
+                session, writing, queue, timed=line.tells_times
             ):
                 return None
             entry = writing.entry
@@ -231,7 +233,10 @@ class MovesAtOnce:
                 return None
             if self._only is None and not self._is_free(line, entry[1], queue):
                 return None
-            part = line.hand_over(entry, executor.standing, (host, writing.layout), make=writing.make)
+            timed = timed_in(queue) if queue.profiled else None
+            part = line.hand_over(
+                entry, executor.standing, (host, writing.layout), make=writing.make, timed=timed
+            )
             if part is None:
                 return None
             buffer.used = session.number = session.number + 1
@@ -278,7 +283,7 @@ class MovesAtOnce:
                 self._keep_writing(line, found, buffer, layout)
         if line.worker.marked != line.looked_at:
             line.throttle()
-        return completion_in(queue, part)
+        return completion_of(part)
 
     def _keep_writing(self, line: Line, found: ReadyPlan, buffer: VirtualBuffer, layout: Layout) -> None:
         """Keep what makes a write again that was handed over, if it is not the first like it: many bytes are written once."""
@@ -323,7 +328,7 @@ class MovesAtOnce:
             return None
         entry = found.prepared, holdings, args, None, (), after
         part = line.hand_over(
-            entry, standing, host, reads=reads, timed=Completion(profiled=True) if queue.profiled else None
+            entry, standing, host, reads=reads, timed=timed_in(queue) if queue.profiled else None
         )
         if part is None:
             return None
@@ -481,17 +486,28 @@ def planned_move(
     return found
 
 
-def completion_in(queue: QueueOrder, part: Part) -> Completion:
-    """What the program's event gets of a command that was handed over in a queue."""
-    return part.stretch.completion if queue.profiled else part
+def timed_in(queue: QueueOrder) -> Timed:
+    """For the times of a command that is handed over in a profiled queue."""
+    last = queue.last
+    return Timed(last if queue.in_order and type(last) is Completion else None)
 
 
-def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder) -> bool:
-    """Whether a transfer may be made again in a queue, behind what has been submitted. Under the session's lock."""
+def completion_of(part: Part) -> Completion:
+    """What the program's event gets of a command that was handed over."""
+    completion = part.stretch.completion
+    return completion if type(completion) is Timed else part
+
+
+def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder, *, timed: bool = False) -> bool:
+    """Whether a transfer may be made again in a queue, behind what has been submitted. `timed`: also where its times are wanted. Under the
+    session's lock.
+    """
     executor, barrier = session.executor, queue.barrier
     if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
         return False
-    if queue.profiled or (barrier is not None and not is_ahead(barrier, kept.line.worker.number)):
+    if (queue.profiled and not timed) or (
+        barrier is not None and not is_ahead(barrier, kept.line.worker.number)
+    ):
         return False
     if (
         queue.in_order

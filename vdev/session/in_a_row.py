@@ -6,16 +6,20 @@ Decides nothing about which: `vdev.session.immediate` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from vdev.session.immediate_moves import may_follow
+from vdev.executor.stretch import Timed
+from vdev.session.immediate_moves import may_follow, timed_in
 from vdev.session.ordering import all_complete
 
 if TYPE_CHECKING:
     from vdev.backends.base import DriverLaunch
     from vdev.executor.completion import Completion
     from vdev.executor.line import Line, Streak
-    from vdev.executor.stretch import Entry
+    from vdev.executor.prepare import PreparedPlan
+    from vdev.executor.stretch import Entry, Part
+    from vdev.observe.tallies import Ledger
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
@@ -36,8 +40,23 @@ class Maker(Protocol):
         as ever.
         """
 
-    def launched(self, runs: Sequence[tuple[ReadyLaunch, int]], handles: Sequence[int]) -> bool:
-        """Launches were made without Python."""
+    def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
+        """Commands were made without Python."""
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether more of them may be made."""
+
+
+class Made(Protocol):
+    """A command that was made without Python, as the session sees it."""
+
+    entry: Entry
+    buffers: Sequence[VirtualBuffer]
+    queue: QueueOrder
+
+    def count(self, times: int, ledger: Ledger) -> None:
+        """It was made so often."""
 
 
 class ReadyLaunch:
@@ -62,6 +81,39 @@ class ReadyLaunch:
         self.queue = queue
         self.own = own  #: the kernel of the back end's that it uses
         self.driver = driver
+
+    def count(self, times: int, ledger: Ledger) -> None:
+        self.cached.outcome.launches += times
+
+
+class ReadyMove:
+    """A transfer of bytes of the only worker's that was made without Python, or a marker: it leaves every buffer where it is."""
+
+    __slots__ = ("_name", "_nbytes", "buffers", "entry", "queue")
+
+    def __init__(
+        self,
+        name: str,
+        prepared: PreparedPlan,
+        buffers: Sequence[VirtualBuffer],
+        nbytes: int,
+        queue: QueueOrder,
+    ) -> None:
+        """`name`: under which it is counted. `prepared`: what it does to `buffers`."""
+        self.entry: Entry = (prepared, [buffer.holdings for buffer in buffers], (), None, (), ())
+        self.buffers = buffers
+        self.queue = queue
+        self._name, self._nbytes = name, nbytes
+
+    def count(self, times: int, ledger: Ledger) -> None:
+        if self._name == "marker":
+            return
+        tally = ledger.command(self._name)
+        tally.count += times
+        if self._name == "read":
+            tally.moved.worker_to_host += times * self._nbytes
+        elif self._name == "write":
+            tally.moved.host_to_worker += times * self._nbytes
 
 
 class InARow:
@@ -118,7 +170,7 @@ class InARow:
                 or (left < 0 and (left := self._left(args)) < 0)
             ):
                 return None
-            again = line.again_timed if queue.profiled else line.again
+            again = partial(line.again_timed, timed=timed_in(queue)) if queue.profiled else line.again
             part = again(streak, self._standing, ndrange, args, after)
             if part is None:
                 return None
@@ -136,7 +188,7 @@ class InARow:
             session.lock.release()
         if line.worker.marked != line.looked_at:
             line.throttle()
-        return completion if queue.profiled else part
+        return completion if type(completion) is Timed else part
 
     def _renew(self, args: Sequence[Argument]) -> None:
         """Others may have used the buffers since the last launch but this one."""

@@ -26,6 +26,7 @@ from vdev.executor.direct_reads import (
 )
 from vdev.executor.job import Job, is_complete
 from vdev.executor.steps import BRIEF_NBYTES
+from vdev.executor.stretch import Clocked
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
@@ -80,6 +81,10 @@ class Moves:
         #: the only worker; None if there are several
         self._only = self._workers[0] if len(self._workers) == 1 else None
         #: the most bytes of a write that is copied first: only where several workers may want them, and none waits for them
+        #: whether reads of profiled queues can be made so as well
+        self._tells_times = all(
+            worker.backend.tells_times and not worker.backend.begins_timed for worker in self._workers
+        )
         self._small_nbytes = min(worker.backend.small_write_nbytes for worker in self._workers)
         self._copied_nbytes = 0 if self._only is not None else min(self._small_nbytes, BRIEF_NBYTES)
 
@@ -220,27 +225,33 @@ class Moves:
 
     @waits
     def read_at_once(
-        self, command: Read, queue: QueueOrder, after: Sequence[Completion], *, counts: bool = True
+        self,
+        command: Read,
+        queue: QueueOrder,
+        after: Sequence[Completion],
+        clocked: Clocked | None = None,
+        *,
+        counts: bool = True,
     ) -> int | None:
-        """Read, and return when the read is done: its status. None if it has to be submitted. `counts`: whether it is a command of the
-        program's, and not a part of one.
+        """Read, and return when the read is done: its status. None if it has to be submitted. `clocked`: as for `read_again`. `counts`:
+        whether it is a command of the program's, and not a part of one.
         """
         if command.layout.is_contiguous:
-            done = self._read_like_last(command, queue, after, counts=counts)
+            done = self._read_like_last(command, queue, after, clocked, counts=counts)
         else:
-            done = self._read_box(command, queue, after)
+            done = self._read_box(command, queue, after, clocked)
         if done is not None:
             return done
         with self._session.lock:
             self.look(command.layout.nbytes)
             order = queue.last if queue.in_order else None
-            reading = self._begin_reading(command, queue, after, None, counts=counts)
+            reading = self._begin_reading(command, queue, after, None, clocked, counts=counts)
         if isinstance(reading, Worker):
             quiet = reading
             prepare_reading(quiet, command.layout)
             with self._session.lock:
                 order = queue.last if queue.in_order else None
-                reading = self._begin_reading(command, queue, after, quiet, counts=counts)
+                reading = self._begin_reading(command, queue, after, quiet, clocked, counts=counts)
         if reading is None or isinstance(reading, Worker):
             return None
         status = reading.wait()
@@ -253,7 +264,9 @@ class Moves:
         return status if status or self._only is not None else outcome_of(after)
 
     @waits
-    def _read_box(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
+    def _read_box(
+        self, command: Read, queue: QueueOrder, after: Sequence[Completion], clocked: Clocked | None
+    ) -> int | None:
         """Read all from a box's first byte to its last, which are few, and give the program the box's."""
         session, buffer, layout = self._session, command.buffer, command.layout
         start, nbytes = layout.buffer_start, layout.reach
@@ -266,7 +279,7 @@ class Moves:
             around = Layout.contiguous(start, nbytes)
             planned_move(session, self.plans, Read, around, state)
         found = np.empty(nbytes, np.uint8)
-        status = self.read_at_once(Read(buffer, around, found), queue, after)
+        status = self.read_at_once(Read(buffer, around, found), queue, after, clocked)
         if status == COMPLETE:
             box = Box(layout.shape, 0, layout.buffer_pitches, layout.host_start, layout.host_pitches)
             copy_box(found, command.host, box)
@@ -274,7 +287,13 @@ class Moves:
 
     @waits
     def _read_like_last(
-        self, command: Read, queue: QueueOrder, after: Sequence[Completion], *, counts: bool
+        self,
+        command: Read,
+        queue: QueueOrder,
+        after: Sequence[Completion],
+        clocked: Clocked | None,
+        *,
+        counts: bool,
     ) -> int | None:
         """`read_again`, where the buffer's last read was one of the same bytes."""
         buffer, layout = command.buffer, command.layout
@@ -287,7 +306,7 @@ class Moves:
         ):
             return None
         host = command.host[layout.host_start : layout.host_start + layout.nbytes]
-        return self.read_again(buffer, reading, host, queue, counted if counts else uncounted, ())
+        return self.read_again(buffer, reading, host, queue, counted if counts else uncounted, (), clocked)
 
     @waits
     def read_again(
@@ -298,10 +317,12 @@ class Moves:
         queue: QueueOrder,
         meanwhile: Callable[..., T],
         given: Sequence[Any],
+        clocked: Clocked | None = None,
     ) -> T | int | None:
         """`read_at_once` into all of `host`, a contiguous array of `reading.nbytes` bytes, like the buffer's last one, which waits for
         nothing but its queue. Where that is done, what `meanwhile` has returned, called with `given` while the bytes were on their way;
-        the status of what has failed; None if it has to go the usual way: then nothing has happened.
+        the status of what has failed; None if it has to go the usual way: then nothing has happened. `clocked`: in a profiled queue, the
+        read's completion, which has its times then.
         """
         session = self._session
         if reading.waits:
@@ -313,11 +334,15 @@ class Moves:
                 return None
             if not (
                 queue is reading.queue and session.executor.standing is reading.standing
-            ) and not may_repeat(session, reading, queue):
+            ) and not may_repeat(session, reading, queue, timed=clocked is not None and self._tells_times):
                 return None
             made: tuple[Begun | None, T] | None = reading.make(host, self._note_again, meanwhile, given)
             if made is None:
                 return None
+            if clocked is not None:
+                clocked.end(
+                    reading.line.worker.backend.timer(None, 1)
+                )  # nothing else was handed over meanwhile
             buffer.used = session.number
             order = queue.last
         begun, found = made
@@ -394,13 +419,15 @@ class Moves:
         queue: QueueOrder,
         after: Sequence[Completion],
         quiet: Worker | None,
+        clocked: Clocked | None = None,
         *,
         counts: bool = True,
     ) -> Reading | Arriving | Worker | None:
         """Hand over a read like one whose plan is known, if nobody wants to hear of it (`begin_reading`)."""
         session = self._session
         watched = session.recorder is not None or session.observers or session.checker is not None
-        if watched or queue.profiled or session.deferrals or session.executor.damaged:
+        watched = watched or (queue.profiled and (clocked is None or not self._tells_times))
+        if watched or session.deferrals or session.executor.damaged:
             return None
         if not queue.in_order and queue.barrier is not None and not queue.barrier.settled:
             return None
@@ -415,6 +442,7 @@ class Moves:
             return None
         if after and not self._is_behind(after, queue, found.prepared.alone):
             return None
+        worker = session.executor.all_workers[found.prepared.alone]
         reading = begin_reading(
             session.executor, step, found.prepared.alone, buffer.holdings, command.host, command.layout, quiet
         )
@@ -423,6 +451,8 @@ class Moves:
             if counts:
                 count_move(session.ledger, Read, layout, found)
             buffer.reading = None
+            if clocked is not None:
+                clocked.end(worker.backend.timer(None, 1))
             if isinstance(reading, Arriving) or self._is_long(command.layout, found.prepared.alone):
                 self._keep_reading(command, found.prepared.alone, before)
         return reading

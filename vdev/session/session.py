@@ -20,7 +20,7 @@ from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BuildError, NoRoom
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
 from vdev.executor.failures import repaired
-from vdev.executor.stretch import is_done_at_once
+from vdev.executor.stretch import Clocked, is_done_at_once
 from vdev.observe.tallies import Ledger
 from vdev.planner.links import LinkCosts
 from vdev.process import forking
@@ -214,10 +214,18 @@ class Session(SessionCore):
             self.executor.let_arrive(command.map.buffer.holdings.home())
 
     @waits
-    def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
-        """Read, and return when the read is done: its status. None if it has to be submitted."""
+    def read_at_once(
+        self,
+        command: Read,
+        queue: QueueOrder,
+        after: Sequence[Completion] = (),
+        clocked: Clocked | None = None,
+    ) -> int | None:
+        """Read, and return when the read is done: its status. None if it has to be submitted. `clocked`: its completion in a profiled
+        queue.
+        """
         done = None if self.at_once is None else self.at_once.read_home(command, after, queue)
-        return done if done is not None else self.moves.read_at_once(command, queue, after)
+        return done if done is not None else self.moves.read_at_once(command, queue, after, clocked)
 
     @waits
     def map_at_once(self, command: Map, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:

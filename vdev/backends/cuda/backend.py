@@ -44,7 +44,7 @@ from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, OWN_THREAD_NBYTES, Ho
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, address_of
-from vdev.backends.cuda.marker import CudaMarker
+from vdev.backends.cuda.marker import CudaMarker, Moment
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.nvrtc import nvrtc_version
 from vdev.backends.cuda.own_kernels import OwnKernels
@@ -78,6 +78,7 @@ class CudaBackend(CudaCompiling):
     small_read_nbytes = LANDING_NBYTES
     own_thread_nbytes = OWN_THREAD_NBYTES
     has_visitors = True
+    tells_times = begins_timed = True
     cheap_markers = True
     pins_memory = True
 
@@ -542,6 +543,31 @@ class CudaBackend(CudaCompiling):
             self._modules.unload(marker)
             self._sparse.let_go(marker)
         return marker
+
+    def begin_timed(self) -> object:
+        return self._moment(rebases=True)
+
+    def timer(self, begun: object, count: int) -> Callable[[], tuple[int, int]]:
+        end = self._moment()
+        if end is None or type(begun) is not Moment:  # a marker tells of the failure
+            return lambda: (0, 0)
+        start = begun if count else end
+        return lambda: (start.read(), end.read())
+
+    def _moment(self, *, rebases: bool = False) -> Moment | None:
+        """Behind all that was handed over; None where the GPU takes no more. `rebases`: the clock may be compared first."""
+        outside = self.visit()
+        try:
+            if self._fetches:
+                self._fetch()
+            if rebases and time.perf_counter_ns() > self._gpu.clock.due:
+                self._gpu.guarded(self._gpu.clock.rebase)
+            return None if self._gpu.lost is not None else Moment(self._gpu, self._gpu.recorded(self.stream))
+        except BackendError:
+            return None
+        finally:
+            if outside is not None:
+                self.leave(outside)
 
     def close(self) -> None:
         try:

@@ -60,3 +60,23 @@ class CudaMarker(Marker):
     def __del__(self) -> None:
         free = self._gpu.free_events
         free.extend(event for event in (self.event, self.first) if event)
+
+
+class Moment:
+    """An event that tells when a stream had got somewhere."""
+
+    __slots__ = ("_gpu", "event")
+
+    def __init__(self, gpu: Gpu, event: int) -> None:
+        self._gpu = gpu
+        self.event = event
+
+    def read(self) -> int:
+        """When that was, once it was there; 0 where the GPU does not tell."""
+        try:
+            return self._gpu.clock.read(self.event)
+        except BackendError:
+            return 0
+
+    def __del__(self) -> None:
+        self._gpu.free_events.append(self.event)

@@ -43,7 +43,7 @@ _SMALL_NBYTES = 64 << 10
 class OpenCLBackend(OpenCLLaunches):
     """One queue on one native device. `share` workers divide the device's memory among them."""
 
-    times_operations = True
+    times_operations = tells_times = True
     any_thread_alone = True
     can_wait_for_all = True
     small_write_nbytes = small_read_nbytes = _SMALL_NBYTES
@@ -400,6 +400,25 @@ class OpenCLBackend(OpenCLLaunches):
         except self._cl.Error as error:
             marker.failed(failure_of(error, "flush"))
         return marker
+
+    def timer(self, begun: object, count: int) -> Callable[[], tuple[int, int]]:
+        last = self._plain(self.last)
+        first = self._plain(self._events[-count]) if count > 1 else last
+        info, offset = self._cl.profiling_info, self._offset_ns
+        end = info.END
+
+        def times() -> tuple[int, int]:
+            if last is None:
+                return 0, 0
+            ended = last.get_profiling_info(end) + offset
+            return first.get_profiling_info(info.START) + offset if count else ended, ended
+
+        return times
+
+    def _plain(self, event: Any) -> Any:
+        """An event that keeps no array of the program's, nor waits when it goes."""
+        plain = self._cl.Event
+        return event if event is None or type(event) is plain else plain.from_int_ptr(event.int_ptr, True)
 
     def finish(self) -> None:
         self._queue.finish()

@@ -56,6 +56,7 @@ class OpenCLLaunches(Backend):
     last: Any  #: event of the last command of the queue
     _cl: Any
     _queue: Any
+    _offset_ns: int
     _in_any_order: bool  #: whether launches need not go through `SharedDevice.enqueue`, in order
     _events: list[Any]  #: since a marker
     _kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, Kernel]]
@@ -193,13 +194,14 @@ class OpenCLLaunches(Backend):
             shape.global_size,
             self.device.local_size(shape),
             shape.hidden,
+            self._offset_ns,
         )
 
-    def launched(self, handles: Sequence[int]) -> None:
+    def launched(self, handles: Sequence[int], launches: int) -> None:
         from_handle = self._cl.Event.from_int_ptr
         self._events += [from_handle(handle, False) for handle in handles]
         self.last = self._events[-1]
-        self.counters.launches += len(handles)
+        self.counters.launches += launches
 
     def _set_arguments(self, kernel: Kernel, args: list[KernelArgument]) -> None:
         last, native = kernel.last, kernel.native

@@ -137,6 +137,17 @@ struct answer { /* to a query, which never changes */
     unsigned char bytes[];
 };
 
+struct command { /* of an event: a command that was made without Python (ready.c) */
+    void *native;               /* the driver's event; this is one of its owners */
+    const struct object *queue; /* the event, or the command as long as Python does not know it, keeps the queue alive */
+    uint64_t context;           /* identifies the queue's */
+    uint32_t type;              /* CL_COMMAND_… */
+    int is_profiled;
+    int64_t offset_ns; /* from the driver's times to the host's */
+    unsigned place;    /* among the commands of which Python has not been told */
+    int is_told;       /* … and no longer one of them */
+};
+
 struct object {
     const void *const *dispatch; /* first, as cl_khr_icd says */
     uint32_t magic;
@@ -146,6 +157,8 @@ struct object {
     uint64_t serial;
     struct object *next, *before; /* in the register */
     struct kernel *kernel;
+    struct command *command; /* NULL for events that Python has made */
+    uint64_t era;            /* of such an event: when it was held first, as `eras` counts */
     _Atomic(struct answer *) answers;
 };
 
@@ -154,7 +167,7 @@ static struct object *registered[BUCKETS];
 static uint64_t serials;
 
 static const void *const dispatch_table[];
-static struct object the_platform = {dispatch_table, MAGIC, 0, 1, NULL, 1, NULL, NULL, NULL, NULL};
+static struct object the_platform = {dispatch_table, MAGIC, 0, 1, NULL, 1, NULL, NULL, NULL, NULL, 0, NULL};
 
 /* whether C code has given an object of that kind */
 static int is(const void *handle, uint32_t kind) {
@@ -174,12 +187,13 @@ static struct object *find_object(const void *address) {
     return object;
 }
 
-static void drop_ready(struct kernel *only);
+static void drop_ready(struct kernel *only, const struct object *with);
+static int32_t (*release_natively)(void *);
 
 static void free_kernel(struct kernel *kernel) {
     if (kernel == NULL)
         return;
-    drop_ready(kernel);
+    drop_ready(kernel, NULL);
     for (int i = 0; i < 3; i++)
         if (kernel->space[i] != NULL)
             Py_DecRef(kernel->space[i]);
@@ -203,6 +217,8 @@ static void free_object(struct object *object) {
         answer = next;
     }
     free_kernel(object->kernel);
+    if (object->command != NULL)
+        release_natively(object->command->native);
     object->magic = 0;
     free(object);
 }
@@ -326,7 +342,7 @@ static PyObject *attribute(PyObject *module, const char *name) {
     return found;
 }
 
-static PyObject *make_builtins(void), *make_ready, *tell_launches;
+static PyObject *make_builtins(void), *make_ready, *tell_made;
 static void end(void);
 
 static int load_functions(void) {
@@ -341,7 +357,7 @@ static int load_functions(void) {
         return 0;
     }
     PyObject **places[] = {&failure, &acquire, &drop, &end_function, &kernel_kinds, &set_argument, &launch,
-                            &make_ready, &tell_launches};
+                            &make_ready, &tell_made};
     ptrdiff_t count = sizeof places / sizeof *places;
     for (ptrdiff_t i = 0; i < PyTuple_Size(all); i++) {
         PyObject *item = PyTuple_GetItem(all, i);
@@ -446,17 +462,8 @@ static struct object *object_of(PyObject *item) {
     return object;
 }
 
-/* The handle of an object of Python's, made where it has none. It goes with the object. */
-static struct object *handle_of(PyObject *item, uint32_t kind) {
-    struct object *object = object_of(item);
-    if (object != NULL || PyErr_Occurred())
-        return object;
-    object = calloc(1, sizeof *object);
-    if (object == NULL)
-        return NULL;
-    object->dispatch = dispatch_table;
-    object->magic = MAGIC;
-    object->kind = kind;
+/* Let a handle stand for an object of Python's, with which it goes from now on. */
+static int register_handle(struct object *object, PyObject *item) {
     object->item = item;
     object->serial = ++serials + 1;
     struct object **bucket = bucket_of(object);
@@ -468,7 +475,21 @@ static struct object *handle_of(PyObject *item, uint32_t kind) {
     int failed = capsule == NULL || PyObject_SetAttr(item, name_of_handle, capsule) < 0;
     if (capsule != NULL)
         Py_DecRef(capsule);
-    return failed ? NULL : object;
+    return !failed;
+}
+
+/* The handle of an object of Python's, made where it has none. It goes with the object. */
+static struct object *handle_of(PyObject *item, uint32_t kind) {
+    struct object *object = object_of(item);
+    if (object != NULL || PyErr_Occurred())
+        return object;
+    object = calloc(1, sizeof *object);
+    if (object == NULL)
+        return NULL;
+    object->dispatch = dispatch_table;
+    object->magic = MAGIC;
+    object->kind = kind;
+    return register_handle(object, item) ? object : NULL;
 }
 
 /* Tell Python's side that C code holds a memory object, or no longer does. */
@@ -482,13 +503,33 @@ static void tell(PyObject *function, struct object *object, uint32_t kind) {
         Py_DecRef(result);
 }
 
-static _Atomic unsigned events_held; /* events that C code has references to */
+/* events that C code has references to, and of which only Python finds out that they are complete, since all was known to be complete:
+ * that begins an era. Under the interpreter's lock; who holds it not may read how many. */
+static _Atomic unsigned events_held;
+static _Atomic int has_enqueued; /* Python has, in this era */
+static uint64_t eras = 1, events_given; /* … and all such events ever */
+
+static int is_pythons_event(const struct object *object) { return object->kind == KIND_EVENT && object->command == NULL; }
+
+/* () -> how many of these events there were; (count): all that was enqueued by then is known to be complete */
+static PyObject *begin_era(PyObject *self, PyObject *arguments) {
+    (void)self;
+    if (PyTuple_Size(arguments) > 0 && PyLong_AsUnsignedLongLong(PyTuple_GetItem(arguments, 0)) == events_given) {
+        eras++;
+        events_held = has_enqueued = 0;
+    }
+    return PyLong_FromUnsignedLongLong(events_given);
+}
 
 /* One more reference of C code's. `is_new`: the object was made for C code, and has its reference already. */
 static void hold(struct object *object, int is_new) {
     if (atomic_fetch_add(&object->references, 1) > 0)
         return;
-    events_held += object->kind == KIND_EVENT;
+    if (is_pythons_event(object)) {
+        object->era = eras;
+        events_given++;
+        events_held++;
+    }
     Py_IncRef(object->item);
     if (!is_new)
         tell(acquire, object, object->kind);
@@ -496,9 +537,10 @@ static void hold(struct object *object, int is_new) {
 
 static void let_go(struct object *object) {
     PyObject *item = object->item;
-    events_held -= object->kind == KIND_EVENT;
+    events_held -= is_pythons_event(object) && object->era == eras;
     tell(drop, object, object->kind);
-    Py_DecRef(item); /* may end the object, and with it the handle */
+    if (item != NULL) /* Python could not be told of the command */
+        Py_DecRef(item); /* may end the object, and with it the handle */
 }
 
 /* clRetain… and clRelease… */
@@ -515,6 +557,8 @@ static int32_t retain(struct object *object) {
     return SUCCESS;
 }
 
+static int forget_untold(struct object *object);
+
 static int32_t release(struct object *object) {
     int references = object->references;
     while (references > 1)
@@ -522,13 +566,18 @@ static int32_t release(struct object *object) {
             return SUCCESS;
     if (references <= 0)
         return INVALID_VALUE; /* it is Python's alone */
+    if (object->command != NULL && forget_untold(object))
+        return SUCCESS;
     int state;
     if (!enter(&state))
         return SUCCESS; /* at the process's end, and in a forked child, nothing is left to be given back */
-    int is_event = object->kind == KIND_EVENT;
-    if (atomic_fetch_sub(&object->references, 1) == 1)
+    uint32_t kind = object->kind;
+    if (atomic_fetch_sub(&object->references, 1) == 1) {
+        if (kind == KIND_QUEUE || kind == KIND_MEM)
+            drop_ready(NULL, object);
         let_go(object);
-    kept = is_event;
+    }
+    kept = kind == KIND_EVENT || kind == KIND_QUEUE || kind == KIND_MEM || kind == KIND_KERNEL;
     leave(state);
     return SUCCESS;
 }
@@ -614,7 +663,7 @@ static PyObject *make_builtins(void) {
         {"lend_out", lend_out, TAKES_TUPLE, NULL},     {"item_at", item_at, TAKES_TUPLE, NULL},
         {"take_back", take_back, TAKES_TUPLE, NULL},   {"count_of", count_of, TAKES_TUPLE, NULL},
         {"set_platform", set_platform, TAKES_TUPLE, NULL}, {"bind_calls", bind_calls_of, TAKES_TUPLE, NULL},
-        {"keep_ready", keep_ready, TAKES_TUPLE, NULL},
+        {"keep_ready", keep_ready, TAKES_TUPLE, NULL}, {"begin_era", begin_era, TAKES_TUPLE, NULL},
     };
     int count = sizeof methods / sizeof *methods;
     PyObject *all = PyTuple_New(count);
@@ -731,6 +780,7 @@ static void *as_outcome(PyObject *result, int32_t *code) {
 static int32_t as_command(PyObject *result, int32_t code, void *event) {
     if (result == NULL)
         return code;
+    has_enqueued = 1;
     if (event == NULL || result == none) {
         Py_DecRef(result);
         return SUCCESS;
@@ -805,6 +855,8 @@ static int32_t count_references(const struct object *object, size_t size, void *
     uint32_t references = object->references > 0 ? (uint32_t)object->references : 1;
     return answer_with(&references, sizeof references, size, value, size_ret);
 }
+
+#include "commands.c"
 
 /* ---- written by hand ----------------------------------------------------------------------------------------------- */
 
@@ -1041,7 +1093,7 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
         return -53; /* CL_INVALID_WORK_DIMENSION */
     if (!are_events(count, list))
         return INVALID_EVENT_WAIT_LIST;
-    if (count == 0 && event == NULL && launch_without_python(queue, object, dims, offset, global, local))
+    if (launch_without_python(queue, object, dims, offset, global, local, count, list, event))
         return SUCCESS;
     if (!enter(&state))
         return refuse_entry();

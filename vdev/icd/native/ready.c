@@ -1,31 +1,52 @@
-/* Launches that are made again without Python, and reads behind them.
+/* Launches that are made again without Python. What is made between them stands in commands.c.
  *
  * Where there is one worker, a launch like an earlier one needs nothing of vdev but to be counted, as long as no other
  * command has come between. Such a launch is *ready*: Python has said how the native driver takes it. It is handed to that
  * driver from here, and Python is told at the next call that enters it, before anything else happens there.
  *
+ * The driver knows best how far such a command is. Its event, where the program wants one, is a handle around the driver's, of which
+ * Python knows nothing; it gets one of Python's own when Python is told of the command, as long as the program has it.
+ *
  * What keeps this right:
  * - Nothing is made here while any thread is inside Python (`inside`), and whoever enters tells Python first what was made.
  * - A call may change what launches do, so when one ends, nothing is ready any more; except calls that are known to change
- *   nothing for other launches (`kept`).
+ *   nothing for other launches (`kept`). What is ready with an object is so no longer once that is released.
  * - In a process with a Python program, which calls vdev without coming through here, nothing is ever ready.
- * - A blocking read of a buffer that a ready launch uses, in its queue, changes nothing: all of the buffer is on the worker, and the
- *   driver's queue keeps the order. Python is not told of it, so it is not made while the program holds an event: after the read
- *   the event of an earlier command has to be complete, and only Python's own reads find that out.
+ * - All commands of the worker are in one queue of the driver's, which keeps their order. So a wait list only says what may fail with
+ *   what, and that is the driver's, too, where it knows all of these events.
  * - Python's own threads submit nothing by themselves. What they find out, a failure, is looked at when Python is told.
  *
  * `guard` guards all of this, together with the kernels' values. Who holds it waits for nobody but the driver.
  */
 
-typedef int32_t (*set_function)(void *, uint32_t, size_t, const void *);
-typedef int32_t (*enqueue_function)(void *, void *, uint32_t, const size_t *, const size_t *, const size_t *, uint32_t,
-                                    const void *, void *);
-typedef int32_t (*read_function)(void *, void *, uint32_t, size_t, size_t, void *, uint32_t, const void *, void *);
-typedef int32_t (*wait_function)(uint32_t, void *const *);
-typedef int32_t (*release_function)(void *);
+/* the driver's functions: how each is called by the names of others */
+#define NATIVE(X)                                                                                                          \
+    X(set_natively, "clSetKernelArg", (void *, uint32_t, size_t, const void *))                                            \
+    X(launch_natively, "clEnqueueNDRangeKernel",                                                                           \
+      (void *, void *, uint32_t, const size_t *, const size_t *, const size_t *, uint32_t, const void *, void *))          \
+    X(read_natively, "clEnqueueReadBuffer",                                                                                \
+      (void *, void *, uint32_t, size_t, size_t, void *, uint32_t, const void *, void *))                                  \
+    X(write_natively, "clEnqueueWriteBuffer",                                                                              \
+      (void *, void *, uint32_t, size_t, size_t, const void *, uint32_t, const void *, void *))                            \
+    X(copy_natively, "clEnqueueCopyBuffer",                                                                                \
+      (void *, void *, void *, size_t, size_t, size_t, uint32_t, const void *, void *))                                    \
+    X(fill_natively, "clEnqueueFillBuffer",                                                                                \
+      (void *, void *, const void *, size_t, size_t, size_t, uint32_t, const void *, void *))                              \
+    X(mark_natively, "clEnqueueMarkerWithWaitList", (void *, uint32_t, const void *, void *))                              \
+    X(wait_natively, "clWaitForEvents", (uint32_t, void *const *))                                                         \
+    X(flush_natively, "clFlush", (void *))                                                                                 \
+    X(finish_natively, "clFinish", (void *))                                                                               \
+    X(retain_natively, "clRetainEvent", (void *))                                                                          \
+    X(release_natively, "clReleaseEvent", (void *))                                                                        \
+    X(ask_natively, "clGetEventInfo", (void *, uint32_t, size_t, void *, void *))                                          \
+    X(time_natively, "clGetEventProfilingInfo", (void *, uint32_t, size_t, void *, void *))
+#define DECLARE_NATIVE(name, called, arguments) static int32_t(*name) arguments;
+NATIVE(DECLARE_NATIVE)
+#undef DECLARE_NATIVE
 
 enum {
-    MOST_MADE = 62, /* before Python is told: with the launch through it, a marker's worth */
+    MOST_WAITS = 16, /* in a wait list */
+    MOST_MADE = 62,  /* before Python is told: with the launch through it, a marker's worth */
     AFTER = 3,      /* launches of a kernel in a row: the last of them is made ready */
     LATEST = 64,    /* … where that was not possible, or was of no use again and again */
     USEFUL = 8      /* launches without Python: then it was worth it */
@@ -33,16 +54,20 @@ enum {
 
 struct ready {
     unsigned used;
-    PyObject *item; /* what Python's side knows of it, owned */
+    PyObject *all;  /* what Python has said, owned */
+    PyObject *item; /* … and of that, what its side knows of the launch */
     /* what the program gives */
     const struct object *queue;
     uint64_t queue_serial, changes;
     uint64_t *serials; /* by argument: of the memory object, 0 for all else */
-    void **objects;    /* … and its handle, which is valid as long as this is ready: a release ends that */
-    size_t *rooms;     /* … and how many of its bytes may be read: 0 where Python has to look at reads */
+    void **objects;    /* … and its handle, which is valid as long as this is ready: its release ends that */
+    size_t *rooms[2];  /* … and how many of its bytes may be read, and written: 0 where Python has to look at that */
     unsigned dims;
     int has_offset, has_local;
     size_t sizes[9];
+    uint64_t context; /* identifies the queue's */
+    int is_in_order, is_profiled;
+    int64_t offset_ns; /* from the driver's times to the host's */
     /* what the driver gets */
     void *native_queue, *native_kernel, **memory;
     unsigned native_dims;
@@ -57,20 +82,18 @@ static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER; /* held while Python
 static unsigned inside;     /* threads in Python */
 static int is_telling;      /* one of them tells it of launches */
 static int is_off;          /* Python could not be told: there are no more of them */
-static unsigned made_count; /* launches of which Python has not been told, in order, and their events */
+static unsigned made_count; /* commands of which Python has not been told, in order, and their events: the driver's and the program's */
 static void *made_events[MOST_MADE];
+static struct object *made_handles[MOST_MADE];
 static struct run {
-    const struct ready *ready;
-    unsigned count;
+    PyObject *item; /* of a launch that is ready; NULL for others, which differ in the rest */
+    unsigned count, kind;
+    const struct object *queue, *memories[2];
+    size_t nbytes;
 } made_runs[MOST_MADE];
 static unsigned run_count;
 static struct kernel *with_ready, *untold; /* kernels with launches that are ready; with values that Python does not know */
 static uint64_t calls;                     /* that have changed something */
-static set_function set_natively;
-static enqueue_function enqueue_natively;
-static read_function read_natively;
-static wait_function wait_natively;
-static release_function release_natively;
 static _Atomic uint64_t reads_made;
 static __thread int has_changed; /* one of the calls that this thread is in has changed something */
 
@@ -97,7 +120,8 @@ static void begin_anew_in_child(void) {
 static void free_ready(struct ready *ready) {
     free(ready->serials);
     free(ready->objects);
-    free(ready->rooms);
+    free(ready->rooms[0]);
+    free(ready->rooms[1]);
     free(ready->memory);
     free(ready);
 }
@@ -105,38 +129,54 @@ static void free_ready(struct ready *ready) {
 /* It is ready no longer: if it was hardly used, others are made ready later. */
 static void learn_from(struct kernel *kernel, const struct ready *ready) {
     kernel->after = ready->used >= USEFUL ? AFTER : kernel->after < LATEST ? 2 * kernel->after : LATEST;
+    kernel->in_a_row = 0;
 }
 
-/* Take what is ready of one kernel, or of all. Whoever takes it drops Python's objects: not under `guard`. */
-static struct ready **take_ready(struct kernel *only, size_t *count) {
+static int uses(const struct kernel *kernel, const struct ready *ready, const struct object *object) {
+    if (ready->queue == object)
+        return 1;
+    for (unsigned i = 0; i < kernel->count; i++)
+        if (ready->objects[i] == object)
+            return 1;
+    return 0;
+}
+
+/* Take what is ready of one kernel, or of all, and with some object, or whatever. Whoever takes it drops Python's objects: not under
+ * `guard`. */
+static struct ready **take_ready(struct kernel *only, const struct object *with, size_t *count) {
     size_t room = 0;
     for (struct kernel *each = with_ready; each != NULL; each = each->next_ready)
-        room += only == NULL || each == only ? each->ready_count : 0;
+        room += each->ready_count;
     struct ready **found = room == 0 ? NULL : malloc(room * sizeof *found);
     *count = 0;
     for (struct kernel **place = &with_ready; *place != NULL;) {
         struct kernel *each = *place;
-        if (only != NULL && each != only) {
+        unsigned left = 0;
+        for (unsigned i = 0; i < each->ready_count; i++) {
+            struct ready *ready = each->ready[i];
+            if ((only != NULL && each != only) || (with != NULL && !uses(each, ready, with)))
+                each->ready[left++] = ready;
+            else if (found != NULL) {
+                found[(*count)++] = ready;
+                learn_from(each, ready);
+            }
+        }
+        each->ready_count = left;
+        if (left > 0)
             place = &each->next_ready;
-            continue;
-        }
-        for (unsigned i = 0; i < each->ready_count && found != NULL; i++) {
-            found[(*count)++] = each->ready[i];
-            learn_from(each, each->ready[i]);
-        }
-        each->ready_count = 0;
-        *place = each->next_ready;
+        else
+            *place = each->next_ready;
     }
     return found;
 }
 
-static void drop_ready(struct kernel *only) {
+static void drop_ready(struct kernel *only, const struct object *with) {
     size_t count;
     pthread_mutex_lock(&guard);
-    struct ready **found = take_ready(only, &count);
+    struct ready **found = take_ready(only, with, &count);
     pthread_mutex_unlock(&guard);
     for (size_t i = 0; i < count; i++) {
-        Py_DecRef(found[i]->item);
+        Py_DecRef(found[i]->all);
         free_ready(found[i]);
     }
     free(found);
@@ -149,7 +189,7 @@ static void leave(int state) {
     if (--depth == 0) {
         if (has_changed) {
             calls++;
-            drop_ready(NULL);
+            drop_ready(NULL, NULL);
         }
         has_changed = 0;
         pthread_mutex_lock(&guard);
@@ -161,20 +201,73 @@ static void leave(int state) {
 
 /* ---- telling Python ------------------------------------------------------------------------------------------------ */
 
+/* A launch's record, or (kind, queue, bytes, memories …). */
+static PyObject *item_of(const struct run *run) {
+    const struct object *given_objects[3] = {run->queue, run->memories[0], run->memories[1]};
+    if (run->item != NULL) {
+        Py_IncRef(run->item);
+        return run->item;
+    }
+    PyObject *all = PyTuple_New(3 + (run->memories[0] != NULL) + (run->memories[1] != NULL));
+    if (all == NULL)
+        return NULL;
+    PyTuple_SetItem(all, 0, PyLong_FromLongLong(run->kind));
+    PyTuple_SetItem(all, 2, PyLong_FromUnsignedLongLong(run->nbytes));
+    for (int i = 0; i < 3 && given_objects[i] != NULL; i++)
+        PyTuple_SetItem(all, i == 0 ? 1 : 2 + i, given(given_objects[i]));
+    return all;
+}
+
 static PyObject *runs_of(const struct run *runs, unsigned count) {
     PyObject *all = PyTuple_New(count);
     for (unsigned i = 0; all != NULL && i < count; i++) {
-        PyObject *pair = PyTuple_New(2);
-        if (pair == NULL) {
+        PyObject *pair = PyTuple_New(2), *item = item_of(&runs[i]);
+        if (pair == NULL || item == NULL) {
             Py_DecRef(all);
             return NULL;
         }
-        Py_IncRef(runs[i].ready->item);
-        PyTuple_SetItem(pair, 0, runs[i].ready->item);
+        PyTuple_SetItem(pair, 0, item);
         PyTuple_SetItem(pair, 1, PyLong_FromLongLong(runs[i].count));
         PyTuple_SetItem(all, i, pair);
     }
     return all;
+}
+
+/* (place, queue, type) of each command whose event the program has. */
+static PyObject *wanted_of(struct object *const *handles, unsigned count) {
+    unsigned wanted = 0;
+    for (unsigned i = 0; i < count; i++)
+        wanted += handles[i] != NULL;
+    PyObject *all = PyTuple_New(wanted);
+    for (unsigned i = 0, at = 0; all != NULL && i < count; i++) {
+        if (handles[i] == NULL)
+            continue;
+        PyObject *each = PyTuple_New(3);
+        if (each == NULL) {
+            Py_DecRef(all);
+            return NULL;
+        }
+        PyTuple_SetItem(each, 0, PyLong_FromLongLong(i));
+        PyTuple_SetItem(each, 1, given(handles[i]->command->queue));
+        PyTuple_SetItem(each, 2, PyLong_FromLongLong(handles[i]->command->type));
+        PyTuple_SetItem(all, at++, each);
+    }
+    return all;
+}
+
+/* Python's events stand for the program's from now on: `all` has them behind its first element. */
+static int take_over(PyObject *all, struct object *const *handles, unsigned count) {
+    ptrdiff_t at = 1;
+    int is_complete = 1;
+    for (unsigned i = 0; i < count; i++) {
+        if (handles[i] == NULL)
+            continue;
+        PyObject *item = PyTuple_GetItem(all, at++);
+        is_complete &= item != NULL && register_handle(handles[i], item);
+        if (item != NULL)
+            Py_IncRef(item); /* the program has references */
+    }
+    return is_complete;
 }
 
 static PyObject *addresses_of(void *const *handles, unsigned count) {
@@ -213,22 +306,27 @@ static void tell_values(struct kernel *kernel) {
 /* With the interpreter's lock and `telling`. Nothing is made meanwhile, since this thread is inside. */
 static void tell_python(void) {
     void *events[MOST_MADE];
+    struct object *handles[MOST_MADE];
     struct run runs[MOST_MADE];
     pthread_mutex_lock(&guard);
     unsigned count = made_count, different = run_count;
     struct kernel *kernels = untold;
     memcpy(events, made_events, count * sizeof *events);
+    memcpy(handles, made_handles, count * sizeof *handles);
+    for (unsigned i = 0; i < count; i++)
+        if (handles[i] != NULL)
+            handles[i]->command->is_told = 1; /* from now on it is not released without Python, that is not before this is through */
     memcpy(runs, made_runs, different * sizeof *runs);
     made_count = run_count = 0;
     untold = NULL;
     pthread_mutex_unlock(&guard);
     if (count > 0) {
-        PyObject *arguments[2] = {runs_of(runs, different), addresses_of(events, count)};
+        PyObject *arguments[3] = {runs_of(runs, different), addresses_of(events, count), wanted_of(handles, count)};
         int32_t code;
-        PyObject *result = call(tell_launches, arguments, 2, &code);
-        if (result == NULL)
+        PyObject *result = call(tell_made, arguments, 3, &code);
+        if (result == NULL || !take_over(result, handles, count))
             is_off = 1; /* and the reason was printed */
-        if (result == NULL || result == none)
+        if (result == NULL || PyLong_AsLong(PyTuple_GetItem(result, 0)) == 0)
             has_changed = 1;
         if (result != NULL)
             Py_DecRef(result);
@@ -310,72 +408,140 @@ static int bring_values(struct kernel *kernel, const struct ready *ready) {
     return 1;
 }
 
-static void note_made(const struct ready *ready, void *event) {
-    if (run_count == 0 || made_runs[run_count - 1].ready != ready)
-        made_runs[run_count++] = (struct run){ready, 0};
-    made_runs[run_count - 1].count++;
+/* ---- what every command is made with ------------------------------------------------------------------------------- */
+
+/* What a command waits for, as the driver knows it, and the program's event. */
+struct around {
+    uint32_t count;
+    struct object *const *list;
+    void *waits[MOST_WAITS];
+    void **event;          /* where the program wants an event; NULL where it wants none */
+    struct object *handle; /* which it has not got yet */
+};
+
+struct handle {
+    struct object object;
+    struct command command;
+};
+
+/* Tell Python, if that is due before another command is made. */
+static void make_room(void) {
+    int state;
+    pthread_mutex_lock(&guard);
+    int is_due = made_count == MOST_MADE && inside == 0;
+    pthread_mutex_unlock(&guard);
+    if (is_due && enter(&state)) {
+        kept = 1;
+        leave(state);
+    }
+}
+
+/* 0 where the command cannot be made without Python. */
+static int begin_around(struct around *around, uint32_t count, const void *list, void *event) {
+    around->count = count;
+    around->list = list;
+    around->event = event;
+    around->handle = NULL;
+    if (over || lost || count > MOST_WAITS)
+        return 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (around->list[i]->command == NULL)
+            return 0;
+    make_room();
+    if (event == NULL)
+        return 1;
+    struct handle *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return 0;
+    made->object.dispatch = dispatch_table;
+    made->object.magic = MAGIC;
+    made->object.kind = KIND_EVENT;
+    made->object.references = 1;
+    made->object.command = &made->command;
+    around->handle = &made->object;
+    return 1;
+}
+
+/* Whether a launch's queue is of the same context as all that the command waits for. Under `guard`. */
+static int gather(struct around *around, const struct ready *ready) {
+    for (uint32_t i = 0; i < around->count; i++) {
+        const struct command *earlier = around->list[i]->command;
+        if (earlier->context != ready->context)
+            return 0;
+        around->waits[i] = earlier->native;
+    }
+    return 1;
+}
+
+static const void *waits_of(const struct around *around) { return around->count > 0 ? around->waits : NULL; }
+
+/* The command was made: `event` is the driver's, which is Python's from now on. Under `guard`. */
+static void note_made(struct around *around, const struct ready *ready, struct run run, void *event, uint32_t type) {
+    struct run *last = run_count > 0 ? &made_runs[run_count - 1] : NULL;
+    if (last == NULL || run.item == NULL || last->item != run.item) {
+        made_runs[run_count] = run;
+        last = &made_runs[run_count++];
+    }
+    last->count++;
+    if (around->handle != NULL) {
+        retain_natively(event);
+        *around->handle->command = (struct command){event, ready->queue, ready->context, type, ready->is_profiled, ready->offset_ns,
+                                                    made_count, 0};
+    }
+    made_handles[made_count] = around->handle;
     made_events[made_count++] = event;
+}
+
+/* The program gets its event; where the command was not made, there is none. */
+static void end_around(struct around *around, int made) {
+    if (made && around->handle != NULL)
+        *around->event = around->handle;
+    else
+        free(around->handle);
+}
+
+/* The last reference to the event of a command of which Python has not been told is given up: 1 where that is so. Then it is gone. */
+static int forget_untold(struct object *object) {
+    struct command *command = object->command;
+    if (lost)
+        return 0;
+    pthread_mutex_lock(&guard);
+    int is_untold = !command->is_told;
+    if (is_untold)
+        made_handles[command->place] = NULL;
+    pthread_mutex_unlock(&guard);
+    if (is_untold) {
+        release_natively(command->native);
+        object->magic = 0;
+        free(object);
+    }
+    return is_untold;
 }
 
 /* Launch without Python; 0 where that is not possible: then nothing has happened. */
 static int launch_without_python(const struct object *queue, const struct object *object, unsigned dims, const size_t *offset,
-                                 const size_t *global, const size_t *local) {
+                                 const size_t *global, const size_t *local, uint32_t count, const void *list, void *event) {
     struct kernel *kernel = object->kernel;
+    struct around around;
     int made = 0;
-    if (kernel == NULL || over || lost)
+    if (kernel == NULL || !begin_around(&around, count, list, event))
         return 0;
     pthread_mutex_lock(&guard);
     if (inside == 0 && made_count < MOST_MADE) {
         struct ready *ready = find_ready(kernel, queue, dims, offset, global, local);
-        void *event;
-        made = ready != NULL && bring_values(kernel, ready) &&
-               enqueue_natively(ready->native_queue, ready->native_kernel, ready->native_dims, ready->first,
-                                ready->global_size, ready->has_native_local ? ready->local_size : NULL, 0, NULL,
-                                &event) == SUCCESS;
+        void *done;
+        made = ready != NULL && gather(&around, ready) && bring_values(kernel, ready) &&
+               launch_natively(ready->native_queue, ready->native_kernel, ready->native_dims, ready->first,
+                               ready->global_size, ready->has_native_local ? ready->local_size : NULL, count,
+                               waits_of(&around), &done) == SUCCESS;
         if (made) {
-            note_made(ready, event);
+            note_made(&around, ready, (struct run){.item = ready->item}, done, 0x11F0 /* CL_COMMAND_NDRANGE_KERNEL */);
             ready->used++;
         }
     }
     pthread_mutex_unlock(&guard);
+    end_around(&around, made);
     return made;
-}
-
-/* The driver's memory of an object that a launch in that queue is ready with, and its queue; NULL where bytes up to `stop` may not be
- * read. Under `guard`. */
-static void *find_readable(const struct object *queue, const struct object *mem, size_t stop, void **native_queue) {
-    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
-        for (unsigned at = 0; at < kernel->ready_count; at++) {
-            const struct ready *ready = kernel->ready[at];
-            if (ready->queue != queue || ready->queue_serial != queue->serial)
-                continue;
-            for (unsigned i = 0; i < kernel->count; i++)
-                if (ready->objects[i] == mem && ready->serials[i] == mem->serial && stop <= ready->rooms[i]) {
-                    *native_queue = ready->native_queue;
-                    return ready->memory[i];
-                }
-        }
-    return NULL;
-}
-
-/* Read without Python; 0 where that is not possible, or has failed, which Python then tells of. `guard` is not held while the device is
- * at work. */
-static int read_without_python(const struct object *queue, const struct object *mem, uint32_t blocking, size_t offset,
-                               size_t nbytes, void *target, uint32_t count, const void *event) {
-    void *native_queue, *done = NULL;
-    if (!blocking || count > 0 || event != NULL || target == NULL || nbytes == 0 || nbytes > SIZE_MAX - offset || events_held > 0 || over ||
-        lost)
-        return 0;
-    pthread_mutex_lock(&guard);
-    void *memory = inside == 0 ? find_readable(queue, mem, offset + nbytes, &native_queue) : NULL;
-    int has_begun = memory != NULL && read_natively(native_queue, memory, 0, offset, nbytes, target, 0, NULL, &done) == SUCCESS;
-    pthread_mutex_unlock(&guard);
-    if (!has_begun)
-        return 0;
-    int has_ended = wait_natively(1, &done) == SUCCESS;
-    release_natively(done);
-    reads_made += has_ended;
-    return has_ended;
 }
 
 static uint64_t count_reads(void) { return reads_made; }
@@ -438,8 +604,8 @@ static void *handle_at(PyObject *tuple, ptrdiff_t index) {
     return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, index));
 }
 
-/* (item, queue, kernel, memory by argument, first, global size, local size or None, hidden value or None, bytes that may be read by
- * argument) -> what is ready; NULL without memory */
+/* (item, queue, kernel, memory by argument, first, global size, local size or None, hidden value or None, bytes that may be read and bytes
+ * that may be written by argument, context, whether in order, whether profiled, offset of times) -> what is ready; NULL without memory */
 static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     struct ready *ready = calloc(1, sizeof *ready);
     if (ready == NULL)
@@ -447,19 +613,22 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     ready->serials = calloc(kernel->count + 1, sizeof *ready->serials);
     ready->objects = calloc(kernel->count + 1, sizeof *ready->objects);
     ready->memory = calloc(kernel->count + 1, sizeof *ready->memory);
-    ready->rooms = calloc(kernel->count + 1, sizeof *ready->rooms);
-    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL || ready->rooms == NULL) {
+    for (int i = 0; i < 2; i++)
+        ready->rooms[i] = calloc(kernel->count + 1, sizeof **ready->rooms);
+    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL || ready->rooms[0] == NULL ||
+        ready->rooms[1] == NULL) {
         free_ready(ready);
         return NULL;
     }
+    ready->all = all;
     ready->item = PyTuple_GetItem(all, 0);
     ready->native_queue = handle_at(all, 1);
     ready->native_kernel = handle_at(all, 2);
-    PyObject *memory = PyTuple_GetItem(all, 3), *global = PyTuple_GetItem(all, 5), *local = PyTuple_GetItem(all, 6),
-             *rooms = PyTuple_GetItem(all, 8);
+    PyObject *memory = PyTuple_GetItem(all, 3), *global = PyTuple_GetItem(all, 5), *local = PyTuple_GetItem(all, 6);
     for (unsigned i = 0; i < kernel->count; i++) {
         ready->memory[i] = handle_at(memory, i);
-        ready->rooms[i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(rooms, i));
+        for (int j = 0; j < 2; j++)
+            ready->rooms[j][i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(PyTuple_GetItem(all, 8 + j), i));
         ready->serials[i] = kernel->values[i].serial;
         if (ready->serials[i] != 0)
             memcpy(&ready->objects[i], kernel->values[i].bytes, sizeof ready->objects[i]);
@@ -470,12 +639,16 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     ready->has_native_local = local != none;
     if (local != none)
         read_sizes(local, ready->local_size);
+    ready->context = PyLong_AsUnsignedLongLong(PyTuple_GetItem(all, 10));
+    ready->is_in_order = (int)PyLong_AsLong(PyTuple_GetItem(all, 11));
+    ready->is_profiled = (int)PyLong_AsLong(PyTuple_GetItem(all, 12));
+    ready->offset_ns = PyLong_AsLong(PyTuple_GetItem(all, 13));
     PyObject *hidden = PyTuple_GetItem(all, 7);
     if (hidden != none) {
         ready->hidden = PyBytes_AsString(hidden);
         ready->hidden_nbytes = (size_t)PyBytes_Size(hidden);
     }
-    Py_IncRef(ready->item);
+    Py_IncRef(ready->all);
     return ready;
 }
 
@@ -498,14 +671,13 @@ static void add_ready(struct kernel *kernel, struct ready *ready) {
     } else if (kernel->ready_count == MOST_READY) {
         oldest = kernel->ready[0];
         learn_from(kernel, oldest);
-        kernel->in_a_row = 0;
         memmove(kernel->ready, kernel->ready + 1, (MOST_READY - 1) * sizeof *kernel->ready);
         kernel->ready_count--;
     }
     kernel->ready[kernel->ready_count++] = ready;
     pthread_mutex_unlock(&guard);
     if (oldest != NULL) {
-        Py_DecRef(oldest->item);
+        Py_DecRef(oldest->all);
         free_ready(oldest);
     }
 }
@@ -557,7 +729,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
     }
     kernel->in_a_row = kernel->calls == calls ? kernel->after - LATEST : 0; /* another thread's call may have changed something */
     if (ready != NULL) {
-        Py_DecRef(ready->item);
+        Py_DecRef(ready->all);
         free_ready(ready);
     }
     PyErr_Clear();
@@ -573,11 +745,7 @@ static PyObject *keep_ready(PyObject *self, PyObject *arguments) {
 
 /* The native driver's functions, of the loader that its handles come from. */
 static void find_native_functions(void *loader) {
-    *(void **)&set_natively = dlsym(loader, "clSetKernelArg");
-    *(void **)&enqueue_natively = dlsym(loader, "clEnqueueNDRangeKernel");
-    *(void **)&read_natively = dlsym(loader, "clEnqueueReadBuffer");
-    *(void **)&wait_natively = dlsym(loader, "clWaitForEvents");
-    *(void **)&release_natively = dlsym(loader, "clReleaseEvent");
-    is_off |= set_natively == NULL || enqueue_natively == NULL || read_natively == NULL || wait_natively == NULL ||
-              release_natively == NULL;
+#define LOOK_UP_NATIVE(name, called, arguments) is_off |= (*(void **)&name = dlsym(loader, called)) == NULL;
+    NATIVE(LOOK_UP_NATIVE)
+#undef LOOK_UP_NATIVE
 }
