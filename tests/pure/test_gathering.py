@@ -77,7 +77,7 @@ def some(count, kinds=KINDS):
 """
 #: at the least occasion
 SOON = """
-gathering._LEAST, gathering._PAYS, gathering._DEARER = 1e-9, 0.0, 1.0
+gathering._LEAST, gathering._PAYS, gathering._DEARER, gathering._FEWEST = 1e-9, 0.0, 1.0, 1
 Choosing._lose = Choosing._exchange_loses = lambda *given: False  # launches stay split
 for number in range(30):
     some(6)
@@ -125,10 +125,12 @@ def test_bytes_that_are_left_behind_are_found(folder: Path) -> None:
 
 def test_buffers_of_many_transfers_are_brought_together_once(folder: Path) -> None:
     script = """
-gathering._LEAST = 1e-9
+gathering._LEAST, gathering._FEWEST = 1e-9, 4
 gathering._DEARER = 1e12  # never again
 assert not one.is_whole() and not other.is_whole()
-some(4, [box])
+some(3, [box])
+assert not gathered
+some(1, [box])
 assert one.is_whole() and other.is_whole() and gathered == [True]
 states = [state_of(sheet.buffer).buffer.state for sheet in (one, other)]
 some(200)
@@ -139,20 +141,16 @@ print("right")
     assert _run(folder, script) == "right\n"
 
 
-def test_transfers_that_come_again_bring_nothing_together(folder: Path) -> None:
+def test_few_or_whole_transfers_bring_nothing_together(folder: Path) -> None:
     script = """
-gathering._LEAST = 1e-9
-place, array = 4 * WIDE * 7, np.arange(WIDE, dtype=np.uint32)
-cl.enqueue_copy(queue, one.buffer, array, dst_offset=place)
-one.values[7] = array
-gathered.clear()
-gathering._PAYS = 1e12
-for _ in range(100):
-    cl.enqueue_copy(queue, one.buffer, array, dst_offset=place)
+gathering._LEAST = gathering._PAYS = 1e-9
+for number in range(40):  # all of it, behind what changes where it is
+    one.values = random.integers(0, 2**32, (WIDE, WIDE), dtype=np.uint32)
+    cl.enqueue_copy(queue, one.buffer, one.values)
     one.turn()
-    one.values[7] = array * np.uint32(5) + np.uint32(1)
-assert not any(gathered)
-assert one.is_right(), "WRONG"
+some(gathering._FEWEST - 1, [box])
+assert not gathered, gathered
+assert one.is_right() and other.is_right(), "WRONG"
 print("right")
 """
     assert _run(folder, script) == "right\n"

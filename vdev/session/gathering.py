@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from vdev.executor.completion import Completion
 from vdev.planner.transfers import plan_gather
+from vdev.session.commands import CopyBuffer, Fill, Read, Write
 from vdev.session.way_times import FLOOR
 
 if TYPE_CHECKING:
@@ -29,14 +30,26 @@ logger = logging.getLogger("vdev.session.gathering")
 _PAYS, _LEAST = 2.0, FLOOR
 #: so much more the next time
 _DEARER = 2.0
+#: the most bytes of a transfer that counts; the most seconds that one counts for, as first plans take longer; and the fewest that there
+#: must be: a few large ones belong to where launches want their bytes
+_MOST_NBYTES, _MOST_SECONDS, _FEWEST = 1 << 20, 5e-4, 16
+
+
+def nbytes_of(command: CopyBuffer | Fill | Read | Write) -> int:
+    """The bytes that a transfer moves or sets."""
+    if isinstance(command, CopyBuffer):
+        slices, rows, nbytes = command.shape
+        return slices * rows * nbytes
+    return command.nbytes if isinstance(command, Fill) else command.layout.nbytes
 
 
 class _Costs:
     """What transfers of one buffer have cost since it was brought together last."""
 
-    __slots__ = ("seconds", "times")
+    __slots__ = ("count", "seconds", "times")
 
     def __init__(self) -> None:
+        self.count = 0  #: of them
         self.seconds = 0.0  #: of the host's, for planning and handing over
         self.times = 1.0  #: how much more than the first time it takes
 
@@ -54,20 +67,25 @@ class Gathering:
         choosing = self._session.choosing
         return choosing is not None and choosing.thrifty and bool(self._session.links.direct)
 
-    def planned(self, buffers: Sequence[VirtualBuffer], seconds: float) -> None:
-        """A transfer of these buffers had a plan made and was handed over, which took the host so long."""
+    def planned(self, buffers: Sequence[VirtualBuffer], nbytes: int, seconds: float) -> None:
+        """A transfer of so many bytes of these buffers had a plan made and was handed over, which took the host so long."""
+        if nbytes > _MOST_NBYTES or any(buffer.nbytes == nbytes for buffer in buffers):
+            return
         session = self._session
         choosing = session.choosing
         assert choosing is not None, "it is on"
         costs = [self._costs.setdefault(buffer, _Costs()) for buffer in buffers]
         for each in costs:
-            each.seconds += seconds / len(costs)
+            each.seconds += min(seconds, _MOST_SECONDS) / len(costs)
+            each.count += 1
         least = _LEAST * max([each.times for each in costs])
         spent = sum([each.seconds for each in costs])
-        if spent < least or spent < _PAYS * 2 * least / _LEAST * choosing.times.surely_gathering(buffers):
+        if min([each.count for each in costs]) < _FEWEST or spent < least:
+            return
+        if spent < _PAYS * 2 * least / _LEAST * choosing.times.surely_gathering(buffers):
             return
         for each in costs:
-            each.seconds = 0.0
+            each.seconds, each.count = 0.0, 0
         if session.checker is None and self._gather(buffers):
             for each in costs:
                 each.times *= _DEARER

@@ -33,7 +33,7 @@ from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.anywhere import Transfers
 from vdev.session.commands import Command, CopyBuffer, Fill, Map, Marker, Read, Write
-from vdev.session.gathering import Gathering
+from vdev.session.gathering import Gathering, nbytes_of
 from vdev.session.immediate_moves import count_move, is_near, may_follow, may_repeat, planned_move
 from vdev.session.launch_plans import ReadyPlan
 from vdev.session.recalls import is_watched, recall_transfer, were_submitted
@@ -131,7 +131,8 @@ class Moves:
             if session.recorder.exchanges is not None:
                 session.recorder.exchanges.note(kind, plan, [buffer.holdings for buffer in buffers])
         if self._counts and self._anew and isinstance(command, (CopyBuffer, Fill, Read, Write)):
-            self._gathering.planned(buffers, (time.thread_time_ns() - began) * 1e-9)
+            seconds = (time.thread_time_ns() - began) * 1e-9
+            self._gathering.planned(buffers, nbytes_of(command), seconds)
 
     def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
         """The plan of a command that is not a launch; after making room for it, if it takes any."""
