@@ -182,8 +182,8 @@ def another_text() -> None:
     """The translated kernel adds 2 where the user's adds 1."""
     translate = subgrid.translate_subgrid
 
-    def wrong(program: Any) -> Any:
-        found = translate(program)
+    def wrong(program: Any, **how: Any) -> Any:
+        found = translate(program, **how)
         return dataclasses.replace(found, source=found.source.replace("+ 1;", "+ 2;"))
 
     subgrid.translate_subgrid = wrong
