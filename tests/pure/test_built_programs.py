@@ -47,7 +47,7 @@ def test_the_same_source_with_the_same_options_is_built_once(session: Session) -
 @pytest.mark.parametrize(
     ("before", "options"),
     [
-        ("global int counter;\n", ["-cl-std=CL2.0"]),
+        ("global int counter;\nkernel void more(void) { counter++; }\n", ["-cl-std=CL2.0"]),
         ("static global int counter = 3;\n", ["-cl-std=CL3.0"]),
         ('#if 0\n#include "later.h"\n#endif\n', []),
         ("%:if 0\n%:include <later.h>\n%:endif\n", []),
@@ -79,7 +79,7 @@ def test_one_worker_shares_as_several_do(
     with Program(nworkers) as program:
         _builds(program.session, monkeypatch)
         assert program.session.build(SOURCE, options) is program.session.build(SOURCE, options)
-        variable = "global int counter;\n" + SOURCE
+        variable = "global int counter;\nkernel void more(void) { counter++; }\n" + SOURCE
         assert program.session.build(variable, ["-cl-std=CL3.0"]) is not program.session.build(
             variable, ["-cl-std=CL3.0"]
         )

@@ -77,6 +77,7 @@ def test_what_comes_from_the_home_is_handed_over_with_its_launch(
     monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if goes_on else "any_thread", True)
     monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
     monkeypatch.setattr(ReferenceBackend, "own_thread_nbytes", NBYTES if few else NBYTES - 1)
+    monkeypatch.setattr("vdev.executor.steps.BRIEF_NBYTES", NBYTES - 1)
     known: dict[str, bool] = {}
 
     def note(all_workers: Any, prepared: Any) -> bool:

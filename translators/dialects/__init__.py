@@ -4,4 +4,4 @@ Keeps invariant 5: what a kernel asks about its NDRange is answered as if there 
 `ranges`; knows nothing of the interpreter.
 """
 
-__all__ = ["image_arguments", "image_lowering", "lasting", "subgrid", "subgrid_kernel"]
+__all__ = ["image_arguments", "image_lowering", "subgrid", "subgrid_kernel"]
