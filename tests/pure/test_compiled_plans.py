@@ -101,11 +101,18 @@ for number in range(20):
     pair.step(number), other.step(number)
     if number < 8:
         queue.finish()  # until there are plans, the workers' threads are behind, and have the commands
+singly = "traps" in globals() or "no_walker" in globals()
+apart = singly or together.Together._begin.__name__ == "<lambda>"
+for _ in range(100):  # on a busy machine the workers' threads are behind for longer
+    if made[0] > 20 and (singly or lists[0] > 10) and (apart or gone_together[0] > 5):
+        break
+    for number in (18, 19):
+        pair.step(number), other.step(number)
+    queue.finish()
 assert pair.is_right(20) and other.is_right(20)
 assert made[0] > 20, f"{made[0]} launches were compiled"
-singly = "traps" in globals() or "no_walker" in globals()
 assert lists[0] == 0 if singly else lists[0] > 10, lists
-assert gone_together[0] == 0 if singly or together.Together._begin.__name__ == "<lambda>" else gone_together[0] > 5, gone_together
+assert gone_together[0] == 0 if apart else gone_together[0] > 5, gone_together
 """
 
 

@@ -21,8 +21,9 @@ class Program:
 
     def __init__(self, *, alone: bool) -> None:
         backend = SimpleNamespace(
-            has_visitors=False, leave=None, pending=lambda: 1, launched=lambda handles: None
-        )
+            has_visitors=False, leave=None, pending=lambda: 1, launched=lambda handles, launches: None,
+            tells_times=False, begins_timed=False,
+        )  # fmt: skip
         self.worker: Any = SimpleNamespace(
             number=0, turn=threading.Lock(), holder=0, queue=[], submitted=0, issued=0, completed=0, wanted=1 << 60,
             watching=True, next_mark=Mark(), backend=backend, memory=SimpleNamespace(fresh_nbytes=0), wake=lambda: None,
@@ -40,9 +41,9 @@ class Program:
     def launch(self) -> Streak:
         """One that goes to the worker by its line; what repeats it."""
         holdings: Any = [arg.buffer.holdings for arg in self.args]
-        entry: Any = (SimpleNamespace(), holdings, self.args, SPACE, ((0, 0, 0),), ())
+        entry: Any = (SimpleNamespace(step=None), holdings, self.args, SPACE, ((0, 0, 0),), ())
         over: Any = lambda ndrange, places: self.shapes.get(ndrange)  # noqa: E731
-        return Streak(self.line.enter_launched([(entry, 1)], []), entry, self.start, over)
+        return Streak(self.line.enter_launched([(entry, 1)], []).stretch, entry, self.start, over)
 
     def start(self, changed: Sequence[tuple[int, bytes]] = (), shape: Any = None, /) -> int:
         self.made.append(shape)
