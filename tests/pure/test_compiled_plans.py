@@ -130,6 +130,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cuda")
 
 
+def test_they_are_handed_over_together_again_soon_after_something_else(folder: Path) -> None:
+    """Eight in a row each time, behind a launch on new buffers: six of them at least once those before have lasted."""
+    script = """
+number, before = 20, gone_together[0]
+for turn in range(12):
+    fresh = Pair(100 + turn)
+    fresh.step(0)
+    queue.finish()
+    for _ in range(8):
+        pair.step(number)
+        number += 1
+    queue.finish()
+assert gone_together[0] - before >= 40, gone_together[0] - before
+assert pair.is_right(number)
+print("right")
+"""
+    _run(folder, script)
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("place", [None, 0, 2])
 @pytest.mark.parametrize("how", ["", APART], ids=["together", "apart"])

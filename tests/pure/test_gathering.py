@@ -144,10 +144,11 @@ print("right")
 def test_few_or_whole_transfers_bring_nothing_together(folder: Path) -> None:
     script = """
 gathering._LEAST = gathering._PAYS = 1e-9
-for number in range(40):  # all of it, behind what changes where it is
-    one.values = random.integers(0, 2**32, (WIDE, WIDE), dtype=np.uint32)
-    cl.enqueue_copy(queue, one.buffer, one.values)
-    one.turn()
+from vdev.start.current import get_session
+whole = [state_of(one.buffer).buffer]
+for _ in range(40):
+    get_session().moves._gathering.planned(whole, whole[0].nbytes, 1.0)
+assert not gathered, gathered
 some(gathering._FEWEST - 1, [box])
 assert not gathered, gathered
 assert one.is_right() and other.is_right(), "WRONG"

@@ -104,9 +104,8 @@ class MapsAtOnce(HomesAtOnce):
             ):
                 return False
             made.reading = buffer.reading
-            if (
-                made.found is None
-            ):  # what is read stays on the worker alone, and what is at home is the program's
+            if made.found is None:
+                # What is read stays on the worker alone, and what is at home is the program's.
                 tally = session.ledger.command("map")
                 tally.count += 1
                 tally.moved.worker_to_host += command.nbytes

@@ -341,9 +341,8 @@ class Moves:
             if made is None:
                 return None
             if clocked is not None:
-                clocked.end(
-                    reading.line.worker.backend.timer(None, 1)
-                )  # nothing else was handed over meanwhile
+                # Nothing else was handed over meanwhile.
+                clocked.end(reading.line.worker.backend.timer(None, 1))
             buffer.used = session.number
             order = queue.last
         begun, found = made
