@@ -79,6 +79,49 @@ print(json.dumps([wrong, timed[0] - made[0], marks[0] - made[1]]))
 """
 
 
+#: the most steps of Python's between the event before a launch and the one behind it
+STEPS = """
+import json, sys
+import numpy as np
+import pyopencl as cl
+from vdev.backends.cuda.driver import Driver
+from vdev.backends.cuda.marker import Lapse
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+kernel = cl.Kernel(cl.Program(context, "kernel void f(global uint *a, uint n) { a[get_global_id(0)] += n; }").build(), "f")
+buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 1024) for _ in range(3)]
+steps, found = [0], []
+def counted(frame, kind, given):
+    frame.f_trace_opcodes = True
+    steps[0] += kind == "opcode"
+    return counted
+begin, finish = Lapse.begin, Lapse.finish
+def begun(self, *given):
+    begin(self, *given)
+    steps[0] = 0
+def finished(self, *given):
+    found.append(steps[0])
+    finish(self, *given)
+Lapse.begin, Lapse.finish = begun, finished
+for turn in range(60):
+    sys.settrace(counted if turn > 20 else None)
+    for number, buffer in enumerate(buffers):
+        kernel(queue, (256 - 64 * (turn % 3),), (64,), buffer, np.uint32(turn * number))
+    sys.settrace(None)
+    queue.finish()
+print(json.dumps([len(found), max(found)]))
+"""
+
+
+def test_events_enclose_nothing_but_the_launch(tmp_path: Path) -> None:
+    """A GPU that waits reaches them as soon as it gets them."""
+    env = fake_cuda.environment(tmp_path, "cuda:0") | {"PYOPENCL_NO_CACHE": "1"}
+    launches, most = json.loads(fake_cuda.run(STEPS, env).splitlines()[-1])
+    assert launches > 150  # the others were submitted
+    assert most < 40  # with those of what counts them
+
+
 @pytest.mark.parametrize(
     ("workers", "settings"),
     [

@@ -44,7 +44,7 @@ class WorkerInfo:
     max_work_group_size: int
     max_work_item_sizes: tuple[int, ...]
     local_memory_nbytes: int
-    base_align_nbytes: int  #: alignment of a sub-buffer's origin
+    base_align_nbytes: int  #: alignment of a buffer, and of a sub-buffer's origin
     address_bits: int = 64
     is_cpu: bool = True  #: False: it has its own memory, which the host reaches over a link
     platform: str = ""
@@ -60,6 +60,8 @@ class WorkerInfo:
     room_nbytes: int = 0
     #: bytes that allocations may not exceed because of VDEV_MEMORY; 0: no such limit
     limit_nbytes: int = 0
+    #: whether sub-buffers may begin at any byte nevertheless, as the native driver of such a device has it
+    takes_any_origin: bool = False
     #: local memory that a work-group may have, if that is more than programs are told; 0: local_memory_nbytes
     most_local_nbytes: int = 0
     timer_offset_ns: int = 0  #: to be added to the device's clock to get the host's time.perf_counter_ns

@@ -199,6 +199,8 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         MAX_WORK_ITEM_SIZES=_elementwise_min([worker.max_work_item_sizes for worker in workers]),
         LOCAL_MEM_SIZE=min(worker.local_memory_nbytes for worker in workers),
         MEM_BASE_ADDR_ALIGN=max(worker.base_align_nbytes for worker in workers) * 8,
+        # no query: what clCreateSubBuffer refuses
+        ORIGIN_NBYTES=max(1 if worker.takes_any_origin else worker.base_align_nbytes for worker in workers),
         ADDRESS_BITS=min(worker.address_bits for worker in workers),
         TYPE=_any_bits([_TYPE_CPU if worker.is_cpu else _TYPE_GPU for worker in workers]),
         EXTENSIONS=" ".join(extensions),

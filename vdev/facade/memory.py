@@ -370,7 +370,7 @@ def _check_sub_buffer(memory: Memory, origin: int, nbytes: int, flags: int) -> i
         fail(routine, status.INVALID_BUFFER_SIZE)
     if origin + nbytes > memory.nbytes:
         fail(routine, status.INVALID_VALUE)
-    if origin % (state_of(memory.context).limits["MEM_BASE_ADDR_ALIGN"] // 8):
+    if origin % state_of(memory.context).limits["ORIGIN_NBYTES"]:
         fail(routine, status.MISALIGNED_SUB_BUFFER_OFFSET)
     inherited: int = (access or parent_access) | (host_access or parent_host) | memory.flags & _HOST_POINTER
     return inherited

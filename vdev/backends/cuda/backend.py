@@ -44,7 +44,7 @@ from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, OWN_THREAD_NBYTES, Ho
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, address_of
-from vdev.backends.cuda.marker import CudaMarker, Moment
+from vdev.backends.cuda.marker import CudaMarker, Lapse, Moment
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.nvrtc import nvrtc_version
 from vdev.backends.cuda.own_kernels import OwnKernels
@@ -545,13 +545,18 @@ class CudaBackend(CudaCompiling):
         return marker
 
     def begin_timed(self) -> object:
-        return self._moment(rebases=True)
+        start, end = self._moment(rebases=True), self._moment()
+        self._lapse = None if start is None or end is None else Lapse(start, end)
+        return self._lapse
 
     def timer(self, begun: object, count: int) -> Callable[[], tuple[int, int]]:
-        end = self._moment()
-        if end is None or type(begun) is not Moment:  # a marker tells of the failure
+        self._lapse = None
+        lapse = begun if type(begun) is Lapse else None
+        is_ended = lapse is not None and lapse.ended_at == self._count
+        end = lapse.end if lapse is not None and is_ended else self._moment()
+        if end is None or lapse is None:  # a marker tells of the failure
             return lambda: (0, 0)
-        start = begun if count else end
+        start = lapse.start if count else end
         return lambda: (start.read(), end.read())
 
     def _moment(self, *, rebases: bool = False) -> Moment | None:
@@ -599,6 +604,8 @@ class CudaBackend(CudaCompiling):
         """Count an operation that is about to be started, behind all before it."""
         if self._fetches:
             self._fetch()
+        if self._lapse is not None:
+            self._lapse.begin(self.stream)
         if not self._first or self._gpu.lost is not None:
             self._count_one()
         else:

@@ -57,6 +57,7 @@ def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
         local_memory_nbytes=int(properties["sharedMemPerBlock"]),
         most_local_nbytes=int(properties.get("sharedMemPerBlockOptin", 0)),
         base_align_nbytes=512,
+        takes_any_origin=True,  # NVIDIA's OpenCL says 4096 bits, too, and refuses none
         is_cpu=False,
         platform="CUDA",
         vendor="NVIDIA Corporation",

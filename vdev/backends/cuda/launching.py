@@ -23,6 +23,7 @@ from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import Kernel, LoadedProgram, moved
+from vdev.backends.cuda.marker import Lapse
 from vdev.backends.cuda.modules import Modules
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class CudaLaunches(Backend):
     _fetches: list[PlacedBox]  #: copies from peers that have been requested and not started
     _first: int  #: of the operations since the last marker
     _count: int
+    _lapse: Lapse | None = None  #: of a command whose times are wanted, while it is handed over
 
     def _begin(self) -> None:
         """One more operation is about to be handed over."""
@@ -88,10 +90,18 @@ class CudaLaunches(Backend):
         for hidden, start in kernel.starts(known, self.stream, self.driver):
             if hidden is not kernel.hidden:
                 kernel.set_hidden(hidden)
-            result = start()
+            result = start() if self._lapse is None else self._timed(start, self._lapse)
             if result:
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
+
+    def _timed(self, call: PreparedCall, lapse: Lapse) -> int:
+        """Make the call between two events; what it returns."""
+        lapse.begin(self.stream)
+        result = call()
+        if not result:
+            lapse.finish(self.stream, self._count)
+        return result
 
     def _in_own_context(self, call: Callable[[], T]) -> T:
         outside = self.visit()
@@ -148,7 +158,7 @@ class CudaLaunches(Backend):
                 self._in_own_context(self._begin)
             else:
                 self._count += 1
-            result = start()
+            result = start() if self._lapse is None else self._timed(start, self._lapse)
             if result:  # the name is the kernel's, which must exist as long as this may be called
                 self._start_elsewhere(result, start, f"launch of kernel {kernel.info.name}")
             counters.launches += 1

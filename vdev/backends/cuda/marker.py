@@ -78,5 +78,38 @@ class Moment:
         except BackendError:
             return 0
 
+    def record(self, stream: int) -> int:
+        """It is now: behind what the stream has got by now. What the driver returns."""
+        result: int = self._gpu.driver.event_record(self.event, stream)
+        return result
+
     def __del__(self) -> None:
         self._gpu.free_events.append(self.event)
+
+
+class Lapse:
+    """When a command whose times are wanted began and ended.
+
+    A GPU without other work reaches an event as soon as it gets it. So the events are recorded next to what they enclose, without
+    Python's steps in between, which would count as the command's own time: several times that of a short kernel.
+    """
+
+    __slots__ = ("_is_begun", "end", "ended_at", "start")
+
+    def __init__(self, start: Moment, end: Moment) -> None:
+        """Both recorded before anything of the command."""
+        self.start, self.end = start, end
+        self.ended_at = -1  #: operations since the last marker when `end` was recorded
+        self._is_begun = False
+
+    def begin(self, stream: int) -> None:
+        """Something of the command is about to be started: it begins now if this is the first."""
+        if not self._is_begun:
+            self._is_begun = True
+            self.start.record(stream)  # if that is refused, it stays what it was
+
+    def finish(self, stream: int, number: int) -> None:
+        """Something of the command has been started, as the operation of that number since the last marker: it ends now unless more
+        follows.
+        """
+        self.ended_at = -1 if self.end.record(stream) else number
