@@ -34,6 +34,8 @@ MACHINES: dict[str, tuple[str, dict[str, str]]] = {
     "between red zones": ("cuda:0", {"VDEV_CHECK_MEMORY": "1"}),
     "checked": ("cuda:0", {"VDEV_CHECK": "1"}),
 }
+#: launches are told only what differs from the last one's, as on other back ends
+BY_DIFFERENCES = "from vdev.backends.cuda.launching import CudaLaunches as C; C.again_whole = lambda *given: None; "
 SCRIPT = "import sys; sys.argv = ['', '{first}', '4', '16']; from tests.pure.new_buffers import main; main()"
 
 
@@ -42,12 +44,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cuda")
 
 
-def run(folder: Path, machine: str, first: int, **more: str) -> tuple[int, int, int]:
+def run(folder: Path, machine: str, first: int, ahead: str = "", **more: str) -> tuple[int, int, int]:
     """The launches that were made by their form, those by that of their plan, and all."""
     workers, settings = MACHINES[machine]
     env = fake_cuda.environment(folder, workers) | {"FAKE_CUDA_DEVICES": "4", "PYOPENCL_NO_CACHE": "1"}
     env.pop("VDEV_PLANNING", None)
-    said = fake_cuda.run(SCRIPT.format(first=first), env | settings | more)
+    said = fake_cuda.run(ahead + SCRIPT.format(first=first), env | settings | more)
     formed, shared, launches = map(int, said.split()[-3:])
     return formed, shared, launches
 
@@ -63,15 +65,23 @@ def test_launches_on_new_buffers(machine: str, folder: Path) -> None:
         assert shared > 10  # others have come too seldom
 
 
-#: what would go wrong with launches of a known form
-DEFECTS = (
-    "new buffers are taken for the last ones",
-    "a form takes its first values for the last ones",
-    "a form keeps its first index space",
-)
+@pytest.mark.parametrize("machine", ["one", "one, by chance", "four"])
+def test_launches_by_differences(machine: str, folder: Path) -> None:
+    formed, _, launches = run(folder, machine, 20, BY_DIFFERENCES)
+    assert formed > launches // 4
+
+
+#: what would go wrong with launches of a known form, and what comes before the program that shows it
+DEFECTS = {
+    "new buffers are taken for the last ones": "",
+    "a form takes its first values for the last ones": BY_DIFFERENCES,
+    "a form keeps its first index space": "",
+    "a form's launches have the first one's values": "",
+    "nobody is told that a form has set a kernel's parameters": "",
+}
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_is_found(defect: str, folder: Path) -> None:
     with pytest.raises(AssertionError, match=r"AssertionError|free|illegal"):
-        run(folder, "one", 0, **{fake_cuda.PLANTED: defect})
+        run(folder, "one", 0, DEFECTS[defect], **{fake_cuda.PLANTED: defect})

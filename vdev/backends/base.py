@@ -183,6 +183,8 @@ class Repeated(Protocol):
         """
 
 
+#: Repeats a launch (`Backend.again_whole`), and is told all arguments, and the shape, None for the last one's; as `Repeated` otherwise.
+RepeatedWhole: TypeAlias = Callable[[Sequence[KernelArgument], "LaunchShape | None"], int]
 #: copies what a read has brought into an array, from a byte on
 Deliver: TypeAlias = Callable[["Bytes", int], None]
 #: makes a read of a few consecutive bytes again (`Backend.read_again`). The first hands it over, or raises BackendError: then nothing has
@@ -608,8 +610,16 @@ class Backend(ABC):
         """
         return None
 
+    def again_whole(
+        self, kernel: object, args: Sequence[KernelArgument], shape: LaunchShape
+    ) -> RepeatedWhole | None:
+        """The same for launches of which many arguments differ, each with a value where `args` has one, and with memory where that
+        has memory; None if `again` has to serve.
+        """
+        return None
+
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
-        """Whether what `again` gave for a launch of this kernel may be called with that shape, whose `bases` are the same."""
+        """Whether what `again` or `again_whole` gave for a launch of this kernel may be called with that shape, with the same `bases`."""
         return False
 
     def own_kernel(self, program: BackendProgram, name: str) -> object | None:

@@ -11,7 +11,7 @@ from itertools import compress, count
 from operator import ne
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated
+from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated, RepeatedWhole
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.roles import StepJob, StepWorker
@@ -26,31 +26,42 @@ Places = tuple[tuple[int, int, int], ...]
 _MOST_SHAPES = 512
 #: of the ways in which a kernel's pointers share buffers, those that are known
 _MOST_FORMS = 16
-#: in what a launch differs from the last one of its form, memory and values by argument; all its arguments; its shape, None for the
-#: same; and its index space
-Changes: TypeAlias = (
-    "tuple[list[tuple[int, KernelArgument]], list[KernelArgument], LaunchShape | None, NDRange]"
-)
+#: a launch's arguments, memory and values; its shape, None for the one of the last launch of its form; and its index space
+Changes: TypeAlias = "tuple[list[KernelArgument], LaunchShape | None, NDRange | None]"
+#: of a form, shapes that are known by their index spaces
+_MOST_KNOWN = 64
 #: a launch as it is handed over (`vdev.executor.stretch.Entry`): plan, holdings by slot, arguments, index space, places, what it waits for
 WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange | None, Places, Any]"
 
 
 class Form:
     """Launches of a kernel whose pointers point to beginnings of buffers, and share these, in the same way: each is one call of the
-    back end (`Backend.again`) that is told which values and which memory are others than in the last one.
+    back end (`Backend.again_whole`, or `again`, which is told which values and which memory are others than in the last one).
 
     Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before.
     """
 
-    __slots__ = ("_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_step", "_types")
+    __slots__ = (
+        "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step", "_types",
+    )  # fmt: skip
 
-    def __init__(self, step: WholeLaunchStep, worker: StepWorker, job: StepJob, start: Repeated) -> None:
-        """`job`: the last launch, which `start` makes again."""
+    def __init__(
+        self,
+        step: WholeLaunchStep,
+        worker: StepWorker,
+        job: StepJob,
+        start: Repeated | None,
+        start_whole: RepeatedWhole | None,
+    ) -> None:
+        """`job`: the last launch, which one of `start` and `start_whole` makes again."""
         assert job.ndrange is not None, "launches have one"
         self._step = step
         self._number = worker.number
-        self._ndrange, self._places = job.ndrange, job.places
-        self._start = start
+        self._ndrange: NDRange | None = job.ndrange
+        self._places = job.places
+        self._start, self._start_whole = start, start_whole
+        #: by the identity of an index space: that, and its shape
+        self._known: dict[int, tuple[NDRange, LaunchShape]] = {}
         #: (argument, slot) of each pointer
         self._pointers = [(at, slot) for at, slot, _ in job.places]
         #: the last launch's arguments, as the back end takes them
@@ -63,12 +74,16 @@ class Form:
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
-        _, holdings, args, ndrange, places, _ = entry
+        _, holdings, args, ndrange, _, _ = entry
         number, shape = self._number, None
         if ndrange is not self._ndrange:
-            shape = None if ndrange is None else self._step.over(worker, ndrange, places)
-            if ndrange is None or shape is None:
-                return None
+            known = self._known.get(id(ndrange))
+            if known is not None and known[0] is ndrange:
+                shape = known[1]
+            else:
+                shape = self._over(worker, ndrange)
+                if shape is None:
+                    return None
         now: list[KernelArgument] = [*args]
         for at, slot in self._pointers:
             holds = holdings[slot]
@@ -78,14 +93,27 @@ class Form:
             now[at] = replica.allocation
         if {*map(type, now)} != self._types:
             return None
-        changed = [(at, now[at]) for at in compress(count(), map(ne, now, self._last))]
-        return changed, now, shape, ndrange
+        return now, shape, ndrange
+
+    def _over(self, worker: StepWorker, ndrange: NDRange | None) -> LaunchShape | None:
+        """The shape of an index space; None if launches over it are made like any other."""
+        shape = None if ndrange is None else self._step.over(worker, ndrange, self._places)
+        if ndrange is not None and shape is not None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[id(ndrange)] = ndrange, shape
+        return shape
 
     def start(self, changes: Changes) -> int:
         """Launch; what is pending then (`Backend.pending`). BackendError if it is refused: then nothing was started."""
-        changed, now, shape, ndrange = changes
+        now, shape, ndrange = changes
         try:
-            pending = self._start(changed, shape)
+            if self._start_whole is not None:
+                pending = self._start_whole(now, shape)
+            else:
+                assert self._start is not None, "one of them is there"
+                changed = [(at, now[at]) for at in compress(count(), map(ne, now, self._last))]
+                pending = self._start(changed, shape)
         except BaseException:
             self._step.forget(self._places)  # nobody knows what the kernel's arguments are now
             raise
@@ -156,8 +184,13 @@ class WholeLaunchStep(LaunchStep):
             type(arg) is bytes or arg is None for at, arg in enumerate(job.args) if at not in pointers
         ):
             return None
-        start = worker.backend.again(self.kernel, args, self._shape_of(job))
-        return None if start is None else Form(self, worker, job, start)
+        shape, start = self._shape_of(job), None
+        start_whole = worker.backend.again_whole(self.kernel, args, shape)
+        if start_whole is None:
+            start = worker.backend.again(self.kernel, args, shape)
+            if start is None:
+                return None
+        return Form(self, worker, job, start, start_whole)
 
     def again(self, worker: StepWorker, job: StepJob) -> Repeated | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))

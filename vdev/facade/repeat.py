@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, count
-from operator import attrgetter, is_, is_not, itemgetter, not_
+from operator import attrgetter, is_, is_not, itemgetter, methodcaller, not_
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -41,6 +41,7 @@ _PACK_OFFSET = PACKERS[b"l"]
 #: arguments of a call before the kernel's own: queue, global and local size
 _AHEAD = 3
 
+_BYTES_OF = methodcaller("tobytes")
 _STATE, _ARGUMENT = attrgetter("_vdev_state"), attrgetter("argument")
 #: of an array of PyOpenCL's: its memory, where it begins there, what it waits for; and what tells whether it is contiguous
 _BASE_STATE, _OFFSET, _EVENTS = (
@@ -79,6 +80,7 @@ class Repeat:
         "_count",
         "_kinds",
         "_memories",
+        "_numbers",
         "_pick_buffers",
         "_pick_values",
         "_places",
@@ -106,6 +108,12 @@ class Repeat:
         self._values = [*self._pick_values(given)]
         self._kinds = [type(arg) if type(arg) in _CONVERTED else None for arg in self._values]
         self._captured: list[Any] = [kernel.args[at] for at in self._rest]
+        #: their types if all are numbers of NumPy's, whose bytes are what is captured
+        self._numbers = [*map(type, self._values)] if self._are_numbers() else None
+
+    def _are_numbers(self) -> bool:
+        values, captured = self._values, self._captured
+        return _numbers.issuperset(map(type, values)) and [*map(_BYTES_OF, values)] == captured
 
     def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         """Set the kernel's arguments to those of another call; what a launch captures of them.
@@ -148,6 +156,8 @@ class Repeat:
 
     def _changed(self, kernel: CalledKernel, values: Sequence[Any]) -> bool:
         """Set the kernel's other arguments to these; False if the usual way has to do it."""
+        if self._numbers is not None and [*map(type, values)] == self._numbers:
+            return self._renumbered(kernel, values)
         for number in compress(count(), map(is_not, values, self._values)):
             value, kind = values[number], self._kinds[number]
             if type(value) is not kind:
@@ -157,6 +167,18 @@ class Repeat:
                 continue
             if not self._converts(kernel, number, value):
                 return False
+        return True
+
+    def _renumbered(self, kernel: CalledKernel, values: Sequence[Any]) -> bool:
+        """The same for numbers of NumPy's of the same types as before, all at once."""
+        found = [*map(_BYTES_OF, values)]
+        self._values = [*values]
+        if found != self._captured:
+            self._captured, kept = found, kernel.args
+            for at, data in zip(self._rest, found, strict=True):
+                kept[at] = data
+            if kernel.repetition is not None and not kernel.repetition.takes_values:
+                kernel.repetition = None
         return True
 
     def _converts(self, kernel: CalledKernel, number: int, value: Any) -> bool:

@@ -36,7 +36,8 @@ _PLAIN_SHARED = 48 << 10
 #: (groups in x, y, z; work-items in x, y, z; hidden argument)
 Grid = tuple[int, int, int, int, int, int, bytes]
 
-_UNSET = object()
+#: what an argument is set to of which that is not known
+UNSET = object()
 _POINTER = struct.Struct("<Q")
 _UINT = struct.Struct("<I")
 _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2, 3)}
@@ -45,11 +46,12 @@ _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2,
 class CudaAllocation(Allocation):
     """Memory of one GPU; `native` is the pool's block, which returns to the pool when it is dropped."""
 
-    __slots__ = ("address",)
+    __slots__ = ("address", "word")
 
     def __init__(self, native: Any, nbytes: int, *, sparse: bool = False) -> None:
         super().__init__(native, nbytes, sparse=sparse)
         self.address: int = native.ptr
+        self.word = _POINTER.pack(self.address)  #: what a kernel gets that it is given to
 
 
 def address_of(allocation: Allocation) -> int:
@@ -90,6 +92,19 @@ def moved(args: list[KernelArgument], bases: Sequence[tuple[int, int]]) -> list[
     return found
 
 
+def _layout(parameters: Sequence[tuple[int, int]]) -> str:
+    """The parameters of a kernel, (offset, bytes) of each, as a format of `struct`.
+
+    >>> _layout([(0, 8), (8, 4), (16, 8)])
+    '<8s4s4x8s'
+    """
+    found, end = ["<"], 0
+    for offset, nbytes in parameters:
+        found.append((f"{offset - end}x" if offset > end else "") + f"{nbytes}s")
+        end = offset + nbytes
+    return "".join(found)
+
+
 class Kernel:
     """A kernel on one GPU: its parameter buffer, and what its arguments are set to."""
 
@@ -104,6 +119,7 @@ class Kernel:
         "latest",
         "offsets",
         "owner",
+        "pack",
         "program",
         "shapes",
         "shared",
@@ -131,7 +147,9 @@ class Kernel:
         self.extra = (pointers, address, size, ctypes.addressof(pointers))
         #: of a call that launches it
         self.handles = launch_handles(function, self.extra[3])
-        self.last: list[object] = [_UNSET] * info.hidden_index
+        self.last: list[object] = [UNSET] * info.hidden_index
+        #: writes the bytes of all parameters at once, which takes Python as long as one of them
+        self.pack = struct.Struct(_layout(parameters)).pack_into
         self.hidden: bytes | None = None
         self.owner: object = None  #: the call of `CudaBackend.again` whose parameters they are
         self.shared = 0
@@ -169,6 +187,14 @@ class Kernel:
             ]
         return starts
 
+    def start(self, shape: LaunchShape) -> tuple[bytes, PreparedCall] | None:
+        """The same for a shape that has been launched several times, and is one grid; None for others."""
+        known = self.shapes.get(id(shape))
+        if known is None or known.shape is not shape or not known.is_prepared or known.shared != self.shared:
+            return None
+        starts = known.starts
+        return starts[0] if starts is not None and len(starts) == 1 else None
+
     def set_arguments(self, args: list[KernelArgument]) -> None:
         """Set those that are set to something else."""
         self.owner, last = None, self.last
@@ -182,7 +208,7 @@ class Kernel:
         self.hidden = hidden
 
     def set_argument(self, index: int, arg: KernelArgument) -> None:
-        self.last[index] = _UNSET
+        self.last[index] = UNSET
         at = self.offsets[index]
         if type(arg) is CudaAllocation:
             _POINTER.pack_into(self.buffer, at, arg.address)
@@ -196,7 +222,7 @@ class Kernel:
             try:
                 self.lay_out_local_memory()
             except BackendError:
-                self.last[index] = _UNSET  # the next launch must be refused, too
+                self.last[index] = UNSET  # the next launch must be refused, too
                 raise
         else:
             _POINTER.pack_into(self.buffer, at, 0)

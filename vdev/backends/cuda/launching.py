@@ -6,7 +6,7 @@ Decides how a launch reaches the driver: what is set and asked before it, and ho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vdev.backends.base import (
     Backend,
@@ -16,13 +16,14 @@ from vdev.backends.base import (
     KernelResources,
     LaunchShape,
     Repeated,
+    RepeatedWhole,
 )
 from vdev.backends.call_lists import PreparedCall
 from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Kernel, LoadedProgram, moved
+from vdev.backends.cuda.launch import UNSET, CudaAllocation, Kernel, LoadedProgram, moved
 from vdev.backends.cuda.marker import Lapse
 from vdev.backends.cuda.modules import Modules
 
@@ -161,6 +162,46 @@ class CudaLaunches(Backend):
             result = start() if self._lapse is None else self._timed(start, self._lapse)
             if result:  # the name is the kernel's, which must exist as long as this may be called
                 self._start_elsewhere(result, start, f"launch of kernel {kernel.info.name}")
+            counters.launches += 1
+            return self._count
+
+        return launch
+
+    def again_whole(
+        self, kernel: object, args: Sequence[KernelArgument], shape: LaunchShape
+    ) -> RepeatedWhole | None:
+        assert type(kernel) is Kernel
+        known = kernel.grids(shape)
+        if len(known.grids) != 1 or known.bases or known.threads > kernel.threads:
+            return None
+        if not all(type(arg) is bytes or type(arg) is CudaAllocation for arg in args):
+            return None
+        pointers = [at for at, arg in enumerate(args) if type(arg) is CudaAllocation]
+        counters, owner, pack, buffer = self.counters, object(), kernel.pack, kernel.buffer
+        last, unset, what = kernel.last, [UNSET] * len(args), f"launch of kernel {kernel.info.name}"
+        hidden, start = kernel.starts(known, self.stream, self.driver)[0]
+
+        def launch(now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:
+            nonlocal hidden, start
+            if other is not None:
+                found = kernel.start(other)
+                if found is None:
+                    found = kernel.starts(kernel.grids(other), self.stream, self.driver)[0]
+                hidden, start = found
+            words: list[Any] = [*now]
+            for at in pointers:
+                words[at] = words[at].word
+            kernel.owner = owner
+            last[:] = unset  # until it is known that all of them are there
+            pack(buffer, 0, *words, hidden)
+            kernel.hidden, last[:] = hidden, now
+            if self._fetches or not self._first or self._gpu.lost is not None:
+                self._in_own_context(self._begin)
+            else:
+                self._count += 1
+            result = start() if self._lapse is None else self._timed(start, self._lapse)
+            if result:
+                self._start_elsewhere(result, start, what)
             counters.launches += 1
             return self._count
 
