@@ -35,7 +35,9 @@ MACHINES: dict[str, tuple[str, dict[str, str]]] = {
     "checked": ("cuda:0", {"VDEV_CHECK": "1"}),
 }
 #: launches are told only what differs from the last one's, as on other back ends
-BY_DIFFERENCES = "from vdev.backends.cuda.launching import CudaLaunches as C; C.again_whole = lambda *given: None; "
+BY_DIFFERENCES = (
+    "from vdev.backends.cuda.launching import CudaLaunches as C; C.again_whole = lambda *given: None; "
+)
 SCRIPT = "import sys; sys.argv = ['', '{first}', '4', '16']; from tests.pure.new_buffers import main; main()"
 
 
