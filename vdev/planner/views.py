@@ -252,7 +252,7 @@ def _plan_in_views(
     touched = Touched(len(states))
     ranges: list[Sequence[AccessRange]] = [request.evaluate(chunk) for chunk in chunks]
     for worker, of_chunk in zip(habit.workers, ranges, strict=True):
-        footprints = gather(request.args, of_chunk)
+        footprints = gather(request.args, of_chunk, in_few=True)
         if any(item.atomics for item in footprints.values()) or not _is_there(states, worker, footprints):
             return None
         touched.add(footprints)
