@@ -95,6 +95,20 @@ kernel void rest(global float *a, int n, int k) {
     for (int p = 0; p < TILE; ++p) a[r * n + c] -= a[r * n + k + p] * a[(k + p) * n + c];
 }
 """
+TABLE = """
+#define TILE 4
+kernel void across(global int *d, int n, int k) {
+    int x = get_global_id(0);
+    if (x >= n || (x >= k && x < k + TILE)) return;
+    for (int p = k; p < k + TILE; ++p)
+        for (int y = k; y < k + TILE; ++y) d[y * n + x] = min(d[y * n + x], d[y * n + p] + d[p * n + x]);
+}
+kernel void others(global int *d, int n, int k) {
+    int x = get_global_id(0), y = get_global_id(1);
+    if (y >= k && y < k + TILE) return;
+    for (int p = k; p < k + TILE; ++p) d[y * n + x] += d[p * n + x];
+}
+"""
 KERNELS = re.findall(r"kernel void (\w+)", SOURCE)
 N = 128  #: a side of a matrix
 
@@ -684,6 +698,18 @@ def test_a_factorisation_by_tiles_is_planned_on_views(
     monkeypatch.setattr(filling.Forms, "_fill", lambda *_: None)
     factorised(monkeypatch)
     assert viewed.count >= 10
+
+
+def test_whole_rows_that_are_cut_by_columns_are_filled_in(compared: Comparison) -> None:
+    """All that such a launch touches is one run, as all that its buffer's holders have may be; what it leaves is cut in each row."""
+    program, n, tile = Bench(2, source=TABLE), 512, 4
+    for k in range(0, n - tile, tile):
+        program.launch(program.command(Step("across", (n,), (16,), ("a", n, k))))
+        program.launch(program.command(Step("others", (n, n), (16, 16), ("a", n, k))))
+    plans = program.kernels["across"].plans
+    assert plans is not None
+    assert plans.forms.filled >= 80
+    assert compared.count == program.filled
 
 
 def test_a_ring_has_the_same_windows_each_time_round(monkeypatch: pytest.MonkeyPatch) -> None:
