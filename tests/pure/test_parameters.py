@@ -70,6 +70,45 @@ kernel void chosen(global int *a, global const int *b, int which) {
     a[i] = which > 3 ? b[i + which] : b[i];
 }
 """
+FACTORS = """
+#define TILE 32
+kernel void pivot(global float *a, int n, int k) {
+    int r = get_local_id(0);
+    for (int p = 0; p < TILE; ++p) {
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        if (r > p) {
+            float f = a[(k + r) * n + k + p] / a[(k + p) * n + k + p];
+            a[(k + r) * n + k + p] = f;
+            for (int c = p + 1; c < TILE; ++c) a[(k + r) * n + k + c] -= f * a[(k + p) * n + k + c];
+        }
+    }
+}
+kernel void right(global float *a, int n, int k) {
+    int c = k + TILE + get_global_id(0);
+    if (c >= n) return;
+    for (int p = 0; p < TILE; ++p)
+        for (int r = p + 1; r < TILE; ++r) a[(k + r) * n + c] -= a[(k + r) * n + k + p] * a[(k + p) * n + c];
+}
+kernel void rest(global float *a, int n, int k) {
+    int c = k + TILE + get_global_id(0), r = k + TILE + get_global_id(1);
+    if (c >= n || r >= n) return;
+    for (int p = 0; p < TILE; ++p) a[r * n + c] -= a[r * n + k + p] * a[(k + p) * n + c];
+}
+"""
+TABLE = """
+#define TILE 4
+kernel void across(global int *d, int n, int k) {
+    int x = get_global_id(0);
+    if (x >= n || (x >= k && x < k + TILE)) return;
+    for (int p = k; p < k + TILE; ++p)
+        for (int y = k; y < k + TILE; ++y) d[y * n + x] = min(d[y * n + x], d[y * n + p] + d[p * n + x]);
+}
+kernel void others(global int *d, int n, int k) {
+    int x = get_global_id(0), y = get_global_id(1);
+    if (y >= k && y < k + TILE) return;
+    for (int p = k; p < k + TILE; ++p) d[y * n + x] += d[p * n + x];
+}
+"""
 KERNELS = re.findall(r"kernel void (\w+)", SOURCE)
 N = 128  #: a side of a matrix
 
@@ -628,6 +667,49 @@ def test_a_buffer_brought_together_looks_the_same_each_time() -> None:
     forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]
     assert forms.traced <= 3
     assert program.filled >= 115
+
+
+def factorised(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Tiles on the diagonal, of which launches read triangles."""
+    monkeypatch.setattr(bench, "NBYTES", 1 << 22)
+    program, n, tile = Bench(3, source=FACTORS), 1024, 32
+    for k in range(0, 26 * tile, tile):
+        rest = n - k - tile
+        program.launch(program.command(Step("pivot", (tile,), (tile,), ("a", n, k))))
+        program.launch(program.command(Step("right", (rest,), (16,), ("a", n, k))))
+        program.launch(program.command(Step("rest", (rest, rest), (16, 16), ("a", n, k))))
+    return program
+
+
+def test_a_factorisation_by_tiles_is_filled_in(
+    compared: Comparison, compared_ranges: RangesComparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a triangle, which are listed, follow the tile as well as its corners do."""
+    program = factorised(monkeypatch)
+    filled = {name: kernel.plans.forms.filled for name, kernel in program.kernels.items() if kernel.plans}
+    assert filled["pivot"] >= 15
+    assert filled["right"] >= 10
+    assert compared.count == program.filled
+
+
+def test_a_factorisation_by_tiles_is_planned_on_views(
+    viewed: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling.Forms, "_fill", lambda *_: None)
+    factorised(monkeypatch)
+    assert viewed.count >= 10
+
+
+def test_whole_rows_that_are_cut_by_columns_are_filled_in(compared: Comparison) -> None:
+    """All that such a launch touches is one run, as all that its buffer's holders have may be; what it leaves is cut in each row."""
+    program, n, tile = Bench(2, source=TABLE), 512, 4
+    for k in range(0, n - tile, tile):
+        program.launch(program.command(Step("across", (n,), (16,), ("a", n, k))))
+        program.launch(program.command(Step("others", (n, n), (16, 16), ("a", n, k))))
+    plans = program.kernels["across"].plans
+    assert plans is not None
+    assert plans.forms.filled >= 80
+    assert compared.count == program.filled
 
 
 def test_a_ring_has_the_same_windows_each_time_round(monkeypatch: pytest.MonkeyPatch) -> None:

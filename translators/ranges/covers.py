@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import index
 
 import numpy as np
 
@@ -69,6 +70,59 @@ def boxes_around(region: Region, pitches: Pitches, most: int, margin: float = 0.
         counts = [high - low for low, high in wider]
         found.append(Region.boxes(start, counts[-1], tuple(zip(pitches, counts, strict=False))[::-1]))
     return Region.union(found)
+
+
+def rows_around(region: Region) -> Region | None:
+    """A set that contains all of a region's bytes, nothing before its first one and nothing behind its last: each of its rows has the
+    columns that any of them has, which are the bands inside of its widest pitch. Where it has none, its runs may be rows at one distance;
+    None if they are not. The numbers may be traced.
+
+    >>> triangle = Region.spans([(100 * row, 100 * row + row + 1) for row in range(8)])
+    >>> around = rows_around(triangle)
+    >>> around == Region.boxes(0, 8, ((100, 8),)), triangle.nboxes, around.nboxes
+    (True, 8, 1)
+    >>> rows_around(Region.spans([(0, 1), (7, 9), (22, 23)])) is None
+    True
+    """
+    bands = region.bands
+    if not bands:
+        return None
+    if not region.pitches:
+        return _around_runs(region, bands)
+    if len(region.pitches) == 1 and region.nboxes > region.nruns:  # as a tile in the pitch of a diagonal
+        return _around_runs(region, nested.coarsen(bands, region.units, 0))
+    inside, *others = [below for _, _, below in bands]
+    for below in others:
+        if inside is None or below is None:
+            inside = None
+        elif below is not inside:
+            inside = nested.unite(inside, below, region.units[1:])
+    rows: list[nested.Band] = []
+    for low, high, _ in bands:
+        if rows and rows[-1][1] == low:
+            low = rows.pop()[0]
+        rows.append((low, high, inside))
+    return region_in(tuple(rows), region.pitches).clip(region.start, region.stop)
+
+
+def _around_runs(region: Region, runs: nested.Bands) -> Region | None:
+    """The box around runs all of which begin, or end, below one another in rows at one distance."""
+    shown: set[int] = set()
+    for edges in ([start for start, _, _ in runs], [stop for _, stop, _ in runs]):
+        if len(edges) > 1 and all(stop - start == edges[1] - edges[0] for start, stop in pairwise(edges[1:])):
+            shown.add(index(edges[1] - edges[0]))
+    first = runs[0][0]
+    # As in `stairs`: the ends of a triangle's rows are at another distance than their beginnings.
+    for pitch in sorted(shown, key=lambda pitch: (-(pitch & -pitch), pitch)):
+        offsets = [
+            (start - first - row * pitch, stop - first - row * pitch)
+            for row, (start, stop, _) in enumerate(runs)
+        ]
+        low, high = min([start for start, _ in offsets]), max([stop for _, stop in offsets])
+        if high - low <= pitch:
+            box = Region.boxes(first + low, high - low, ((pitch, len(runs)),))
+            return box.clip(region.start, region.stop)
+    return None
 
 
 def _wider(edge: tuple[int, int], size: int | None, margin: float) -> tuple[int, int]:

@@ -601,7 +601,8 @@ def _spread(
 ) -> tuple[Region, bool]:
     """The Minkowski sum of strided dimensions, sets of rows and one element of `nbytes`."""
     exact = True
-    base: Integers = np.array([start + sum(s * (c - 1) for s, c in free if s < 0)], np.int64)
+    # Counted from `start`, which may be traced: no array takes such a number.
+    base: Integers = np.array([sum(s * (c - 1) for s, c in free if s < 0)], np.int64)
     length: Integers = np.array([nbytes], np.int64)
     generators: list[_Rows] = [
         _Rows(np.zeros(1, np.int64), abs(s), np.array([c], np.int64)) for s, c in free if s and c > 1
@@ -625,7 +626,7 @@ def _spread(
             merged = Region.from_runs(np.stack((base, base + length), axis=1)).runs
             if len(merged) < len(base):
                 base, length = merged[:, 0].copy(), merged[:, 1] - merged[:, 0]
-    return Region.from_runs(np.stack((base, base + length), axis=1)), exact
+    return Region.from_runs(np.stack((base, base + length), axis=1)).shift(start), exact
 
 
 def _points(row: _Rows) -> _Rows:

@@ -112,7 +112,9 @@ class Candidates:
         found = (
             self._first.get(chunk) if self._first else None
         )  # traced numbers are no keys: nothing is there
-        return gather(self.request.args, self.request.evaluate(chunk)) if found is None else found
+        if found is not None:
+            return found
+        return gather(self.request.args, self.request.evaluate(chunk), in_few=True)
 
     def _resolved(self, partition: Partition, workers: tuple[int, ...]) -> Candidate:
         footprints = [self._footprints(chunk) for chunk in partition.chunks]

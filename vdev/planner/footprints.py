@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges.covers import rows_around
 from vdev.translators.ranges.grain import BYTES, NOTHING, Grain, joined, of_unit
 from vdev.translators.ranges.region import EMPTY, Region
 from vdev.translators.values import dataclass
@@ -34,6 +35,11 @@ class PointerArg:
     before: int = 0
 
 
+#: what a box or a run costs to plan and to copy, in bytes that are moved unnecessarily
+RUN_NBYTES = 4096
+#: boxes that an access reads up to which they are left as they are; and beyond which they are many for all chunks together, which is
+#: looked at with the buffer's state (`tidying.fitted`)
+READ_BOXES, MOST_READ = 8, 64
 #: the most parts of a buffer whose stores are aligned differently; more count as one
 _MOST_GRAINS = 8
 
@@ -78,10 +84,15 @@ class Footprint:
         return min(part.start for part in parts), max(part.stop for part in parts)
 
 
-def gather(args: Sequence[PointerArg], ranges: Sequence[AccessRange]) -> dict[int, Footprint]:
-    """The footprints of one chunk by slot: every slot that an argument names has one, maybe empty."""
+def gather(
+    args: Sequence[PointerArg], ranges: Sequence[AccessRange], *, in_few: bool = False
+) -> dict[int, Footprint]:
+    """The footprints of one chunk by slot: every slot that an argument names has one, maybe empty. `in_few`: for plans, in which
+    what an access reads may be a box where that is little more than the many that it is (`_in_few`).
+    """
     by_arg = {pointer.arg: pointer for pointer in args}
     found = {pointer.slot: Footprint() for pointer in args}
+    many: list[tuple[Footprint, Region]] = []
     for item in ranges:
         pointer = by_arg.get(item.arg)
         if pointer is None:  # a null pointer: the kernel cannot touch anything through it
@@ -93,7 +104,10 @@ def gather(args: Sequence[PointerArg], ranges: Sequence[AccessRange]) -> dict[in
             continue
         footprint = found[pointer.slot]
         if item.mode == "read":
-            footprint.reads = footprint.reads | region
+            if in_few and region.nboxes > READ_BOXES:
+                many.append((footprint, region))
+            else:
+                footprint.reads = footprint.reads | region
             continue
         footprint.sources.append(item)
         if item.mode == "atomic":
@@ -107,7 +121,20 @@ def gather(args: Sequence[PointerArg], ranges: Sequence[AccessRange]) -> dict[in
             footprint.exact = footprint.exact | region
         else:
             footprint.inexact = footprint.inexact | region
+    for footprint, region in many:
+        # What is changed by atomics is not to be read.
+        footprint.reads = footprint.reads | (region if footprint.atomics else _in_few(region))
     return found
+
+
+def _in_few(region: Region) -> Region:
+    """Whole rows around what is read, if that is little more: the triangle of a tile, say, is a run in each row, no two of them alike, each
+    of which would be planned, kept in states and sent. The region itself, if it is no shape or much lies beside it.
+    """
+    around = None if type(region) is not Region or region.nboxes > MOST_READ else rows_around(region)
+    if around is None or around.nbytes - region.nbytes > min(region.nbytes, region.nboxes * RUN_NBYTES):
+        return region
+    return around
 
 
 def whole_elements(region: Region, dtype: str | None) -> Region:

@@ -124,7 +124,7 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
             if chunk.ngroups == 0:
                 raise NotInView("fewer work-groups than the usual cut has parts")
             ranges.append(tuple(traced.evaluate(chunk)))
-            touched.add(gather(traced.args, ranges[-1]))
+            touched.add(gather(traced.args, ranges[-1], in_few=True))
         few = sum(item.region.nboxes for of_chunk in ranges for item in of_chunk) <= MOST_NUMBERS
         known = _Writer(trace).function(tuple(ranges), known=True) if few else None
         of = _Writer(trace).function(touched.windows)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, Draft, holders_of, map_of
-from vdev.planner.footprints import Footprint, covered_twice
+from vdev.planner.footprints import RUN_NBYTES, Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
 from vdev.translators.ranges.covers import boxes_around, core, cover, one_of_each_pitch
 from vdev.translators.ranges.labelled import Labelled, regions_by_label
@@ -35,8 +35,6 @@ MOST_BOXES = 64
 #: boxes around a staircase, such as a triangle, of all chunks together, and for each at least: one of so many parts of it lies in
 #: them and not in the staircase
 STEPS, LEAST_STEPS = 32, 4
-#: what a box or a run costs to plan and to copy, in bytes that are moved unnecessarily
-RUN_NBYTES = 4096
 #: boxes in which a buffer may lie, beside so many for each holder and for each box that the last command wrote
 MOST_HELD, HELD_EACH, HELD_FRESH = 64, 8, 4
 #: this many times more if the command wrote nothing of it

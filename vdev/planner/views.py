@@ -47,7 +47,7 @@ class NotInView(Exception):
 class View(NamedTuple):
     """What lies in the window of one buffer."""
 
-    pitches: Pitches  #: those of the window and of the buffer's map
+    pitches: Pitches  #: those of the window, of the chunks' ranges, and of the buffer's map
     cut: Cut | None  #: None if the window is empty
 
     @property
@@ -168,15 +168,22 @@ def _go_together(state: BufferState, of_slot: frozenset[Pitches]) -> bool:
     )
 
 
-def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[View] | None:
-    """By slot, what lies in the window; None if it cannot be separated from what lies beside it."""
+def views_of(
+    states: Sequence[BufferState], windows: Sequence[Region], pitches: Sequence[frozenset[Pitches]]
+) -> list[View] | None:
+    """By slot, what lies in the window; None if it cannot be separated from what lies beside it. `pitches`: by slot, those of the chunks'
+    ranges. The plan leaves these, in a window that may have none: whole rows of a matrix are one run.
+    """
     found = []
-    for state, window in zip(states, windows, strict=True):
+    for state, window, of_ranges in zip(states, windows, pitches, strict=True):
         held = state.labelled
-        pitches = None if held is None else held.joint(window)
-        if held is None or pitches is None:
+        joint = None if held is None else held.joint(window)
+        for each in of_ranges:
+            if joint is not None and each != joint:
+                joint = merged(joint, each)
+        if held is None or joint is None:
             return None
-        found.append(View(pitches, held.cut(window, pitches) if window else None))
+        found.append(View(joint, held.cut(window, joint) if window else None))
     return found
 
 
@@ -252,13 +259,13 @@ def _plan_in_views(
     touched = Touched(len(states))
     ranges: list[Sequence[AccessRange]] = [request.evaluate(chunk) for chunk in chunks]
     for worker, of_chunk in zip(habit.workers, ranges, strict=True):
-        footprints = gather(request.args, of_chunk)
+        footprints = gather(request.args, of_chunk, in_few=True)
         if any(item.atomics for item in footprints.values()) or not _is_there(states, worker, footprints):
             return None
         touched.add(footprints)
     if not fit(states, touched.pitches):
         return None
-    views = views_of(states, touched.windows)
+    views = views_of(states, touched.windows, touched.pitches)
     if views is None or WORTH * sum(map(_boxes_in, views)) > _boxes_of_all(states):
         return None
     seen = [_seen(state, view) for state, view in zip(states, views, strict=True)]

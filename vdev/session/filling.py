@@ -242,7 +242,7 @@ class Forms:
         self._reached = windows, values, case.habit
         if not windows.fit(states):
             return None
-        views = views_of(states, reached)
+        views = views_of(states, reached, windows.pitches)
         apart = None if views is None else taken_apart(states, views)
         if views is None or apart is None:
             return None
