@@ -80,6 +80,9 @@ class CudaLaunches(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
+        elif kernel.apart is not None:
+            kernel = self._fitting(kernel, args, known.threads)
+            known = kernel.grids(shape)
         kernel.set_arguments(moved(args, known.bases) if known.bases else args)
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._begin()
@@ -92,6 +95,13 @@ class CudaLaunches(Backend):
             if result:
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
+
+    def _fitting(self, kernel: Kernel, args: Sequence[KernelArgument], threads: int) -> Kernel:
+        """As `Kernel.fitting`; counted."""
+        found = kernel.fitting(args, threads)
+        if found is not kernel:
+            self.counters.apart.add(kernel.info.name)
+        return found
 
     def _in_own_context(self, call: Callable[[], T]) -> T:
         outside = self.visit()
@@ -126,6 +136,7 @@ class CudaLaunches(Backend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
+        kernel = self._fitting(kernel, args, known.threads)
         args = moved(args, known.bases)
         made = _Made(kernel, args, shape, self.stream, self.driver)
         start = kernel.starts(kernel.grids(shape), self.stream, self.driver)[0][1]
@@ -159,7 +170,8 @@ class CudaLaunches(Backend):
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
-        return len(known.grids) == 1 and known.threads <= kernel.threads
+        most = kernel.threads if kernel.apart is None else min(kernel.threads, kernel.apart.threads)
+        return len(known.grids) == 1 and known.threads <= most
 
 
 class _Made:
