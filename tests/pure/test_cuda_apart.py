@@ -6,20 +6,26 @@ The second part runs on machines without a GPU (`fake_cuda`), whose driver tells
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from vdev.translators.dialects.cuda.program import Apart
 from vdev.translators.dialects.cuda.translation import translate_cuda
 from vdev.translators.frontend.source import parse_program
+from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
+from vdev.backends.base import LaunchShape
+from vdev.backends.cuda.launch import CudaAllocation, Kernel
 from vdev.backends.cuda.programs import _plain_program, _read_program
 
 from . import fake_cuda
 from .cuda_host import COMPILER
 from .cuda_host import MISSING as NO_COMPILER
 from .nvrtc import MISSING, compile_cuda, library
-from .test_cuda_backend import TARGET
+from .test_cuda_backend import TARGET, _cuda, _Loaded, _shape
 
 HEAD = "kernel void f(global const float *a, global float *b, global ulong *m, int n) {"
 LOOP = "for (int i = 0; i < n; i++) b[i] = a[i + 1];"
@@ -110,6 +116,33 @@ def test_only_the_second_version_reads_past_what_is_stored() -> None:
         apart, _, plain = apart.partition(".entry vdev_cuda_kernel0(")
     assert "ld.global.nc" in apart
     assert "ld.global.nc" not in plain
+
+
+def test_groups_for_which_the_second_version_has_no_registers_take_the_first() -> None:
+    backend, driver = _cuda()
+    info = translate_cuda(parse_program(HEAD + LOOP + "}", (), target=TARGET)).kernels["f"]
+    kernel = Kernel(info, _Loaded(1024), 1, backend.driver)  # type: ignore[arg-type]
+    kernel.apart = Kernel(info, _Loaded(64), 2, backend.driver)  # type: ignore[arg-type]
+    blocks = [SimpleNamespace(ptr=0x7F00_0000_1000 * number) for number in (1, 2, 3)]
+    args: list[Any] = [*(CudaAllocation(block, 4096) for block in blocks), struct.pack("<i", 7)]
+
+    def shape(size: int) -> LaunchShape:
+        ndrange = NDRange((1024,), (size,), (0,))
+        chunk = whole_chunk(ndrange)
+        return _shape(ndrange, chunk, info.pack(ndrange, chunk, (0, 0, 0))[:-8], 0)
+
+    small, large = shape(64), shape(128)
+    for given in (small, large):
+        backend.launch(kernel, args, given)
+    again = backend.again(kernel, args, small)
+    again()
+    assert [call[0] for call in driver.launched] == [2, 1, 2]
+    assert backend.repeats_over(kernel, small)
+    assert not backend.repeats_over(kernel, large)  # `again` would make the second version's call
+    # two parts of one allocation are one memory
+    part = CudaAllocation(blocks[1], 1024)
+    backend.launch(kernel, [part, args[1], args[2], args[3]], small)
+    assert driver.launched[-1][0] == 1
 
 
 PROGRAM = """
