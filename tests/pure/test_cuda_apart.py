@@ -43,7 +43,7 @@ def _apart(source: str, *options: str) -> Apart | None:
         (HEAD + LOOP + "}", (1, 2)),
         (HEAD + "int i = 0; while (i < n) b[i++] += a[i]; }", (1, 2)),
         (HEAD + "int i = 0; do b[i]++; while (++i < n && a[i] > 0); }", (1, 2)),
-        ("void g(global float *p, int i) { p[i] = 1; }" + HEAD + "for (int i = 0; i < n; i++) g(b, i); b[0] = a[0]; }", (1, 2)),
+        ("void g(global float *p, float v) { *p = v; }" + HEAD + "for (int i = 0; i < n; i++) g(b + i, a[i]); }", (1, 2)),
         ("void g(global const float *p, global float *q, int n) { for (int i = 0; i < n; i++) q[i] = p[i]; }"
          + HEAD + "g(a, b, n); }", (1, 2)),
         (HEAD + "for (int i = 0; i < n; i++) vstore4(vload4(i, a), i, b); }", (1, 2)),
@@ -66,6 +66,8 @@ def test_kernels_that_store_in_a_loop_have_a_second_version(source: str, written
         HEAD + "b[0] = a[0]; }",
         HEAD + "float s = 0; for (int i = 0; i < n; i++) s += a[i]; b[0] = s; }",
         HEAD + "local float t[8]; for (int i = 0; i < 8; i++) t[i] = a[i]; b[0] = t[n]; }",
+        HEAD + "float s = 0; for (int i = 0; i < n; i++) s += a[i]; for (int i = 0; i < n; i++) b[i] = s; }",
+        HEAD + "local int t[8]; for (int i = 0; i < n; i++) atomic_inc(t + (int)a[i]); b[0] = t[n]; }",
         HEAD.replace("const", "const volatile") + LOOP + "}",
         HEAD.replace("const float *a", "float *const a") + LOOP + "}",
         HEAD + "global float *c = (global float *)a;" + LOOP + "c[0] = 1; }",

@@ -1,8 +1,9 @@
 """Kernels that gain from knowing that what they read is not what they write.
 
-NVIDIA's compilers keep loads behind the stores that come before them, as two pointers may point to the same memory. Where a loop stores,
-no turn's loads begin before the stores of the turn before are under way. A kernel with such a loop gets a second version, for launches
-whose arguments lie apart: memory of arguments to `const` data is none of another argument's. There it reads through `__restrict__`.
+NVIDIA's compilers keep loads behind the stores that come before them, as two pointers may point to the same memory. Where a loop does
+both, no turn's loads begin before the stores of the turn before are under way. A kernel with such a loop gets a second version, for
+launches whose arguments lie apart: memory of arguments to `const` data is none of another argument's. There it reads through
+`__restrict__`.
 
 Decides which kernels get one, and for which launches it is right. That rests on types alone: nothing stores through a pointer to `const`
 data, and programs where any other pointer to buffers may come from elsewhere than an argument without `const` get no such version.
@@ -35,6 +36,7 @@ _NUMBERS = frozenset({
     TypeKind.SCHAR, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF,
 })  # fmt: skip
 _STORING = ("vstore", "atom")  #: how names of built-in functions begin that store
+_READING = ("vload", "async_work_group")  #: and of some that read
 
 
 def arguments_apart(info: KernelInfo, entry: str) -> Apart | None:
@@ -50,34 +52,30 @@ def arguments_apart(info: KernelInfo, entry: str) -> Apart | None:
     return Apart(f"{entry}_apart", tuple(read), tuple(written)) if read and written else None
 
 
-def stores_in_a_loop(kernel: str, bodies: Bodies) -> bool:
-    """Whether a loop of a kernel, or of a function that it calls, may store to a buffer. `bodies`: of all functions."""
-    seen: set[tuple[str, bool]] = set()  #: functions, and whether a loop calls them
-    waiting = [(kernel, False)]
-    while waiting:
-        name, within = waiting.pop()
-        if (name, within) in seen:
-            continue
-        seen.add((name, within))
-        for body in bodies.get(name, ()):
-            for node, looped in _with_loops(body, within):
-                if looped and _stores(node):
+def reads_behind_stores(kernel: str, bodies: Bodies) -> bool:
+    """Whether a loop of a kernel, or of a function that it calls, may both store to a buffer and read `const` data of one. `bodies`: of all
+    functions.
+    """
+    within = chain.from_iterable(_reached(body, bodies, {kernel}) for body in bodies.get(kernel, ()))
+    for loop in within:
+        if isinstance(loop, nodes.For) or (isinstance(loop, nodes.Plain) and loop.cursor.kind in _LOOPS):
+            stores = reads = False
+            for node in _reached(loop, bodies, set()):
+                stores = stores or _stores(node)
+                reads = reads or _reads(node)
+                if stores and reads:
                     return True
-                if isinstance(node, nodes.Call) and node.ours:
-                    waiting.append((node.name, looped))
     return False
 
 
-def _with_loops(node: Node, within: bool) -> Iterator[tuple[Node, bool]]:
-    """A node and all below it, each with whether it is within a loop."""
-    yield node, within
-    within = (
-        within
-        or isinstance(node, nodes.For)
-        or (isinstance(node, nodes.Plain) and node.cursor.kind in _LOOPS)
-    )
-    for part in nodes.parts(node):
-        yield from _with_loops(part, within)
+def _reached(node: Node, bodies: Bodies, seen: set[str]) -> Iterator[Node]:
+    """A node, all below it, and those of functions that it calls, but for the `seen` ones."""
+    for each in nodes.walk(node):
+        yield each
+        if isinstance(each, nodes.Call) and each.ours and each.name not in seen:
+            seen.add(each.name)
+            for body in bodies.get(each.name, ()):
+                yield from _reached(body, bodies, seen)
 
 
 def _stores(node: Node) -> bool:
@@ -85,8 +83,19 @@ def _stores(node: Node) -> bool:
     match node:
         case nodes.Assignment(left=target) | nodes.Update(left=target) | nodes.Step(operand=target):
             return not isinstance(target, nodes.Name) and clang.address_space(target.type) not in _NO_BUFFER
+        case nodes.Call(ours=False, name=name, arguments=arguments):
+            return name.startswith(_STORING) and any(_may_store(argument.type) for argument in arguments)
+    return False
+
+
+def _reads(node: Node) -> bool:
+    """Whether an expression may read `const` data of a buffer itself."""
+    match node:
+        case nodes.Index() | nodes.Dereference():
+            type_ = node.type
+            return clang.address_space(type_) not in _NO_BUFFER and type_.get_canonical().is_const_qualified()
         case nodes.Call(ours=False, name=name):
-            return name.startswith(_STORING)
+            return name.startswith(_READING)
     return False
 
 

@@ -44,7 +44,7 @@ from ...frontend.unused_functions import without_unused
 from ..subgrid import SHIFT, translate_subgrid
 from ..subgrid_kernel import SubgridKernel
 from . import tables as cuda_dialect
-from .apart import arguments_apart, stores_by_arguments_alone, stores_in_a_loop
+from .apart import arguments_apart, reads_behind_stores, stores_by_arguments_alone
 from .printing import Printer
 from .program import LOCAL_ALIGNMENT, VERSION, Apart, CudaKernel, CudaProgram, UnknownOption, resident_macro
 from .types import spell
@@ -151,7 +151,7 @@ class _Translation:
         bodies, found = self.printer.bodies, {}
         for name, kernel in self.kernels.items():
             apart = arguments_apart(self.program.kernels[name], kernel.entry)
-            if apart is not None and stores_in_a_loop(name, bodies):
+            if apart is not None and reads_behind_stores(name, bodies):
                 found[name] = apart
         shifts = {match.start() for match in SHIFT.finditer(self.functions.text)} if found else set()
         return found if stores_by_arguments_alone(self.again.declarations, bodies, shifts) else {}
