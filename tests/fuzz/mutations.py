@@ -583,6 +583,13 @@ DEFECTS: tuple[Defect, ...] = (
     _session("a call refused in another context fails", "test_cuda_memory", ("backends.cuda.launching",
              "if result in ELSEWHERE:", "if False:")),
     # translation to CUDA
+    _session("arguments lie apart whatever they are", "test_cuda_apart", ("backends.cuda.launch",
+             "return not any(id(_block_of(args[index])) in written for index in apart.read)", "return True")),
+    _session("a launch that is compiled keeps the first version", "test_cuda_apart", ("backends.cuda.compiling",
+             "kernel = self._fitting(kernel, args, known.threads)", "kernel = kernel.apart or kernel")),
+    _session("a launch made again keeps the second version", "test_cuda_apart", ("backends.cuda.launching",
+             "        kernel = self._fitting(kernel, args, known.threads)\n        args = moved",
+             "        kernel = kernel.apart or kernel\n        args = moved")),
     _cuda("components behind the fourth are the first four", "printing",
           'text = f"v[{numbers}]"', 'text = f"v[{node.components[0] & 3}]"'),
     _cuda("a bool in a vector is 1", "printing", 'inside = ["(-(int)(", *inside, "))"]', 'inside = ["((int)(", *inside, "))"]'),

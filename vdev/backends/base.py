@@ -347,6 +347,8 @@ class Counters:
     allocations: int = 0
     allocated_nbytes: int = 0  #: held now
     peak_nbytes: int = 0  #: the most ever held
+    #: names of kernels that have run in a version that relies on their arguments being apart from one another
+    apart: set[str] = field(default_factory=set)
 
 
 class Backend(ABC):

@@ -245,6 +245,9 @@ def _totals(figures: Statistics) -> list[str]:
     )
     peaks = ", ".join(size(worker.peak_nbytes) for worker in figures.workers)
     lines.append(f"  peak memory, by worker: {peaks}")
+    apart = sorted({name for worker in figures.workers for name in worker.apart})
+    if apart:
+        lines.append(f"  run in a version for arguments that lie apart: {', '.join(apart)}")
     return lines
 
 

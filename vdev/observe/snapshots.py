@@ -116,6 +116,7 @@ def _workers(session: ObservedSession) -> tuple[WorkerStatistics, ...]:
             counters.filled,
             counters.allocated_nbytes,
             counters.peak_nbytes,
+            tuple(sorted(counters.apart)),
         )
         for number, (info, counters) in enumerate(
             zip(session.workers, session.executor.counters(), strict=True)

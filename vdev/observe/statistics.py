@@ -31,6 +31,7 @@ class WorkerStatistics:
     filled_nbytes: int
     allocated_nbytes: int  #: held now
     peak_nbytes: int  #: the most ever held
+    apart: tuple[str, ...] = ()  #: kernels that have run in a version for arguments that lie apart
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ struct Op { std::function<void()> run; Event *waits = nullptr; long turn = 0; Ev
 struct Stream { Context *context; size_t number; long issued = 0; Clock clock; std::deque<Op> ops; bool busy = false; };
 struct Module { Context *context; void *library; Clock used; };
 struct Function {
+  std::string name;
   Module *module;
   void (*run)(char *, const unsigned *, const unsigned *);
   int (*layout)(int, size_t *, size_t *);
@@ -164,6 +165,7 @@ struct Function {
 static std::vector<Stream *> streams;  // those that exist, and of the others nothing
 static size_t streams_made;
 static std::set<void *> events, modules, functions;
+static std::map<std::string, long> launches;  // by the kernel's name
 static void require_stream(Stream *stream) {
   for (auto *s : streams) if (s == stream) return;
   fault(stream ? "no stream, or one that is gone" : "no stream");
@@ -474,8 +476,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **par
   };
   give(stream, op);
   function->module->used.join(stream->clock);
+  ++launches[function->name];
   return SUCCESS;
 }
+// How often kernels of that name have been launched.
+long fake_launches(const char *name) { return launches[name]; }
 
 // From now on the call of that number of a function is refused, and no other; 0: none.
 void fake_refuse(const char *function, long number) { CALLED; refused_soon = function, refused_after = number; }
@@ -545,7 +550,7 @@ CUresult cuModuleGetFunction(void **function, void *handle, const char *name) {
   auto layout = dlsym(module->library, (std::string("layout_") + name).c_str());
   auto misaligned = dlsym(module->library, "first_misaligned");
   if (!run || !layout || !misaligned) return NOT_FOUND;
-  auto *found = new Function{module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, (const char *(*)())misaligned};
+  auto *found = new Function{name, module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, (const char *(*)())misaligned};
   size_t offset = 0, nbytes = 0;
   for (int number = 0; !found->layout(number, &offset, &nbytes); ++number) found->nbytes = (unsigned)(offset + nbytes);
   functions.insert(*function = found);

@@ -7,7 +7,10 @@ Decides what there is in a tree (`reading` makes them), and nothing about C++.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, get_args
 
 from clang.cindex import Cursor, Type
 from vdev.translators.values import dataclass
@@ -385,6 +388,36 @@ def behind_conversions(node: Node) -> Node:
         node = node.operand
     return node
 
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it."""
+    yield node
+    for part in parts(node):
+        yield from walk(part)
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """What is right below a node."""
+    for name in _FIELDS[type(node)]:
+        value = getattr(node, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Item):
+                yield part.value
+            elif isinstance(part, _Node):
+                yield part  # type: ignore[misc]
+
+
+#: words in the types of fields that hold no nodes
+_WITHOUT_NODES = frozenset({"Cursor", "Type", "Binary", "Unary", "None", "int", "bool", "str", "tuple"})
+#: of each kind of node, the fields that may hold some
+_FIELDS: Mapping[type, Sequence[str]] = {
+    kind: [
+        field.name
+        for field in dataclasses.fields(kind)
+        if not _WITHOUT_NODES.issuperset(re.findall(r"\w+", str(field.type)))
+    ]
+    for kind in get_args(Node)
+}
 
 #: A part of the text as it stands, or what is printed in its place; and the place of a printed part in the text.
 Piece: TypeAlias = str | tuple[int, int]

@@ -75,6 +75,7 @@ class Printer(Unaligned):
         self._reader = Reader(functions, cuda_dialect.constants(), single)
         self._parentheses = self._reader.parentheses
         self.uses_work_dim = False
+        self.bodies: dict[str, list[Node]] = {}  #: of the functions, by name
         self._aligned: set[int] = set()  # where attributes end that ask for an alignment
         self._initialising = False  # a constant, which in C++ takes others' values only if these are integers
 
@@ -111,6 +112,7 @@ class Printer(Unaligned):
         for child in cursor.get_children():
             if child.kind == CursorKind.COMPOUND_STMT:
                 body, self._jumps = self._reader.body(child)
+                self.bodies.setdefault(cursor.spelling, []).append(body)
                 self._within = without_blanks(self.text[body.start : body.stop]) if self._fuses else b""
                 self._print(body, [self._part(body)])
                 self._within = b""

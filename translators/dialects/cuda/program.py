@@ -11,10 +11,18 @@ from ...frontend.kernels import Untranslatable
 from ...ranges.ndrange import Chunk, NDRange
 from ..subgrid_kernel import SubgridKernel
 
-__all__ = ["LOCAL_ALIGNMENT", "VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "resident_macro"]
+__all__ = [
+    "LOCAL_ALIGNMENT",
+    "VERSION",
+    "Apart",
+    "CudaKernel",
+    "CudaProgram",
+    "UnknownOption",
+    "resident_macro",
+]
 
 #: Raised with every change to translations: part of the key under which cubins are kept.
-VERSION = 15
+VERSION = 16
 
 #: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
 LOCAL_ALIGNMENT = 128
@@ -22,6 +30,15 @@ LOCAL_ALIGNMENT = 128
 
 class UnknownOption(Untranslatable):
     """An unknown build option (CL_INVALID_BUILD_OPTIONS)."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A kernel's second version, for launches in which no memory of an argument in `read` is that of one in `written`."""
+
+    entry: str  #: as of `CudaKernel`
+    read: tuple[int, ...]
+    written: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,7 @@ class CudaKernel:
     subgrid: SubgridKernel
     #: dynamic shared memory of the kernel's own local variables, at its beginning
     local_nbytes: int = 0
+    apart: Apart | None = None
 
     def resident_groups(self, count: int) -> str:
         """NVRTC's option that lets the kernel use as many registers as `count` work-groups on a multiprocessor allow.

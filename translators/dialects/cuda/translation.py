@@ -44,8 +44,9 @@ from ...frontend.unused_functions import without_unused
 from ..subgrid import SHIFT, translate_subgrid
 from ..subgrid_kernel import SubgridKernel
 from . import tables as cuda_dialect
+from .apart import arguments_apart, reads_behind_stores, stores_by_arguments_alone
 from .printing import Printer
-from .program import LOCAL_ALIGNMENT, VERSION, CudaKernel, CudaProgram, UnknownOption, resident_macro
+from .program import LOCAL_ALIGNMENT, VERSION, Apart, CudaKernel, CudaProgram, UnknownOption, resident_macro
 from .types import spell
 
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
@@ -135,14 +136,25 @@ class _Translation:
         names = self.printer.overloads()
         self.printer.words(parse_options(self.again.engine_options).c_version or self.again.target.c_version)
         body = self.edits.apply()
-        entries = "".join(
-            self._entry(function, names) for function in self.functions.defined if function.kernel
-        )
-        kernels = {
-            name: replace(kernel, local_nbytes=self.printer.large.get(name, 0))
+        apart = self._apart()
+        self.kernels = {
+            name: replace(kernel, local_nbytes=self.printer.large.get(name, 0), apart=apart.get(name))
             for name, kernel in self.kernels.items()
         }
-        return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, kernels)
+        entries = "".join(
+            self._entries(function, names) for function in self.functions.defined if function.kernel
+        )
+        return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, self.kernels)
+
+    def _apart(self) -> dict[str, Apart]:
+        """Of kernels that have one, the second version."""
+        bodies, found = self.printer.bodies, {}
+        for name, kernel in self.kernels.items():
+            apart = arguments_apart(self.program.kernels[name], kernel.entry)
+            if apart is not None and reads_behind_stores(name, bodies):
+                found[name] = apart
+        shifts = {match.start() for match in SHIFT.finditer(self.functions.text)} if found else set()
+        return found if stores_by_arguments_alone(self.again.declarations, bodies, shifts) else {}
 
     def _prelude(self) -> str:
         macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
@@ -174,11 +186,28 @@ class _Translation:
                 self.edits.insert(clang.extent_of(hidden)[0], "const ")
                 self.edits.insert(hidden.location.offset, "&")
 
-    def _entry(self, function: Function, names: Mapping[int, str]) -> str:
+    def _entries(self, function: Function, names: Mapping[int, str]) -> str:
+        """What CUDA calls to run a kernel."""
+        kernel = self.kernels[function.name]
+        hidden_type = re.sub(
+            r"\b__private\b", " ", list(function.cursor.get_arguments())[-1].type.spelling
+        ).strip()
+        groups = ""
+        if kernel.max_work_group_size:
+            resident = resident_macro(kernel.entry)
+            groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: the compiler's choice
+        structure = f"struct {kernel.entry}_hidden {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
+        entries = self._entry(function, names, kernel.entry, ())
+        if kernel.apart is not None:
+            entries += self._entry(function, names, kernel.apart.entry, kernel.apart.read)
+        return groups + structure + entries
+
+    def _entry(self, function: Function, names: Mapping[int, str], entry: str, apart: tuple[int, ...]) -> str:
+        """One function. `apart`: arguments whose memory is no other's that is stored to."""
         kernel = self.kernels[function.name]
         info = self.program.kernels[function.name]
         parameters, arguments = [], []
-        *own, hidden = function.cursor.get_arguments()
+        own = list(function.cursor.get_arguments())[:-1]
         for index, (parameter, argument) in enumerate(zip(own, info.args, strict=True)):
             name = f"{self.prefix}a{index}"
             if argument.kind is ArgKind.VALUE:
@@ -191,17 +220,15 @@ class _Translation:
                 # A kernel does not write to its constant arguments (6.7.3): they may come through the read-only
                 # cache.
                 alone = argument.kind is ArgKind.CONSTANT or "restrict" in argument.type_qualifiers
+                alone = alone or index in apart
                 parameters.append(f"void *{'__restrict__ ' if alone else ''}{name}")
                 arguments.append(f"::vdev_cl::pointer({name})")
         structure = f"{kernel.entry}_hidden"
-        hidden_type = re.sub(r"\b__private\b", " ", hidden.type.spelling).strip()
         parameters.append(f"const __grid_constant__ {structure} {self.prefix}hidden_")
         arguments.append(f"{self.prefix}hidden_.arguments")
-        bounds = groups = ""
+        bounds = ""
         if kernel.max_work_group_size:
-            resident = resident_macro(kernel.entry)
-            groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: the compiler's choice
-            bounds = f"__launch_bounds__({kernel.max_work_group_size}, {resident}) "
+            bounds = f"__launch_bounds__({kernel.max_work_group_size}, {resident_macro(kernel.entry)}) "
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
         sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
         first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
@@ -209,8 +236,7 @@ class _Translation:
             first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
         callee = names.get(function.key, self.printer.word(function.name))
         return (
-            f"{groups}struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
-            f'extern "C" __global__ void {bounds}{kernel.entry}({", ".join(parameters)}) '
+            f'extern "C" __global__ void {bounds}{entry}({", ".join(parameters)}) '
             f"{{{first} {callee}({', '.join(arguments)}); }}\n"
         )
 

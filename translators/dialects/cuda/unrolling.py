@@ -9,9 +9,7 @@ Decides for which loops; a hint never changes what a program means.
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Iterator
 
 from clang.cindex import CursorKind
 
@@ -100,7 +98,7 @@ def _step(node: Node) -> int | None:
 def _operations(body: Node) -> int | None:
     """How many there are in a body; None where it branches or calls what is not short."""
     found = 0
-    for node in _walk(body):
+    for node in nodes.walk(body):
         if isinstance(node, _BRANCHES):
             return None
         if isinstance(node, nodes.Plain) and node.cursor.kind != CursorKind.COMPOUND_STMT:
@@ -115,18 +113,6 @@ def _operations(body: Node) -> int | None:
         elif isinstance(node, nodes.Index | nodes.Dereference):
             found += 1
     return found
-
-
-def _walk(node: Node) -> Iterator[Node]:
-    """A node and all below it."""
-    yield node
-    for field in dataclasses.fields(node):
-        value = getattr(node, field.name)
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, nodes.Item):
-                part = part.value
-            if isinstance(part, Node):
-                yield from _walk(part)
 
 
 def _behind(node: Node) -> Node:

@@ -142,6 +142,7 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
+        kernel = self._fitting(kernel, args, known.threads)
         own = kernel.with_own_parameters(moved(args, known.bases), self.driver)
         if own is None:
             return None

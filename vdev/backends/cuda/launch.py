@@ -109,6 +109,7 @@ class Kernel:
     """A kernel on one GPU: its parameter buffer, and what its arguments are set to."""
 
     __slots__ = (
+        "apart",
         "buffer",
         "extra",
         "function",
@@ -157,6 +158,9 @@ class Kernel:
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
         #: the same kernel with few enough registers for work-groups of 1024, once it has been needed
         self.small: Kernel | None = None
+        self.apart: Kernel | None = (
+            None  #: the same for arguments that lie apart, where there is such a version
+        )
         #: by the identity of a shape: its grids
         self.shapes: dict[int, Grids] = {}
         self.latest: Grids | None = None  #: of these, the last that was asked for
@@ -170,6 +174,15 @@ class Kernel:
             known = self.shapes[id(shape)] = Grids(shape, grids(self.info, shape))
         self.latest = known
         return known
+
+    def fitting(self, args: Sequence[KernelArgument], threads: int) -> Kernel:
+        """The version for these arguments and this many work-items of a work-group. It also fits other memory, if those share memory that
+        have shared it.
+        """
+        apart = self.apart
+        if apart is None or threads > apart.threads or not lie_apart(self.info, args):
+            return self
+        return apart
 
     def starts(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, PreparedCall]]:
         """For each grid of a shape, the hidden argument and the driver's call that starts it, with the parameters at
@@ -273,6 +286,20 @@ class Kernel:
                 text = f"{total} bytes of local memory for kernel {self.info.name}: {error}"
                 raise BackendError(OUT_OF_RESOURCES, text) from error
         self.shared = total
+
+
+def lie_apart(info: CudaKernel, args: Sequence[KernelArgument]) -> bool:
+    """Whether no memory that a kernel's second version only reads is memory that it writes."""
+    apart = info.apart
+    assert apart is not None, "it has one"
+    written = {id(block) for index in apart.written if (block := _block_of(args[index])) is not None}
+    return not any(id(_block_of(args[index])) in written for index in apart.read)
+
+
+def _block_of(arg: KernelArgument) -> object:
+    """The memory that an argument points to: the same for all parts of an allocation, None for none."""
+    memory = arg[0] if type(arg) is tuple else arg
+    return memory.native if isinstance(memory, Allocation) else None
 
 
 class LoadedProgram:

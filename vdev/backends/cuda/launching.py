@@ -83,6 +83,9 @@ class CudaLaunches(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
+        elif kernel.apart is not None:
+            kernel = self._fitting(kernel, args, known.threads)
+            known = kernel.grids(shape)
         kernel.set_arguments(moved(args, known.bases) if known.bases else args)
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._begin()
@@ -103,6 +106,13 @@ class CudaLaunches(Backend):
         if not result:
             lapse.finish(self.stream, self._count)
         return result
+
+    def _fitting(self, kernel: Kernel, args: Sequence[KernelArgument], threads: int) -> Kernel:
+        """As `Kernel.fitting`; counted."""
+        found = kernel.fitting(args, threads)
+        if found is not kernel:
+            self.counters.apart.add(kernel.info.name)
+        return found
 
     def _in_own_context(self, call: Callable[[], T]) -> T:
         outside = self.visit()
@@ -137,6 +147,7 @@ class CudaLaunches(Backend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
+        kernel = self._fitting(kernel, args, known.threads)
         args = moved(args, known.bases)
         made = _Made(kernel, args, shape, self.stream, self.driver)
         start = kernel.starts(kernel.grids(shape), self.stream, self.driver)[0][1]
@@ -176,6 +187,8 @@ class CudaLaunches(Backend):
             return None
         if not all(type(arg) is bytes or type(arg) is CudaAllocation for arg in args):
             return None
+        kernel = self._fitting(kernel, args, known.threads)
+        known = kernel.grids(shape)
         pointers = [at for at, arg in enumerate(args) if type(arg) is CudaAllocation]
         counters, owner, pack, buffer = self.counters, object(), kernel.pack, kernel.buffer
         last, unset, what = kernel.last, [UNSET] * len(args), f"launch of kernel {kernel.info.name}"
@@ -210,7 +223,8 @@ class CudaLaunches(Backend):
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
-        return len(known.grids) == 1 and known.threads <= kernel.threads
+        most = kernel.threads if kernel.apart is None else min(kernel.threads, kernel.apart.threads)
+        return len(known.grids) == 1 and known.threads <= most
 
 
 class _Made:

@@ -15,6 +15,7 @@ from vdev.backends.cuda.driver import Driver
 from vdev.backends.cuda.launch import Kernel, LoadedProgram
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, Translated, kept, translated
 from vdev.errors import BuildFailure
+from vdev.translators.dialects.cuda.program import CudaKernel
 
 logger = logging.getLogger("vdev.cuda")
 
@@ -72,9 +73,15 @@ class Modules:
         found = loaded.kernels.get(name)
         if found is None:
             info = loaded.program.kernels[name]
-            found = loaded.kernels[name] = Kernel(info, loaded, loaded.function(info.entry), self._driver)
-            if info.local_nbytes:  # its own local variables, for which there is no static shared memory
-                found.lay_out_local_memory()
+            found = loaded.kernels[name] = self._version(info, loaded, info.entry)
+            if info.apart is not None:
+                found.apart = self._version(info, loaded, info.apart.entry)
+        return found
+
+    def _version(self, info: CudaKernel, loaded: LoadedProgram, entry: str) -> Kernel:
+        found = Kernel(info, loaded, loaded.function(entry), self._driver)
+        if info.local_nbytes:  # its own local variables, for which there is no static shared memory
+            found.lay_out_local_memory()
         return found
 
     def with_full_groups(self, kernel: Kernel) -> Kernel:

@@ -19,7 +19,7 @@ from vdev.backends.base import BackendProgram
 from vdev.errors import OUT_OF_RESOURCES, BackendError, BuildFailure
 from vdev.process.late_libraries import Ending, LateLibrary
 from vdev.process.private_files import Store
-from vdev.translators.dialects.cuda.program import VERSION, CudaKernel, CudaProgram, UnknownOption
+from vdev.translators.dialects.cuda.program import VERSION, Apart, CudaKernel, CudaProgram, UnknownOption
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.values import dataclass
@@ -291,6 +291,7 @@ def _plain_program(program: CudaProgram) -> dict[str, Any]:
                 kernel.subgrid.renumbers,
             ],
             kernel.local_nbytes,
+            kernel.apart and [kernel.apart.entry, kernel.apart.read, kernel.apart.written],
         ]
         for kernel in program.kernels.values()
     ]
@@ -299,8 +300,11 @@ def _plain_program(program: CudaProgram) -> dict[str, Any]:
 
 def _read_program(plain: Mapping[str, Any]) -> CudaProgram:
     kernels = {}
-    for name, entry, hidden, pointers, local, most, of_subgrid, nbytes in plain["kernels"]:
+    for name, entry, hidden, pointers, local, most, of_subgrid, nbytes, of_apart in plain["kernels"]:
         inner, inner_hidden, inner_pointers, renumbers = of_subgrid
         subgrid = SubgridKernel(inner, inner_hidden, tuple(inner_pointers), renumbers)
-        kernels[name] = CudaKernel(name, entry, hidden, tuple(pointers), tuple(local), most, subgrid, nbytes)
+        apart = of_apart and Apart(of_apart[0], tuple(of_apart[1]), tuple(of_apart[2]))
+        kernels[name] = CudaKernel(
+            name, entry, hidden, tuple(pointers), tuple(local), most, subgrid, nbytes, apart
+        )
     return CudaProgram(plain["source"], tuple(plain["options"]), kernels)
