@@ -415,6 +415,8 @@ DEFECTS: tuple[Defect, ...] = (
              "(MARKER, (), (), None, (), after)", "(MARKER, (), (), None, (), ())")),
     _session("what is behind a barrier does not fail with it", "test_immediate_markers", ("session.immediate_markers",
              "if is_barrier and after:", "if False:")),
+    _session("what has ended is left to the collector", "test_stretches", ("executor.stretch",
+             "        self.mark = _NO_MARK\n", "")),
     _session("markers without end are kept", "test_immediate_markers", ("executor.line",
              "or part.index >= MARK_EVERY", "or False")),
     _session("a mapping ends whatever has changed", "test_immediate_maps", ("session.immediate_maps",
