@@ -19,6 +19,7 @@ import numpy as np
 import pyopencl as cl
 
 from vdev.executor import direct_reads
+from vdev.session.immediate_maps import MapsAtOnce
 from vdev.session.immediate_moves import MovesAtOnce
 
 SOURCE = """
@@ -55,6 +56,19 @@ def _counted_write(self: MovesAtOnce, *given: Any) -> Any:
 
 
 MovesAtOnce.write_again = _counted_write  # type: ignore[method-assign]
+
+
+mapped_back = [0]  #: mappings for writing that were ended at once, with what the host has written
+_write_back = MapsAtOnce._write_back
+
+
+def _counted_write_back(self: MapsAtOnce, *given: Any) -> Any:
+    found = _write_back(self, *given)
+    mapped_back[0] += found is not None
+    return found
+
+
+MapsAtOnce._write_back = _counted_write_back  # type: ignore[method-assign]
 
 
 class Reads:
@@ -751,16 +765,49 @@ def reads_that_nobody_waits_for() -> None:
 
 @case
 def shared_memory_of_the_program() -> None:
-    """With shared virtual memory about, any array may be a part of it."""
+    """Other arrays are read into and written from as ever; those that lie in it are the device's between two mappings."""
+    writes = Writes()
+    shared = cl.svm_empty(writes.context, cl.svm_mem_flags.READ_WRITE, N, np.uint32)
+    writes.until_written_again()
+    writes.until_again()
+    newest, pointer = np.arange(7, 7 + N, dtype=np.uint32), cl.SVM(shared)
+    writes.take(writes.queue, (N,), (GROUP,), pointer, writes.new(newest))
+    before = made[0], written[0]
+    cl.enqueue_copy(writes.queue, writes.buffer, shared[:WRITTEN])
+    writes.put(newest[:WRITTEN], 0)
+    writes.read(shared[: writes.host.size])
+    with pointer.map_ro(writes.queue) as mapped:
+        writes.check(mapped[: writes.host.size])
+    assert (made[0], written[0]) == before
+    writes.check_all()
+
+
+@case
+def mappings_of_shared_memory() -> None:
+    """They are made and ended like those of buffers; where two overlap, what the host has written counts."""
     reads = Reads()
-    reads.until_again()
     shared = cl.svm_empty(reads.context, cl.svm_mem_flags.READ_WRITE, N, np.uint32)
-    before = made[0]
-    reads.launch()
-    reads.read()
-    reads.check()
-    assert made[0] == before
-    del shared
+    pointer, expected, ended = cl.SVM(shared), np.zeros(N, np.uint32), 0
+    with pointer.map_rw(reads.queue) as mapped:
+        mapped[:] = 0
+    for number in range(20):
+        reads.add(reads.queue, (N,), (GROUP,), pointer, np.uint32(1))
+        before = mapped_back[0]
+        with pointer.map_rw(reads.queue) as mapped:
+            expected += np.uint32(1)
+            assert (mapped == expected).all()
+            mapped[number] = expected[number] = 100
+        ended += mapped_back[0] - before
+    assert IS_SPLIT or ended > 10, ended
+    before = mapped_back[0]
+    with pointer.map_rw(reads.queue) as first:
+        with pointer.map_rw(reads.queue) as second:
+            second[0] = expected[0] = 5
+        first[1] = expected[1] = 6
+    assert mapped_back[0] == before
+    reads.add(reads.queue, (N,), (GROUP,), pointer, np.uint32(1))
+    with pointer.map_ro(reads.queue) as mapped:
+        assert (mapped == expected + np.uint32(1)).all()
 
 
 @case

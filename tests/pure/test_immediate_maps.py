@@ -189,6 +189,34 @@ def test_reading_other_bytes_each_time_takes_no_plans(program: Program) -> None:
     assert (tally.count - counted[0], tally.moved.worker_to_host - counted[1]) == (20, 20 * 5 * 4)
 
 
+def test_writing_other_bytes_each_time_prepares_no_plans(program: Program) -> None:
+    """And is counted as if each had been carried out as planned."""
+    buffer = program.buffer(3)
+    command, _, mapper = until_made(program, buffer, write=True)
+    program.submit(Unmap(command))
+    expected, ledger = program.content(buffer), program.session.ledger
+    tallies = [ledger.command(kind) for kind in ("map", "unmap")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program.session.executor, "prepare", lambda *given, **more: pytest.fail("prepared"))
+        before = mapper.made
+        counted = [(each.count, each.moved.worker_to_host, each.moved.host_to_worker) for each in tallies]
+        for start in range(20):
+            program.session.executor.quiesce()
+            command, words = mapper(buffer, (start, start + 5), write=True)
+            assert words.tolist() == expected[start : start + 5].tolist()
+            words += np.uint32(start)
+            expected[start : start + 5] += np.uint32(start)
+            assert ended(program.submit(Unmap(command))) == 0
+            assert buffer.resident == 0
+    assert mapper.made - before == 20
+    now = [(each.count, each.moved.worker_to_host, each.moved.host_to_worker) for each in tallies]
+    assert [tuple(np.subtract(*both)) for both in zip(now, counted, strict=True)] == [
+        (20, 20 * 5 * 4, 0),
+        (20, 0, 20 * 5 * 4),
+    ]
+    assert program.content(buffer).tolist() == expected.tolist()
+
+
 def test_launches_go_on_behind_a_mapping(program: Program) -> None:
     """And it is counted, and leaves the buffer where it was."""
     buffer, launch = program.buffer(3), Caller(program)

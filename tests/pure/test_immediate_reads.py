@@ -14,18 +14,20 @@ import pytest
 from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
+from vdev.errors import DEPENDENCY_FAILED
 from vdev.executor.completion import Completion
 from vdev.executor.direct_reads import Arriving
 from vdev.executor.line import Line
 from vdev.session.commands import Map, Read, Unmap, Write
 from vdev.session.immediate import AtOnce
+from vdev.session.moves import Moves
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
 from .immediate_programs import RandomCommands
 from .repeating import again
 from .test_runs import Caller
-from .test_session_failures import NBYTES, WORDS, Program, ended, triple
+from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
 #: parts of the buffers, by words
 PARTS = [(0, WORDS), (0, 4), (WORDS - 8, 8)]
@@ -359,3 +361,56 @@ def test_what_comes_into_mapped_memory_is_waited_for_where_it_is_unmapped(at_onc
         assert ended(brought) == ended(last) == 0
         slow.delay = None
         assert program.content(out).tolist() == triple(wanted).tolist()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_blocking_read_behind_what_fails_on_another_worker_leaves_the_programs_memory(
+    fails: bool, in_order: bool, at_once: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[bool] = []
+    begin = Moves._begin_reading
+
+    def noted(self: Moves, *arguments: Any, **more: Any) -> Any:
+        found = begin(self, *arguments, **more)
+        begun.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Moves, "_begin_reading", noted)
+    for _ in range(20):
+        _read_behind_another_worker(begun, fails=fails, in_order=in_order)
+        if begun and all(begun):
+            return  # if not, the worker was too busy for a read at once
+    raise AssertionError("no read was made at once")
+
+
+def _read_behind_another_worker(begun: list[bool], *, fails: bool, in_order: bool) -> None:
+    slow = Faults(fail={}, delay=lambda _: 0.02)
+    with Program(2, {0: slow}, is_cpu=False) as program:
+        queue = program.session.create_queue(in_order=in_order)
+        others, out, source = (program.buffer(number, queue) for number in range(1, 4))
+        layout = Layout.contiguous(4 * (WORDS - 8), 32)  # what the second worker has
+        for made in (others, out):
+            assert ended(program.launch(made, source, queue=queue)) == 0
+        wanted, backend = triple(numbers(3))[-8:].tolist(), program.backends[0]
+        for _ in range(3):
+            read_now(program, others, layout, (), queue)
+        program.session.executor.quiesce()
+        begun.clear()
+        if fails:
+            backend.faults.fail[backend._handed_over] = -5  # type: ignore[index]
+        launched = program.launch(out, source, queue=queue)
+        status, host = read_now(program, others, layout, (launched,), queue)
+        assert ended(launched) == (-5 if fails else 0)
+        assert (status, host.tolist()) == ((DEPENDENCY_FAILED, [7] * 8) if fails else (0, wanted))
+
+
+def read_now(
+    program: Program, buffer: VirtualBuffer, layout: Layout, after: tuple[Completion, ...], queue: QueueOrder
+) -> tuple[int, np.ndarray]:
+    """The status of a blocking read, and the memory of the program's, which was full of sevens."""
+    host = np.full(layout.nbytes // 4, 7, np.uint32)
+    status = program.session.read_at_once(Read(buffer, layout, host.view(np.uint8)), queue, after)
+    if status is None:
+        status = ended(program.submit(Read(buffer, layout, host.view(np.uint8)), after, queue))
+    return status, host

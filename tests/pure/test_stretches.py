@@ -321,3 +321,27 @@ def test_a_process_that_ends_leaves_no_event_waiting(looked_at: bool) -> None:
         parts[0].stretch.abandon(OUT_OF_RESOURCES)  # as the executor does with all that have not ended
         assert [part.status for part in parts] == [OUT_OF_RESOURCES] * 2
         going_on.set()
+
+
+def test_what_has_ended_leaves_nothing_to_the_collector() -> None:
+    """A collection of all objects takes tens of milliseconds in a program that has many."""
+    with Program(1) as program:
+        buffer, other = resident(program, 2)
+        in_one_stretch(program, lambda: [program.launch(buffer, other)])
+        program.session.executor.quiesce()
+        gc.collect()
+        gc.disable()
+        try:
+            handed_over = 0
+            for _ in range(20):
+                handed_over += isinstance(program.launch(buffer, other), Part)
+                program.session.executor.quiesce()
+            gc.set_debug(gc.DEBUG_SAVEALL)  # what is found is kept
+            gc.collect()
+            left = [found for found in gc.garbage if isinstance(found, Stretch)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert handed_over
+        assert left == []

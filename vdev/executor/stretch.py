@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vdev.executor")
 
 
+_NO_MARK = Mark()  #: of what has ended
 #: a command that was handed over, with what a `Job` would keep of it: its plan, the holdings of its buffers, its
 #: arguments, index space and places, and what it waits for
 Entry: TypeAlias = tuple[
@@ -320,10 +321,11 @@ class Stretch(Job):
         super().abandon(status)
 
     def let_go(self) -> None:
-        """It has ended: keep nothing of it alive."""
+        """It has ended: keep nothing of it alive. Its mark has it among its jobs."""
         super().let_go()
         self.entries = []
         self._looked_at = {}
+        self.mark = _NO_MARK
 
 
 @waits

@@ -156,15 +156,9 @@ class Call:
         memory, layout = target
         command: Command = NOTHING
         if is_blocking and self.writes_host and layout is not None:
-            line = state_of(queue)
-            clocked = Clocked(time.perf_counter_ns()) if line.is_profiling else None
-            code = line.read_at_once(Read(memory.buffer, layout, host), after, clocked)
-            if code is not None:
-                if after and any(earlier.status < 0 for earlier in after):
-                    code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-                if code < 0:
-                    self.fail(code)
-                return NannyEvent._vdev_of_taken(queue, line.context, self.kind, clocked or DONE, hostbuf)
+            done = self.read_at_once(queue, Read(memory.buffer, layout, host), after)
+            if done is not None:
+                return NannyEvent._vdev_of_taken(queue, queue._vdev_state.context, self.kind, done, hostbuf)
         if layout is not None:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
         if isinstance(command, Write):
@@ -180,6 +174,22 @@ class Call:
         if is_blocking:
             self.wait(completion, after, ward)
         return event
+
+    @waits
+    def read_at_once(
+        self, queue: CommandQueue, command: Read, after: Sequence[Completion]
+    ) -> Completion | None:
+        """Read what a blocking call reads, where that can be done immediately: its completion. None if it has to be submitted."""
+        line = state_of(queue)
+        clocked = Clocked(time.perf_counter_ns()) if line.is_profiling else None
+        code = line.read_at_once(command, after, clocked)
+        if code is None:
+            return None
+        if after and any(earlier.status < 0 for earlier in after):
+            code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+        if code < 0:
+            self.fail(code)
+        return clocked or DONE
 
     @waits
     def wait(self, completion: Completion, after: Sequence[Completion], ward: Ward | None = None) -> None:

@@ -27,7 +27,8 @@ from vdev.facade.memory import (
     live_memory,
     wrap_memory,
 )
-from vdev.facade.svm_host import bring_home, shared_place
+from vdev.facade.svm_host import bring_home
+from vdev.facade.svm_memory import shared_place
 from vdev.translators.dialects.image_arguments import pack_descriptor, pack_sampler
 from vdev.translators.values import dataclass
 

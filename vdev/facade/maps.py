@@ -88,15 +88,24 @@ def map_home(
     """Map what `command` says: the array with that shape, type and strides over the object's home, beginning at the
     mapping's first byte; and the mapping's event.
     """
-    event = _mapped_at_once(call, queue, command, after) if is_blocking and command.nbytes else None
-    if event is None:
-        if is_blocking and not after:
-            state_of(queue).session.moves.calm(memory.buffer, command.nbytes)
-        event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, after, is_blocking)
+    event = map_bytes(call, queue, command, after, is_blocking)
     mapping: MemoryMap = object.__new__(MemoryMap)
     MemoryMap.__init__(mapping, queue, memory, command)
     home = memory.buffer.home()[command.offset : memory.offset + memory.nbytes]
     return export_array(mapping, array_interface(home, *array)), event
+
+
+@waits
+def map_bytes(
+    call: Call, queue: CommandQueue, command: Map, after: Sequence[Any], is_blocking: bool
+) -> Event:
+    """Have the bytes of a mapping brought home; the mapping's event."""
+    event = _mapped_at_once(call, queue, command, after) if is_blocking and command.nbytes else None
+    if event is None:
+        if is_blocking and not after:
+            state_of(queue).session.moves.calm(command.buffer, command.nbytes)
+        event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, after, is_blocking)
+    return event
 
 
 @waits

@@ -20,8 +20,8 @@ from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
 from vdev.facade.handles import Numbered, Single, item_of, state_of, take_back
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
-from vdev.facade.svm_host import bring_home, shared_place
-from vdev.facade.svm_memory import find
+from vdev.facade.svm_host import bring_home
+from vdev.facade.svm_memory import find, shared_place
 from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg
 

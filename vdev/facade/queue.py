@@ -15,7 +15,7 @@ from vdev.facade.context import Context, ContextState
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.platform_device import Device
-from vdev.facade.svm_memory import is_in_use
+from vdev.facade.svm_memory import is_shared
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ class QueueState:
         """The status of a blocking read that could be done immediately; None if it has to be submitted. `clocked`: its completion in a
         profiled queue.
         """
-        if self.is_finalized or is_in_use():
+        if self.is_finalized or is_shared(command.host):
             return None
         return self.session.read_at_once(command, self.order, after, clocked)
 
     @waits
     def map_at_once(self, command: Map, after: Sequence[Completion]) -> int | None:
         """The status of a blocking mapping that could be made immediately; None if it has to be submitted."""
-        if self.is_finalized or is_in_use():
+        if self.is_finalized:
             return None
         return self.session.map_at_once(command, self.order, after)
 
@@ -102,7 +102,7 @@ class QueueState:
         """The completion of a write that has read the program's memory when this returns; None if it has to be
         submitted.
         """
-        if self.is_finalized or is_in_use():
+        if self.is_finalized or is_shared(command.host):
             return None
         try:
             return self.session.write_at_once(command, after, self.order)

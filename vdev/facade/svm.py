@@ -29,9 +29,10 @@ from vdev.facade.calls import (
 )
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
-from vdev.facade.event import Event, warn_cleanup
+from vdev.facade.event import Event, make_event, warn_cleanup
 from vdev.facade.handles import Single, state_of
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
+from vdev.facade.maps import map_bytes
 from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
 from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live_buffers
 from vdev.facade.sync import _enqueue_marker_with_wait_list
@@ -55,7 +56,7 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
-    from vdev.session.session import SessionKernel, VirtualBuffer
+    from vdev.session.session import Completion, SessionKernel, VirtualBuffer
 
 _OUT_OF_ORDER = "supplying an out-of-order queue to SVMAllocation is invalid"
 
@@ -366,6 +367,13 @@ def _enqueue_svm_memcpy(
     nbytes = most if asked is None else asked
     after = call.after(queue, wait_for)
     command = _copy_command(call, queue, dst, src, nbytes)
+    done: Completion | None = None
+    if isinstance(command, Write):
+        done = state_of(queue).write_at_once(command, after)
+    elif isinstance(command, Read) and blocking:
+        done = call.read_at_once(queue, command, after)
+    if done is not None:
+        return make_event(queue, call.kind, done)
     return call.submit_and_wait(queue, command, after, blocking)
 
 
@@ -446,9 +454,9 @@ def _enqueue_svm_map(
     after = call.after(queue, wait_for)
     allocation, offset = _shared_place(call, svm, nbytes)
     command = map_of(allocation.buffer, offset, nbytes, bits)
-    event = call.submit_and_wait(queue, command if nbytes else NOTHING, after, blocking)
+    event = map_bytes(call, queue, command, after, bool(blocking))
     # last: if the wait fails or is interrupted, the program never hears of the mapping, and nobody would end it
-    allocation.map(svm.svm_ptr, nbytes, command.write)
+    allocation.map(svm.svm_ptr, nbytes, command.write, command)
     return event
 
 
@@ -481,11 +489,14 @@ def _unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList) -> Event:
         SVM_UNMAP.fail(status.INVALID_VALUE)
     command: Command = NOTHING
     if mapping.nbytes:
-        command = Unmap(Map(allocation.buffer, offset, mapping.nbytes, read=True, write=mapping.write))
+        made = mapping.command or Map(
+            allocation.buffer, offset, mapping.nbytes, read=True, write=mapping.write
+        )
+        command = Unmap(made)
     try:
         return SVM_UNMAP.submit(queue, command, after)
     except BaseException:  # it is still mapped
-        allocation.map(svm.svm_ptr, mapping.nbytes, mapping.write)
+        allocation.map(svm.svm_ptr, mapping.nbytes, mapping.write, mapping.command)
         raise
 
 

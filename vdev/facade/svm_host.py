@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from vdev.facade.handles import state_of
 from vdev.facade.hostbuf import Bytes
-from vdev.facade.svm_memory import find, is_in_use
+from vdev.facade.svm_memory import is_in_use, shared_place
 from vdev.session.commands import Command, Map, Unmap
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue
-    from vdev.session.session import Completion, Session, VirtualBuffer
+    from vdev.session.session import Completion, Session
 
 
 def submit_with_host(
@@ -38,17 +38,6 @@ def bring_home(session: Session, host: Bytes) -> None:
     mapping = _mapping(host, write=False) if is_in_use() else None
     if mapping is not None:
         session.submit(mapping, queue=session.create_queue(in_order=False)).wait()
-
-
-def shared_place(host: Bytes) -> tuple[VirtualBuffer, int] | None:
-    """The buffer whose home contains the bytes of `host`, and their offset; None if they are not shared virtual
-    memory.
-    """
-    address, nbytes = host.ctypes.data, host.size
-    found = find(address) if nbytes else None
-    if found is None or address + nbytes > found.start + found.nbytes:
-        return None
-    return found.buffer, address - found.start
 
 
 def _mapping(host: Bytes, *, write: bool) -> Map | None:

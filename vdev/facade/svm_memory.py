@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from vdev.facade.handles import state_of
 from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vdev.session.commands import Map
     from vdev.session.session import Session, VirtualBuffer
 
 #: bytes: the size of the largest OpenCL type, long16; alignment 0 stands for it, and none may exceed it
@@ -32,13 +35,16 @@ _FINE_GRAIN = native.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
 
 
 class Mapping:
-    """Everything mapped at one address: how often, how many bytes, and whether the host may write there."""
+    """Everything mapped at one address: how often, how many bytes, whether the host may write there, and the command that has mapped it,
+    where only one ever has.
+    """
 
-    __slots__ = ("count", "nbytes", "write")
+    __slots__ = ("command", "count", "nbytes", "write")
 
     def __init__(self) -> None:
         self.count = self.nbytes = 0
         self.write = False
+        self.command: Map | None = None
 
 
 class Allocation:
@@ -59,10 +65,11 @@ class Allocation:
         #: active mappings, by the address that was given for them
         self.mappings: dict[int, Mapping] = {}
 
-    def map(self, address: int, nbytes: int, write: bool) -> None:
-        """Enter a mapping of `nbytes` bytes at `address`."""
+    def map(self, address: int, nbytes: int, write: bool, command: Map | None) -> None:
+        """Enter a mapping of `nbytes` bytes at `address`, which that command has made."""
         with _lock:
             mapping = self.mappings.setdefault(address, Mapping())
+            mapping.command = None if mapping.count else command
             mapping.count += 1
             mapping.nbytes = max(mapping.nbytes, nbytes)
             mapping.write = mapping.write or write
@@ -151,6 +158,22 @@ def find(address: int) -> Allocation | None:
 def is_in_use() -> bool:
     """Whether there is any shared virtual memory."""
     return bool(starts)
+
+
+def shared_place(host: NDArray[Any]) -> tuple[VirtualBuffer, int] | None:
+    """The buffer whose home contains the bytes of `host`, and their offset; None if they are not shared virtual
+    memory.
+    """
+    address, nbytes = host.ctypes.data, host.nbytes
+    found = find(address) if nbytes else None
+    if found is None or address + nbytes > found.start + found.nbytes:
+        return None
+    return found.buffer, address - found.start
+
+
+def is_shared(host: NDArray[Any]) -> bool:
+    """Whether a transfer with host memory is one with shared virtual memory (`shared_place`)."""
+    return bool(starts) and shared_place(host) is not None
 
 
 def live_buffers(session: Session) -> tuple[VirtualBuffer, ...]:

@@ -34,7 +34,7 @@ from vdev.facade.event import Event, NannyEvent
 from vdev.facade.hostbuf import as_bytes, value_bytes
 from vdev.facade.memory import Buffer, Memory, MemoryObject, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
-from vdev.facade.svm_memory import starts
+from vdev.facade.svm_memory import is_shared, starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
 from vdev.session.immediate_moves import RepeatedWrite
@@ -135,7 +135,7 @@ def _enqueue_read_buffer(
             and memory.references > 0
             and memory.context is line.context
             and type(src_offset) is int
-            and not (line.is_finalized or starts)  # there is shared virtual memory
+            and not (line.is_finalized or (starts and is_shared(hostbuf)))
         ):
             clocked = Clocked(time.perf_counter_ns()) if line.is_profiling else None
             given = queue, memory.context, READ_BUFFER.kind, clocked or DONE, hostbuf
@@ -186,7 +186,7 @@ def _enqueue_write_buffer(
             and memory.references > 0
             and memory.context is line.context
             and type(dst_offset) is int
-            and not (line.is_finalized or starts)  # there is shared virtual memory
+            and not (line.is_finalized or (starts and is_shared(hostbuf)))
         ):
             if is_blocking and writing.waits:
                 line.session.moves.calm_to_write(memory.buffer, writing.nbytes, line.order)

@@ -45,6 +45,7 @@ class Read:
     buffer: VirtualBuffer
     layout: Layout
     host: Bytes
+    is_aside: bool = False  #: whether `host` is not the program's, which is given the bytes later
 
 
 @dataclass(slots=True, eq=False)

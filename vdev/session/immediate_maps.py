@@ -15,8 +15,7 @@ from vdev.executor.holdings import PINNED_NBYTES
 from vdev.planner.transfers import plan_map
 from vdev.session.commands import Map, Read, Unmap, Write
 from vdev.session.immediate_homes import HomesAtOnce
-from vdev.session.immediate_moves import planned_move
-from vdev.session.launch_plans import ReadyPlan
+from vdev.session.immediate_moves import count_move, planned_move
 from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
@@ -26,17 +25,24 @@ if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
     from vdev.executor.worker import Worker
     from vdev.planner.directory import BufferState
+    from vdev.planner.instructions import Plan
+    from vdev.session.anywhere import Transfers
+    from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
+
+
+#: mappings for writing whose plans are known
+_MOST_KNOWN = 1024
 
 
 class MadeMapping:
     """A mapping that is made at once, and what its end needs."""
 
-    __slots__ = ("before", "found", "host", "layout", "reading", "standings", "writing")
+    __slots__ = ("before", "host", "layout", "plan", "reading", "standings", "writing")
 
-    def __init__(self, command: Map, before: BufferState, found: ReadyPlan | None) -> None:
-        """`before`: the state in which it finds its buffer. `found`: its plan, where it leaves another state."""
-        self.before, self.found = before, found
+    def __init__(self, command: Map, before: BufferState, plan: Plan | None) -> None:
+        """`before`: the state in which it finds its buffer. `plan`: where it leaves another state."""
+        self.before, self.plan = before, plan
         self.layout = Layout.contiguous(command.offset, command.nbytes)
         buffer = command.buffer
         #: the bytes at home
@@ -72,6 +78,11 @@ def _count_copies(worker: Worker, holdings: Holdings, nbytes: int) -> None:
 class MapsAtOnce(HomesAtOnce):
     """The immediate mappings of one session."""
 
+    def __init__(self, session: SessionCore, transfers: Transfers) -> None:
+        super().__init__(session, transfers)
+        #: by what is mapped for writing, and the identity of the buffer's state: that state, and the plan, which nobody carries out
+        self._plans: dict[tuple[int, int, bool, int], tuple[BufferState, Plan]] = {}
+
     def begin_map(self, command: Map) -> MadeMapping | None:
         """Find out whether a mapping can be made at once, where one like it has been submitted before: None if not. Nothing happens
         before `end_map`, but that the caller reads the bytes or waits for what is before the mapping.
@@ -104,7 +115,7 @@ class MapsAtOnce(HomesAtOnce):
             ):
                 return False
             made.reading = buffer.reading
-            if made.found is None:
+            if made.plan is None:
                 # What is read stays on the worker alone, and what is at home is the program's.
                 tally = session.ledger.command("map")
                 tally.count += 1
@@ -112,8 +123,8 @@ class MapsAtOnce(HomesAtOnce):
             else:
                 before, executor.standing = executor.standing, object()
                 made.standings = before, executor.standing
-                (buffer.state,) = made.found.plan.states
-                session.ledger.count("map", made.found.plan)
+                (buffer.state,) = made.plan.states
+                session.ledger.count("map", made.plan)
             buffer.used = session.next_number()
             command.before, command.made = made.before, made
         return True
@@ -144,9 +155,11 @@ class MapsAtOnce(HomesAtOnce):
     ) -> Completion | None:
         """End a mapping for writing. Under the session's lock."""
         session, executor, buffer = self._session, self._executor, mapping.buffer
-        if made.found is None or buffer.state is not made.found.plan.states[0]:
+        if made.plan is None or buffer.state is not made.plan.states[0]:
             return None
-        found = planned_move(session, self._transfers, Write, made.layout, made.before)
+        found = self._transfers.move_anywhere(Write, made.layout, made.before)
+        if found is None:
+            found = planned_move(session, self._transfers, Write, made.layout, made.before)
         line = self._line_of(found)
         if line is None or found.prepared.upload is None or found.plan.states != (made.before,):
             return None
@@ -159,17 +172,18 @@ class MapsAtOnce(HomesAtOnce):
         before, during = made.standings
         if executor.standing is during:  # all is as it was
             executor.standing = before
-        session.ledger.count("unmap", found.plan)
+        count_move(session.ledger, Write, made.layout, found, "unmap")
         return part
 
-    def _plan_of_map(self, command: Map, before: BufferState) -> ReadyPlan:
+    def _plan_of_map(self, command: Map, before: BufferState) -> Plan:
         """The plan that tells what is counted of it, and which state it leaves."""
-        what = Map, command.offset, command.nbytes, command.read, command.write
-        found = self._transfers.find_same(what, (before,))
-        if found is None:
-            read, write = command.read, command.write
-            region = Layout.contiguous(command.offset, command.nbytes).buffer_region()
-            plan = plan_map(before, region, self._session.links, read=read, write=write)
-            found = ReadyPlan(plan, self._executor.prepare(plan))
-            self._transfers.remember_same(what, (before,), found)
-        return found
+        key = command.offset, command.nbytes, command.read, id(before)
+        known = self._plans.get(key)
+        if known is not None:
+            return known[1]
+        region = Layout.contiguous(command.offset, command.nbytes).buffer_region()
+        plan = plan_map(before, region, self._session.links, read=command.read, write=command.write)
+        if len(self._plans) >= _MOST_KNOWN:
+            self._plans.clear()
+        self._plans[key] = before, plan
+        return plan

@@ -546,10 +546,14 @@ def is_near(worker: Worker, nbytes: int) -> bool:
     return nbytes <= _NEAR_NBYTES and worker.backend.info.is_cpu
 
 
-def count_move(ledger: Ledger, kind: type[Read | Write], layout: Layout, found: ReadyPlan) -> None:
-    """Count a read or write that was handed over with this plan, which may be that of another one (`vdev.session.anywhere`)."""
+def count_move(
+    ledger: Ledger, kind: type[Read | Write], layout: Layout, found: ReadyPlan, name: str = ""
+) -> None:
+    """Count a read or write that was handed over with this plan, which may be that of another one (`vdev.session.anywhere`). `name`: under
+    which, where it is part of another command.
+    """
     reads = kind is Read
-    name = "read" if reads else "write"
+    name = name or ("read" if reads else "write")
     if not isinstance(found.prepared.upload or found.prepared.download, (UploadAnywhere, DownloadAnywhere)):
         ledger.count(name, found.plan)
         return

@@ -36,6 +36,7 @@ from vdev.session.commands import Command, CopyBuffer, Fill, Map, Marker, Read, 
 from vdev.session.gathering import Gathering, nbytes_of
 from vdev.session.immediate_moves import count_move, is_near, may_follow, may_repeat, planned_move
 from vdev.session.launch_plans import ReadyPlan
+from vdev.session.ordering import all_complete
 from vdev.session.recalls import is_watched, recall_transfer, were_submitted
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+#: the most bytes of a blocking read that are given to the program once all is known to have gone well
+_MOST_ASIDE = 1 << 16
 
 
 def counted() -> int:
@@ -245,14 +249,15 @@ class Moves:
             return done
         with self._session.lock:
             self.look(command.layout.nbytes)
+            made = self._aside(command, queue, after)
             order = queue.last if queue.in_order else None
-            reading = self._begin_reading(command, queue, after, None, clocked, counts=counts)
+            reading = self._begin_reading(made, queue, after, None, clocked, counts=counts)
         if isinstance(reading, Worker):
             quiet = reading
             prepare_reading(quiet, command.layout)
             with self._session.lock:
                 order = queue.last if queue.in_order else None
-                reading = self._begin_reading(command, queue, after, quiet, clocked, counts=counts)
+                reading = self._begin_reading(made, queue, after, quiet, clocked, counts=counts)
         if reading is None or isinstance(reading, Worker):
             return None
         status = reading.wait()
@@ -262,7 +267,29 @@ class Moves:
             and not (order.settled or is_complete(order) or self._have_passed(order))
         ):
             order.wait()
-        return status if status or self._only is not None else outcome_of(after)
+        if status or self._only is not None:
+            return status
+        status = outcome_of(after)
+        if made is not command and status == COMPLETE:
+            start = command.layout.host_start
+            command.host[start : start + made.host.size] = made.host
+        return status
+
+    def _aside(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> Read:
+        """The read that is made for a blocking one. It goes into memory of its own where it is known only when the bytes are there whether
+        what it waits for, on other workers, has gone well: if not, the program's memory is left as it is.
+        """
+        if not after or self._only is not None:
+            return command
+        resident, layout = command.buffer.resident, command.layout
+        if not layout.is_contiguous or layout.nbytes > _MOST_ASIDE or all_complete(after):
+            return command
+        if resident is not None and may_follow(after, queue, resident, alone=False):
+            return command
+        into = np.empty(layout.nbytes, np.uint8)
+        return Read(
+            command.buffer, Layout.contiguous(layout.buffer_start, layout.nbytes), into, is_aside=True
+        )
 
     @waits
     def _read_box(
@@ -440,7 +467,7 @@ class Moves:
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:
             return None
-        if after and not self._is_behind(after, queue, found.prepared.alone):
+        if after and not self._is_behind(command, after, queue, found.prepared.alone):
             return None
         worker = session.executor.all_workers[found.prepared.alone]
         reading = begin_reading(
@@ -477,16 +504,16 @@ class Moves:
             )
         buffer.last_read = now
 
-    def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
-        """Whether everything in `after` was given to a worker before whatever it is given now, or to others that the thread which reads
-        can wait for once its bytes are there; and none of it is known to have failed.
+    def _is_behind(self, command: Read, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
+        """Whether everything in `after` was given to a worker before whatever it is given now, or, where the bytes go into other memory
+        first, to others that the thread which reads can wait for once they are there; and none of it is known to have failed.
         """
         home = self._session.executor.all_workers[HOST]
         if home.completed < home.submitted:
             return False
         if may_follow(after, queue, worker, alone=self._only is not None):
             return True
-        return were_submitted(after, queue)
+        return (command.is_aside or all_complete(after)) and were_submitted(after, queue)
 
 
 @waits
