@@ -334,7 +334,8 @@ def test_bytes_of_a_home_that_are_not_there_yet_are_not_taken() -> None:
     bringing = _FromHome(0, 2, 4)
     bringing.calls = [call]
     holdings.home_writes = {0: 5}
-    assert not bringing.take(holdings, [worker]) and not call.set_values.called
+    assert not bringing.take(holdings, [worker])
+    assert not call.set_values.called
     holdings.home_writes = {0: 4}
     assert bringing.take(holdings, [worker])
     assert call.set_values.call_args.args[0] == ((-1, b"\2\3"),)

@@ -67,7 +67,7 @@ class ListedCall(ABC):
     def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
         """From now on these values are the launch's."""
 
-    def was_listed(self, calls: CallList, start: int) -> None:
+    def was_listed(self, calls: CallList, start: int) -> None:  # noqa: B027
         """Its calls are in a list, from place `start` on: some of their addresses are only known there."""
 
 

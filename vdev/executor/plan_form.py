@@ -2,9 +2,9 @@
 
 Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before. What of a plan's calls
 depends on its buffers are addresses among their parameters: a form is told of others for each command. Buffers that are new, or of
-which a worker needs more than it has, get their memory first; a few bytes of a home are taken when the command is handed over. Decides when a plan has a form, and whether a command is one of it; what
-the command waits for is looked up in its buffers' records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has
-happened.
+which a worker needs more than it has, get their memory first; a few bytes of a home are taken when the command
+is handed over. Decides when a plan has a form, and whether a command is one of it; what the command waits for is looked up in its buffers'
+records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has happened.
 """
 
 from __future__ import annotations
