@@ -321,7 +321,10 @@ def test_a_few_bytes_of_homes_are_part_of_a_form(folder: Path, orders: dict[str,
 
 @pytest.mark.parametrize(
     "defect",
-    ["a form of a plan brings the first command's bytes", "a form of a plan fills memory of its first command"],
+    [
+        "a form of a plan brings the first command's bytes",
+        "a form of a plan fills memory of its first command",
+    ],
 )
 def test_a_defect_with_homes_is_found(defect: str, folder: Path) -> None:
     with pytest.raises(AssertionError):

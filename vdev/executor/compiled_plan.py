@@ -547,7 +547,9 @@ def compile_plan(
 ) -> CompiledPlan | None:
     """A plan compiled for the replicas of a job, or into its form. None where it cannot be, which it then never is, or not now."""
     workers = executor.all_workers
-    mine = [workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.peer_hazards)}]
+    mine = [
+        workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.peer_hazards)}
+    ]
     if any(worker.compiling is None or worker.records is not None for worker in mine):
         _never(prepared, kind)
         return None

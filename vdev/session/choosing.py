@@ -163,7 +163,9 @@ class Choosing:
         if stake.kept is None:
             timing.passes(stake)
         bulk = self.exchanges and stake.exchanges
-        if self.open or (bulk and not (self.thrifty and stake.kept is None and not self._by_size)):
+        # One launch stands for those that are skipped, where they are alike.
+        skips = self.thrifty and stake.kept is None and not self._by_size and len(timing.sizes) <= 1
+        if self.open or (bulk and not skips):
             return True
         if self.thrifty and (thought > 0 or timing.is_due()):
             return True

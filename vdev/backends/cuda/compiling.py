@@ -107,7 +107,13 @@ class CudaUpload(CudaCall):
     __slots__ = ("_at", "_memory", "_value")
 
     def __init__(
-        self, backend: CudaCompiling, target: Allocation, start: int, nbytes: int, value: tuple[int, bytes], at: int
+        self,
+        backend: CudaCompiling,
+        target: Allocation,
+        start: int,
+        nbytes: int,
+        value: tuple[int, bytes],
+        at: int,
     ) -> None:
         """`nbytes` from byte `at` on of a value, of which the number and the bytes are given, to byte `start` of the target."""
         self._memory = (c_char * nbytes)()
