@@ -5,11 +5,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from vdev.errors import DEPENDENCY_FAILED
 from vdev.executor.completion import Completion
+from vdev.executor.holdings import Holdings
+from vdev.executor.plan_form import _FromHome
 from vdev.session.moves import outcome_of
 
 from . import fake_cuda
@@ -257,6 +261,87 @@ def test_a_read_fails_with_what_it_waits_for() -> None:
     well.settle(0), failed.settle(-5)
     assert outcome_of((well, well)) == 0
     assert outcome_of((well, failed)) == DEPENDENCY_FAILED
+
+
+#: tables, and sums that begin with what the program has filled them with, are new for each launch: a few bytes of homes go to all
+FROM_HOMES = """
+import ctypes
+tallied = cl.Kernel(cl.Program(context, '''kernel void tallied(global uint *out, global uint *sums, global const uint *table)
+{ const size_t i = get_global_id(0); out[i] = table[i % 256] * 3; atomic_add(&sums[i % 32], table[(i * 7) % 256]); }
+''').build(), "tallied")
+ids = np.arange(n)
+def step(number):
+    table = np.random.default_rng(number).integers(0, 2**16, 256, np.uint32)
+    given = table.copy()
+    buffer = cl.Buffer(context, flags.READ_ONLY | flags.USE_HOST_PTR, hostbuf=given)
+    out, sums = cl.Buffer(context, flags.READ_WRITE, 4 * n), cl.Buffer(context, flags.READ_WRITE, 128)
+    cl.enqueue_fill_buffer(queue, sums, np.uint32(number), 0, 128)
+    event = tallied(queue, (n,), (64,), out, sums, buffer)
+    given[:] = 7  # the bytes were taken: nobody is to look at the program's memory again
+    return event, out, sums, table
+def is_right(number, out, sums, table):
+    found, added = np.empty(n, np.uint32), np.empty(32, np.uint32)
+    cl.enqueue_copy(queue, found, out), cl.enqueue_copy(queue, added, sums)
+    expected = np.full(32, number, np.uint32)
+    np.add.at(expected, ids % 32, table[ids * 7 % 256])
+    return (found == table[ids % 256] * 3).all() and (added == expected).all()
+for number in range(12):
+    assert is_right(number, *step(number)[1:])
+before = made[0]
+for number in range(20):
+    assert is_right(number, *step(number)[1:])
+assert made[0] >= before + 18, (before, made)
+for number in range(0, 40, 4):
+    some = [step(number + each) for each in range(4)]
+    assert all(is_right(number + each, *found[1:]) for each, found in enumerate(some))
+"""
+REFUSED_FROM_HOMES = """
+refuse = ctypes.PyDLL("libcuda.so.1").fake_refuse
+for function in (b"cuMemcpyAsync", b"cuMemsetD32Async", b"cuLaunchKernelEx", b"cuEventRecord"):
+    for at in (1, 2, 3):
+        queue.finish()
+        refuse(function, ctypes.c_long(at))
+        event, *rest = step(at)
+        refuse(b"", ctypes.c_long(0))
+        try:
+            event.wait()
+        except cl.Error:
+            pass
+        if event.command_execution_status == 0:
+            assert is_right(at, *rest), (function, at)
+        for number in range(6):
+            assert is_right(number, *step(number)[1:]), (function, at)
+"""
+
+
+@pytest.mark.parametrize("orders", [{"late": 0}, {"seed": 3}], ids=["late-0", "seed-3"])
+def test_a_few_bytes_of_homes_are_part_of_a_form(folder: Path, orders: dict[str, int]) -> None:
+    _run(folder, FROM_HOMES + REFUSED_FROM_HOMES, **orders)
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [
+        "a form of a plan brings the first command's bytes",
+        "a form of a plan fills memory of its first command",
+    ],
+)
+def test_a_defect_with_homes_is_found(defect: str, folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run(folder, FROM_HOMES, planted=defect, late=1)
+
+
+def test_bytes_of_a_home_that_are_not_there_yet_are_not_taken() -> None:
+    home, worker = np.arange(8, dtype=np.uint8), Mock(completed=4)
+    holdings, call = Holdings((), 8, lambda: home), Mock()
+    bringing = _FromHome(0, 2, 4)
+    bringing.calls = [call]
+    holdings.home_writes = {0: 5}
+    assert not bringing.take(holdings, [worker])
+    assert not call.set_values.called
+    holdings.home_writes = {0: 4}
+    assert bringing.take(holdings, [worker])
+    assert call.set_values.call_args.args[0] == ((-1, b"\2\3"),)
 
 
 def test_few_bytes_go_to_the_workers_on_the_thread_that_submits(folder: Path) -> None:

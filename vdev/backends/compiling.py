@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
-from vdev.backends.call_lists import DriverCall
+from vdev.backends.call_lists import CallList, DriverCall
 from vdev.errors import BackendError
 
 #: copies from a peer's memory to one's own: the peer, its memory, one's own, and which bytes
@@ -66,6 +66,9 @@ class ListedCall(ABC):
     @abstractmethod
     def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
         """From now on these values are the launch's."""
+
+    def was_listed(self, calls: CallList, start: int) -> None:  # noqa: B027
+        """Its calls are in a list, from place `start` on: some of their addresses are only known there."""
 
 
 class CompilingBackend(Backend):

@@ -79,7 +79,7 @@ class _Part:
         #: the replicas that it reads: whose, and the last steps that have changed it, by worker
         self.read = [
             (workers[h.holder], h.holder, job.holdings[h.slot].written)
-            for h in prepared.hazards
+            for h in prepared.peer_hazards
             if h.worker == number
         ]
 
@@ -135,7 +135,7 @@ class CompiledPlan:
         self.shares: Sequence[Share] = _shares(self.list)
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self.batched = tuple(workers[number] for number, _ in sorted(prepared.batches))
-        read = {h.holder for h in prepared.hazards}
+        read = {h.holder for h in prepared.peer_hazards}
         self._peers = tuple(workers[number] for number in sorted(read) if workers[number] not in self.batched)
         #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
         self.replicas = [list(holdings.replicas) for holdings in job.holdings]
@@ -547,7 +547,9 @@ def compile_plan(
 ) -> CompiledPlan | None:
     """A plan compiled for the replicas of a job, or into its form. None where it cannot be, which it then never is, or not now."""
     workers = executor.all_workers
-    mine = [workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.hazards)}]
+    mine = [
+        workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.peer_hazards)}
+    ]
     if any(worker.compiling is None or worker.records is not None for worker in mine):
         _never(prepared, kind)
         return None

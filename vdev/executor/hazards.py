@@ -181,7 +181,7 @@ class HazardsOfPlan:
         #: reads of another worker's replica: the record, whose, the reader, and how many of its steps there are up to the last
         self._reads = [
             (holdings[h.slot].readers, h.holder, h.worker, h.last_read + 1)
-            for h in prepared.hazards
+            for h in prepared.peer_hazards
             if h.last_read >= 0
         ]
         #: the same as `orders.Accesses` has it: buffers by their records, which this keeps
@@ -190,7 +190,7 @@ class HazardsOfPlan:
         ]
         self.reads = [
             (id(holdings[h.slot].written), h.holder, h.worker, h.last_read + 1)
-            for h in prepared.hazards
+            for h in prepared.peer_hazards
             if h.last_read >= 0
         ]
 
@@ -239,7 +239,7 @@ class OpenHazards:
         self._writes = [(slot, number, last + 1) for slot, number, _, last in prepared.own_writes]
         #: reads of another worker's replica: (slot, whose, the reader, how many of its steps there are up to the last)
         self._reads = [
-            (h.slot, h.holder, h.worker, h.last_read + 1) for h in prepared.hazards if h.last_read >= 0
+            (h.slot, h.holder, h.worker, h.last_read + 1) for h in prepared.peer_hazards if h.last_read >= 0
         ]
 
     def number_steps(self, holdings: Sequence[Holdings]) -> list[int]:

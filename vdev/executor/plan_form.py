@@ -2,9 +2,9 @@
 
 Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before. What of a plan's calls
 depends on its buffers are addresses among their parameters: a form is told of others for each command. Buffers that are new, or of
-which a worker needs more than it has, get their memory first. Decides when a plan has a form, and whether a command is one of it; what
-the command waits for is looked up in its buffers' records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has
-happened.
+which a worker needs more than it has, get their memory first; a few bytes of a home are taken when the command
+is handed over. Decides when a plan has a form, and whether a command is one of it; what the command waits for is looked up in its buffers'
+records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has happened.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from vdev.backends.compiling import ListedCall
 from vdev.executor.boxes import boxes_of_region
 from vdev.executor.compiled_plan import CompiledPlan, compile_plan
 from vdev.executor.completion import Completion
 from vdev.executor.hazards import OpenHazards
 from vdev.executor.job import Job
-from vdev.executor.step import replica_of
-from vdev.executor.steps import ReserveStep
+from vdev.executor.step import Step, replica_of
+from vdev.executor.steps import CopyStep, ReserveStep
+from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
     from vdev.backends.compiling import Call, CompilingBackend, Words
@@ -28,12 +30,13 @@ if TYPE_CHECKING:
     from vdev.executor.plan_list import Need
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.roles import StepJob, StepWorker
-    from vdev.executor.step import Step
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.region import Region
 
 #: addresses that take each other's place are as far apart as a multiple of so many bytes: that of the widest units that are copied
 _APART = 16
+#: the number of a value that is none of a command's arguments: bytes of a home
+_AT_HOME = -1
 
 
 class KeepingStep(ReserveStep):
@@ -54,6 +57,51 @@ class KeepingStep(ReserveStep):
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
         return self.slot, self.worker, self.keep  # what it was to keep is where nobody looks for it
+
+
+class FromHomeStep(Step):
+    """A few bytes of a home, as they are when a command is handed over."""
+
+    __slots__ = ("region", "slot", "worker")
+    coherent = True
+    brief = True
+
+    def __init__(self, step: CopyStep) -> None:
+        self.slot, self.worker, self.region = step.slot, step.target, step.region
+
+    def run(self, worker: StepWorker, job: StepJob) -> None:
+        raise NotImplementedError  # it is only compiled
+
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        start, stop = self.region.start, self.region.stop
+        if stop - start != self.region.nbytes:
+            return None
+        replica = replica_of(job, self.slot, worker.number, start, stop)
+        given = _AT_HOME, bytes(stop - start)
+        return backend.uploads(replica.allocation, start - replica.start, stop - start, given, 0)
+
+    def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
+        return self.slot, self.worker, self.region
+
+
+class _FromHome:
+    """Bytes of a home that a command's calls bring to workers."""
+
+    __slots__ = ("calls", "slot", "start", "stop")
+
+    def __init__(self, slot: int, start: int, stop: int) -> None:
+        self.slot, self.start, self.stop = slot, start, stop
+        self.calls: list[ListedCall] = []
+
+    def take(self, holdings: Holdings, workers: Sequence[Worker]) -> bool:
+        """Have the calls bring what the home holds; False if that is not there yet."""
+        for number, step in holdings.home_writes.items():
+            if workers[number].completed < step:
+                return False
+        given = ((_AT_HOME, holdings.home()[self.start : self.stop].tobytes()),)
+        for call in self.calls:
+            call.set_values(given)
+        return True
 
 
 class _Moved:
@@ -122,7 +170,7 @@ class _Taken:
 class PlanForm(CompiledPlan):
     """A plan, compiled for whatever replicas of the same bytes."""
 
-    __slots__ = ("_moved", "_replaced", "_taken", "is_whole")
+    __slots__ = ("_from_home", "_moved", "_replaced", "_taken", "is_whole")
     is_form = True
 
     def __init__(
@@ -137,6 +185,7 @@ class PlanForm(CompiledPlan):
             for step in batch.steps
             if isinstance(step, ReserveStep)
         ]
+        self._from_home = _from_home(legs)
         #: of the command that is handed over: where its replicas are, the worker, and what was there before
         self._replaced: list[tuple[list[Replica | None], Worker, Replica | None]] = []
         found = None if self.list is None else _moved(job, workers, legs, self._taken)
@@ -149,14 +198,22 @@ class PlanForm(CompiledPlan):
 
     @staticmethod
     def compiled_steps(steps: Sequence[Step]) -> Sequence[Step]:
-        return [
-            KeepingStep(step) if isinstance(step, ReserveStep) else step
-            for step in steps
-            if not isinstance(step, ReserveStep) or step.keep
-        ]
+        found: list[Step] = []
+        for step in steps:
+            if isinstance(step, ReserveStep):
+                if step.keep:
+                    found.append(KeepingStep(step))
+            elif isinstance(step, CopyStep) and step.source == HOST:
+                found.append(FromHomeStep(step))
+            else:
+                found.append(step)
+        return found
 
     def takes(self, holdings: Sequence[Holdings]) -> bool:
         """Have the calls take place in the replicas of `holdings`; False if they cannot."""
+        for each in self._from_home:
+            if not each.take(holdings[each.slot], self._all):
+                return False
         if (not self._taken or self._take(holdings)) and self._move(holdings):
             return True
         self._restore()
@@ -176,6 +233,9 @@ class PlanForm(CompiledPlan):
             self.was_made()
         else:  # it is left to the workers' threads
             self._restore()
+        for h in self._prepared.hazards:  # what is left may be copied later
+            if h.holder == HOST:
+                job.holdings[h.slot].did_read(HOST, h.worker, job.bases[h.worker] + h.last_read + 1)
         super().conclude(executor, job, edge, place, needs)
 
     def _move(self, holdings: Sequence[Holdings]) -> bool:
@@ -210,6 +270,18 @@ class PlanForm(CompiledPlan):
             if found is not None:
                 worker.memory.discard(found.allocation)
         self._replaced = []
+
+
+def _from_home(legs: Sequence[Leg]) -> list[_FromHome]:
+    """What the calls bring from homes; those that bring the same bytes to several workers together."""
+    found: dict[tuple[int, int, int], _FromHome] = {}
+    for leg in legs:
+        for call, steps in zip(leg.calls, leg.steps, strict=True):
+            step = steps[0]
+            if isinstance(step, FromHomeStep) and isinstance(call, ListedCall):
+                key = step.slot, step.region.start, step.region.stop
+                found.setdefault(key, _FromHome(*key)).calls.append(call)
+    return [*found.values()]
 
 
 def _moved(

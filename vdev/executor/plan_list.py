@@ -154,6 +154,9 @@ class PlanList:
             made.number: {other: listed.place(at, WAITED_FOR) for other, at in made.waits.items()}
             for made in self._first_legs.values()
         }
+        for made in self._legs:
+            for call, start in zip(made.calls, made.starts, strict=True):
+                call.was_listed(listed, start)
         self._every = [call for of_leg in calls for call in of_leg]
         #: words of places that are not left out for the command that is handed over
         self._put: list[int] = []

@@ -216,6 +216,11 @@ class PreparedPlan:
         self.unknown = 0
         self._find_shortcuts(plan)
 
+    @property
+    def peer_hazards(self) -> list[Hazard]:
+        """Those that are no accesses to homes."""
+        return [h for h in self.hazards if h.holder != HOST]
+
     def _find_shortcuts(self, plan: Plan) -> None:
         """How the command may be carried out with less than queues, threads and markers take."""
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
@@ -334,17 +339,19 @@ def _is_compilable(prepared: PreparedPlan) -> bool:
 
 
 def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
-    """Whether its steps are launches, copies between workers for them, and memory for them, taken before anything touches it; and each
-    changes its own worker's.
+    """Whether its steps are launches, fills and copies between workers for them, small ones from homes, and memory for them, taken before
+    anything touches it; and each changes its own worker's. What launches use at home stays there.
     """
-    if any(h.first_write >= 0 or h.holder == HOST for h in prepared.hazards):
+    if any(h.first_write >= 0 for h in prepared.hazards):
+        return False
+    if any(isinstance(item, Launch) and item.homes for item in plan.instructions):
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps]
     return (
         any(type(step) is LaunchStep for step in steps)
         and all(number != HOST for number, _ in prepared.batches)
         and all(
-            type(step) is LaunchStep
+            type(step) in (LaunchStep, FillStep)
             or (type(step) is CopyStep and step.brief)
             or (type(step) is ReserveStep and step.is_taken)
             for step in steps

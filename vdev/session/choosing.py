@@ -162,9 +162,25 @@ class Choosing:
         timing = self.times.timing(tally)
         if stake.kept is None:
             timing.passes(stake)
-        if self.open or (self.exchanges and stake.exchanges):
+        bulk = self.exchanges and stake.exchanges
+        # One launch stands for those that are skipped, where they are alike.
+        skips = self.thrifty and stake.kept is None and not self._by_size and len(timing.sizes) <= 1
+        if self.open or (bulk and not skips):
             return True
-        return self.thrifty and (thought > 0 or timing.is_due())
+        if self.thrifty and (thought > 0 or timing.is_due()):
+            return True
+        timing.unweighed += bulk
+        return False
+
+    def weighs_only(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
+        """Whether a launch that several workers come to has to be weighed, and nothing else is wanted of it: no sample. Counts it if so."""
+        stake, timing = cached.stake, self.times.timing(cache.tally)
+        if stake is None or stake.kept is not None or self._samples.is_wanted(cache, cached, ndrange, timing):
+            return False
+        if not self.counts(stake, 0.0, cache.tally):
+            return False
+        timing.launches += 1
+        return True
 
     def counts_direct(self, tally: KernelTally) -> bool:
         """Whether a launch without a plan is to be sampled: nothing else would tell what it takes."""
@@ -267,6 +283,11 @@ class Choosing:
             if change and self._counts.narrow(account):
                 return True
         return self._decided(account, launch, cached, buffers, stake.moved - moved, change)
+
+    def weighing_took(self, seconds: float) -> None:
+        """To weigh the last launch took the host so long: that is not the program's own, and there is none of it once launches gain."""
+        if (account := self._looks.account) is not None:
+            account.host.thought += seconds
 
     def _lose(
         self,

@@ -85,6 +85,7 @@ class KernelTiming:
         "typical",
         "unit",
         "unseen",
+        "unweighed",
     )
 
     def __init__(self, least: Least) -> None:
@@ -131,6 +132,7 @@ class KernelTiming:
         #: seconds of launches without plans since it was seen what they would exchange
         self.unseen = 0.0
         self.sights = 0  #: how often that was
+        self.unweighed = 0  #: split launches that exchange much, since one was weighed
         #: by index space, in the unit of costs: what was brought to one worker beyond the change of ways
         self.gathered: dict[object, Mean] = {}
 
@@ -196,10 +198,12 @@ class KernelTiming:
         """
         return not cached.filled and cached.handed[0] < _MET and self.met < _MOST_MET
 
-    def wants_sample(self, stake: Stake) -> bool:
-        many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY
+    def wants_sample(self, stake: Stake, ahead: int = 0) -> bool:
+        """Whether the last launch is to be sampled, or the one so many further on."""
+        launches = self.launches + ahead
+        many = stake.exchanges and stake.kept is None and launches < SAMPLE_EVERY
         every = _SAMPLE_EXCHANGE_EVERY if many else SAMPLE_EVERY
-        return self.launches <= FIRST_SAMPLES or self.launches % every == 0
+        return launches <= FIRST_SAMPLES or launches % every == 0
 
     @staticmethod
     def samples_direct(number: int) -> bool:

@@ -28,6 +28,7 @@ from vdev.session.programs import SessionKernel
 from vdev.session.recalls import open_recall, prepare_form, recall_form
 from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
+from vdev.session.weighed_recalls import recall_weighed
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -123,12 +124,14 @@ class Launches:
         self._latest, self._latest_marks = cached, marked
 
     def recall(self, command: Launch, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
-        """Hand a launch over whose plan has a form; None if it has to be submitted: then nothing has happened."""
+        """Hand a launch over whose plan has a form, or that is to be weighed and comes again; None if it has to be submitted."""
         session, cache = self._session, command.kernel.plans
-        if cache is None or not cache.has_forms or command.shared:
+        if cache is None or command.shared or not (cache.has_forms or session.choosing is not None):
             return None
         with session.lock:
-            found = recall_form(session, cache, command, after, queue)
+            found = recall_form(session, cache, command, after, queue) if cache.has_forms else None
+            if found is None:
+                found = recall_weighed(session, cache, command, after, queue)
             if found is None:
                 return None
             completion, cached, buffers = found
@@ -226,7 +229,9 @@ class Launches:
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
         waits = self._session.executor.waits
         clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), time.thread_time_ns())
-        if choosing.weigh(command, cache.tally, cached, buffers, thought, clocks):
+        changes = choosing.weigh(command, cache.tally, cached, buffers, thought, clocks)
+        choosing.weighing_took((time.thread_time_ns() - clocks.busy) * 1e-9)
+        if changes:
             cached, buffers = self._finder()(cache, command)
         return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.planner.directory import BufferState
     from vdev.session.buffers import VirtualBuffer
+    from vdev.session.choosing import Choosing
     from vdev.session.commands import Argument, Launch
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache, ReadyPlan
@@ -208,6 +209,15 @@ class RecalledLaunch:
         self.used[0] = True
 
 
+def takes_no_plan(
+    choosing: Choosing, cache: LaunchCache, ndrange: NDRange, buffers: Sequence[VirtualBuffer]
+) -> bool:
+    """Whether a launch runs on one worker without a plan."""
+    if not (choosing.without_plans or choosing.alone):
+        return False
+    return choosing.keeper_without_plans(buffers, cache.tally, ndrange.nitems) is not None
+
+
 def is_to_be_weighed(
     session: SessionCore,
     cache: LaunchCache,
@@ -219,9 +229,7 @@ def is_to_be_weighed(
     choosing = session.choosing
     if choosing is None:
         return False
-    if (choosing.without_plans or choosing.alone) and choosing.keeper_without_plans(
-        buffers, cache.tally, ndrange.nitems
-    ) is not None:
+    if takes_no_plan(choosing, cache, ndrange, buffers):
         return True
     if cached.stake is not None and choosing.counts(cached.stake, 0.0, cache.tally):
         return True

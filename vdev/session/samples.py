@@ -57,6 +57,15 @@ class Samples:
         workers, chunks = self._parted(cached)
         return cache.balance.wants(ndrange.num_groups, chunks, workers, cache.tally.launches)
 
+    def is_wanted(
+        self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange, timing: KernelTiming
+    ) -> bool:
+        """Whether a sample will be taken of a launch, if it is submitted next."""
+        stake = cached.stake
+        if stake is not None and not self._forced and timing.wants_sample(stake, 1):
+            return True
+        return self.balances(cache, cached, ndrange)
+
     def _parted(self, cached: CachedPlan) -> tuple[tuple[int, ...], tuple[Chunk, ...]]:
         """The workers of a plan and their chunks, if each has one chunk and hardware of its own; else none."""
         partition = cached.plan.partition

@@ -53,18 +53,19 @@ class SplitLaunches:
         self, account: Account, launch: Launch, timing: KernelTiming, stake: Stake, moved: float
     ) -> bool:
         unit = self._times.unit
+        count, timing.unweighed = timing.unweighed + 1, 0
         gathered = timing.gathered.get(launch.ndrange)
         again = 0.0
         if gathered is not None and gathered.value is not None:
             again = gathered.value
-            gathered.value *= FORGET
+            gathered.value *= FORGET**count
         if unit is None or not timing.times.known:
             return False
         split, whole = timing.times.chunk(stake.nitems, stake.share), timing.times.whole(stake.nitems)
         # All that launches use goes with the first of them, however little that reads.
         change = max(stake.gathered, self._times.spread(account.buffers) / 2) * unit
         exchange = timing.exchanging(stake, moved, unit)
-        return account.ways.weigh(split + exchange, whole + again * unit, change)
+        return account.ways.weigh(count * (split + exchange), count * (whole + again * unit), change)
 
     def lose(
         self,

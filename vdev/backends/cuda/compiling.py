@@ -10,8 +10,8 @@ from ctypes import addressof, c_char, c_size_t, c_uint64, c_void_p
 from functools import partial
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
-from vdev.backends.call_lists import DriverCall
-from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed
+from vdev.backends.call_lists import CallList, DriverCall
+from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed, Words
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
 from vdev.backends.cuda.errors import ELSEWHERE
@@ -27,10 +27,25 @@ from vdev.errors import BackendError
 FETCHED_NBYTES = 32 << 20
 
 
+class _Address:
+    """An address that is a parameter both of a call and of the same call in a list."""
+
+    __slots__ = ("_alone", "_at", "_words")
+
+    def __init__(self, alone: c_uint64, words: Words, at: int) -> None:
+        self._alone, self._words, self._at = alone, words, at
+
+    def __getitem__(self, _: int) -> int:
+        return self._alone.value
+
+    def __setitem__(self, _: int, value: int) -> None:
+        self._alone.value = self._words[self._at] = value
+
+
 class CudaCall(ListedCall):
     """Calls of the driver, each behind what was requested before."""
 
-    __slots__ = ("_backend", "_kept", "_kernel", "_peers")
+    __slots__ = ("_addressed", "_backend", "_kept", "_kernel", "_peers")
 
     def __init__(
         self,
@@ -43,12 +58,26 @@ class CudaCall(ListedCall):
         peers: Sequence[Gpu] = (),
         kernel: Kernel | None = None,
         placed: Sequence[Placed] | None = None,
+        addressed: Sequence[tuple[int, c_uint64, Allocation]] = (),
     ) -> None:
-        """`peers`: whose memory is read. `kernel`: whose parameters change. `placed`: as of `ListedCall`."""
+        """`peers`: whose memory is read. `kernel`: whose parameters change. `placed`: as of `ListedCall`. `addressed`: calls, by number,
+        whose first parameter is an address in a memory; the other addresses are `placed`.
+        """
         driver_calls = [each.call if isinstance(each, Prepared) else each for each in calls]
         super().__init__(what, driver_calls, operations, counted, placed)
         self._backend, self._peers, self._kernel = backend, peers, kernel
-        self._kept = calls
+        self._kept, self._addressed = calls, addressed
+
+    def was_listed(self, calls: CallList, start: int) -> None:
+        if self._addressed and self.placed is not None:
+            words = calls.words
+            self.placed = [
+                *self.placed,
+                *[
+                    Placed(_Address(alone, words, calls.place(start + number).parameter), 0, memory)
+                    for number, alone, memory in self._addressed
+                ],
+            ]
 
     def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
         if self._kernel is not None:
@@ -78,20 +107,34 @@ class CudaUpload(CudaCall):
     __slots__ = ("_at", "_memory", "_value")
 
     def __init__(
-        self, backend: CudaCompiling, address: int, nbytes: int, value: tuple[int, bytes], at: int
+        self,
+        backend: CudaCompiling,
+        target: Allocation,
+        start: int,
+        nbytes: int,
+        value: tuple[int, bytes],
+        at: int,
     ) -> None:
-        """`nbytes` from byte `at` on of a value, of which the number and the bytes are given, to that address."""
+        """`nbytes` from byte `at` on of a value, of which the number and the bytes are given, to byte `start` of the target."""
         self._memory = (c_char * nbytes)()
         self._value, self._at = value[0], at
+        address = c_uint64(address_of(target) + start)
         self.set_values([value])
         copy = partial(
             backend.driver.copy_assembled,
-            c_uint64(address),
+            address,
             c_uint64(addressof(self._memory)),
             c_size_t(nbytes),
             c_void_p(backend.stream),
         )
-        super().__init__(backend, "upload", [copy], counted=[("from_host", nbytes)])
+        super().__init__(
+            backend,
+            "upload",
+            [copy],
+            counted=[("from_host", nbytes)],
+            placed=(),
+            addressed=[(0, address, target)],
+        )
 
     def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
         for index, value in changed:
@@ -154,11 +197,22 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         )
 
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:
-        calls = [
-            self._filling(address_of(target) + start, nbytes, pattern) for start, nbytes in runs if nbytes
-        ]
+        calls: list[DriverCall | Prepared] = []
+        places: list[Placed] = []
+        addressed: list[tuple[int, c_uint64, Allocation]] = []
+        for start, nbytes in runs:
+            if not nbytes:
+                continue
+            call = self._filling(address_of(target) + start, nbytes, pattern)
+            if isinstance(call, Prepared):
+                places.append(Placed(call.words(), 0, target))
+            else:
+                address = c_uint64(call.args[0])
+                addressed.append((len(calls), address, target))
+                call = partial(call.func, address, *call.args[1:])
+            calls.append(call)
         total = sum(nbytes for _, nbytes in runs)
-        return CudaCall(self, "fill", calls, counted=[("filled", total)])
+        return CudaCall(self, "fill", calls, counted=[("filled", total)], placed=places, addressed=addressed)
 
     def _filling(self, address: int, nbytes: int, pattern: bytes) -> DriverCall | Prepared:
         """What fills bytes with a pattern whose length divides their number, at an address that it divides where a GPU's fills ask
@@ -174,7 +228,7 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         return partial(fills[size], address, value, nbytes // size, self.stream)
 
     def uploads(self, target: Allocation, start: int, nbytes: int, value: tuple[int, bytes], at: int) -> Call:
-        return CudaUpload(self, address_of(target) + start, nbytes, value, at)
+        return CudaUpload(self, target, start, nbytes, value, at)
 
     def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
         gpus, nbytes = [], 0

@@ -1,0 +1,145 @@
+"""Launches that are weighed, and come again all the same: on several GPUs, on machines without one (`vdev.session.weighed_recalls`);
+and how often launches that exchange much are weighed, on simulated GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.pure import fake_cuda
+from tests.pure.cuda_host import COMPILER, MISSING
+from tests.pure.test_choosing import source_of
+from tests.pure.test_never_slower import Bench, simulated_host
+from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
+from vdev.observe.snapshots import of_session
+from vdev.session.choosing import Choosing
+
+#: each launch is weighed, which changes nothing until it does; what is read of a buffer is changed by others a step later
+PROGRAM = """
+import numpy as np, pyopencl as cl
+from vdev.session import launches
+from vdev.session.choosing import Choosing
+from vdev.start.current import get_session
+handed, weighed, answer = [0], [0], [False]
+recall = launches.recall_weighed
+def counted(*given):
+    found = recall(*given)
+    handed[0] += found is not None
+    return found
+launches.recall_weighed = counted
+def weigh(self, *given):
+    weighed[0] += 1
+    return answer[0]
+Choosing.weigh, Choosing.counts = weigh, lambda self, *given: True
+context = cl.create_some_context(interactive=False)
+queue, other = cl.CommandQueue(context), cl.CommandQueue(context)
+turned = cl.Kernel(cl.Program(context, '''kernel void turned(global uint *out, global const uint *a, const uint n)
+{ const uint i = get_global_id(0); uint sum = a[i]; for (uint k = 0; k < n; k += n / 8) sum += a[(i + k) % n]; out[i] = sum; }
+''').build(), "turned")
+turned.set_arg_types([None, None, np.uint32])
+n, flags = 6144, cl.mem_flags
+array = np.arange(n, dtype=np.uint32)
+pair = [cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=array) for _ in range(2)]
+last = []
+def step(number):
+    global array, last
+    here = queue if number % 5 else other
+    last = [turned(here, (n,), (64,), pair[1 - number % 2], pair[number % 2], np.uint32(n), wait_for=last)]
+    array = array + sum(np.roll(array, -k) for k in range(0, n, n // 8))
+def is_right(number):
+    found = np.empty(n, np.uint32)
+    cl.enqueue_copy(queue, found, pair[number % 2], wait_for=last)
+    return (found == array).all()
+for number in range(40):
+    step(number)
+    queue.finish(), other.finish()
+assert is_right(40)
+before, asked, number = handed[0], weighed[0], 40
+for number in range(40, 120):
+    step(number)
+    if number % 30 == 9:
+        assert is_right(number + 1)
+assert is_right(120)
+assert weighed[0] >= asked + 80, (asked, weighed, handed)
+assert handed[0] >= before + 40, (before, handed)
+before, answer[0] = handed[0], True
+for number in range(120, 124):
+    step(number)
+assert handed[0] == before, "its way changes"
+assert is_right(124)
+print("right")
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("orders", [{"late": 0}, {"seed": 3}], ids=["late-0", "seed-3"])
+def test_weighed_launches_come_again(tmp_path: Path, orders: dict[str, int]) -> None:
+    assert "right" in _run(tmp_path, "", **orders)
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize(
+    "defect",
+    ["weighed launches are submitted", "launches are handed over as before though their way changes"],
+)
+def test_a_defect_is_found(tmp_path: Path, defect: str) -> None:
+    with pytest.raises(AssertionError):
+        _run(tmp_path, defect, late=0)
+
+
+def _run(folder: Path, planted: str, **orders: int) -> str:
+    always = {"VDEV_PLANNING": "auto", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "3"}
+    env = fake_cuda.environment(folder, "cuda:0-2", **orders) | always
+    if planted:
+        env[fake_cuda.PLANTED] = planted
+    return fake_cuda.run(PROGRAM, env)
+
+
+@pytest.fixture
+def clocks() -> Iterator[list[Bench]]:
+    with simulated_host() as benches:
+        yield benches
+
+
+def test_launches_that_gain_are_seldom_weighed_though_they_exchange_much(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each weighing takes the host as long as several launches."""
+    weighed, weigh = [0], Choosing.weigh
+
+    def counted(self: Choosing, *given: object, **more: object) -> bool:
+        weighed[0] += 1
+        return weigh(self, *given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Choosing, "weigh", counted)
+    n, steps = 1 << 22, 400
+    bench = Bench({"share": 3e-12, "dangle": 1e-10, "gather": 4e-3 / n}, n, steps, 4, PEER_BYTES_PER_SECOND)
+    clocks.append(bench)
+    bench.build(source_of("page_rank"), GROUP=256)
+    nbytes = (4 * n + 4, 32 * n, 4 * n, 4 * n, 4 * n, 1024)
+    starts, sources, links, ranks, shares, partial = [bench.program.buffer(each) for each in nbytes]
+    count, seen = np.int32(n), 0
+    for step in range(steps):
+        if step == steps // 2:
+            seen = weighed[0]
+        bench.run("share", (n,), (256,), ranks, links, shares, count)
+        bench.run("dangle", (1 << 16,), (256,), ranks, links, partial, count)
+        bench.run(
+            "gather",
+            (n,),
+            (256,),
+            starts,
+            sources,
+            shares,
+            partial,
+            np.int32(256),
+            ranks,
+            np.float32(0.85),
+            count,
+        )
+    assert of_session(bench.program.session).kernel("gather").split >= steps // 2
+    assert weighed[0] - seen <= steps // 4, "of three times as many launches"

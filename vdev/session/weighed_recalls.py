@@ -1,0 +1,95 @@
+"""Launches that are to be weighed and come again: weighed, and handed over like those that are not.
+
+A launch is weighed now and then, and as long as nothing is gained, each is. If those were submitted, what they take of the host would be
+far more than launches take once they come again, and by that many workers would be judged. Decides which launches can be weighed here:
+those whose plan is compiled, and of which no sample is wanted.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import get_ident
+from typing import TYPE_CHECKING
+
+from vdev.executor.compiled_plan import listed_plan
+from vdev.session.host_times import Clocks
+from vdev.session.recalls import is_watched, remember, takes_no_plan, were_submitted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vdev.executor.compiled_plan import CompiledPlan
+    from vdev.executor.completion import Completion
+    from vdev.session.buffers import VirtualBuffer
+    from vdev.session.choosing import Choosing
+    from vdev.session.commands import Launch
+    from vdev.session.core import SessionCore
+    from vdev.session.launch_plans import CachedPlan, LaunchCache
+    from vdev.session.ordering import QueueOrder
+
+
+def recall_weighed(
+    session: SessionCore, cache: LaunchCache, launch: Launch, after: Sequence[Completion], queue: QueueOrder
+) -> tuple[Completion, CachedPlan, list[VirtualBuffer]] | None:
+    """Weigh a launch whose plan is compiled, and hand it over: as `recalls.recall_form`. None also where it is not to be weighed, or
+    where its way changes: then it is submitted, and nothing else has happened.
+    """
+    choosing, together = session.choosing, session.executor.together
+    if choosing is None or together is None or is_watched(session) or not were_submitted(after, queue):
+        return None
+    cached, buffers = cache.known(launch)
+    if cached is None or cached.direct or cached.unfolded or cached.plan.growth or cached.filled:
+        return None
+    if takes_no_plan(choosing, cache, launch.ndrange, buffers):
+        return None
+    plan = listed_plan(cached.prepared, [buffer.holdings for buffer in buffers], launch.args)
+    if plan is None or not together.is_ready() or not choosing.weighs_only(cache, cached, launch.ndrange):
+        return None
+    if _changes(session, choosing, cache, launch, cached, buffers):
+        return None
+    completion = _hand_over(session, choosing, cache, launch, cached, buffers, plan, after)
+    if completion is None:
+        return None
+    remember(queue, completion)
+    return completion, cached, buffers
+
+
+def _changes(
+    session: SessionCore,
+    choosing: Choosing,
+    cache: LaunchCache,
+    launch: Launch,
+    cached: CachedPlan,
+    buffers: Sequence[VirtualBuffer],
+) -> bool:
+    """Weigh a launch: whether it takes another way."""
+    waits = session.executor.waits
+    clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), time.thread_time_ns())
+    changes = choosing.weigh(launch, cache.tally, cached, buffers, 0.0, clocks)
+    choosing.weighing_took((time.thread_time_ns() - clocks.busy) * 1e-9)
+    return changes
+
+
+def _hand_over(
+    session: SessionCore,
+    choosing: Choosing,
+    cache: LaunchCache,
+    launch: Launch,
+    cached: CachedPlan,
+    buffers: Sequence[VirtualBuffer],
+    plan: CompiledPlan,
+    after: Sequence[Completion],
+) -> Completion | None:
+    """Hand over a launch that was weighed, and note what that takes; None if it has to be submitted."""
+    executor = session.executor
+    assert executor.together is not None, "asked for first"
+    entry = (cached.prepared, [buffer.holdings for buffer in buffers], launch.args, launch.ndrange, (), after)
+    waits, began = executor.waits, time.thread_time_ns()
+    completion = executor.together.hand_over(plan, entry)
+    if completion is None:
+        return None
+    if executor.waits == waits:  # who waits for a device takes no time of the host's
+        choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
+    if choosing.take_recut():
+        executor.standing = object()  # plans are made anew: none is repeated
+    return completion
