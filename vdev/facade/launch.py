@@ -75,7 +75,8 @@ def enqueue_nd_range_kernel(
         check_type(_FUNCTION, queue, CommandQueue)
         check_type(_FUNCTION, kernel, Kernel)
         context = line.context
-        ndrange = _remembered(state, global_work_size, local_work_size, global_work_offset, g_times_l)
+        sizes = (global_work_size, local_work_size, global_work_offset)
+        ndrange = _remembered(state, *sizes, g_times_l, allow_empty_ndrange)
     after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
     if state.context is not context:
         fail(_ROUTINE, status.INVALID_CONTEXT)
@@ -260,11 +261,18 @@ def _submit(
 
 
 def _remembered(
-    kernel: KernelState, global_size: Any, local_size: Any, offset: Any, g_times_l: bool
+    kernel: KernelState,
+    global_size: Any,
+    local_size: Any,
+    offset: Any,
+    g_times_l: bool,
+    may_be_empty: bool = False,
 ) -> NDRange | None:
     """The index space, checked; kept with the kernel where the program gave it as tuples."""
     if global_size is None or (g_times_l is not True and g_times_l is not False):
         fail_type(_FUNCTION, global_size, g_times_l)
+    if may_be_empty and _is_empty(global_size, local_size, offset, g_times_l):
+        return None
     ndrange = None if g_times_l else _resized(kernel, global_size, local_size, offset)
     if ndrange is not None:
         return ndrange
@@ -380,6 +388,19 @@ def _parse(
     kernel: KernelState, global_size: Any, local_size: Any, offset: Any, g_times_l: bool
 ) -> NDRange | None:
     """The index space a call asks for; None where it is empty."""
+    return _checked(kernel, *_parsed(global_size, local_size, offset, g_times_l))
+
+
+def _is_empty(global_size: Any, local_size: Any, offset: Any, g_times_l: bool) -> bool:
+    """Whether PyOpenCL enqueues a marker for a launch that may be empty: it does without asking OpenCL whether the local size is valid."""
+    sizes, local, _ = _parsed(global_size, local_size, offset, g_times_l)
+    return 0 in sizes or (local is not None and 0 in local)
+
+
+def _parsed(
+    global_size: Any, local_size: Any, offset: Any, g_times_l: bool
+) -> tuple[tuple[int, ...], tuple[int, ...] | None, tuple[int, ...]]:
+    """A call's global size, local size and offset in numbers, with as many dimensions."""
     sizes = _sizes("global_work_size", global_size)
     local: list[int] | None = None
     if local_size is not None:
@@ -400,7 +421,7 @@ def _parse(
             start = [first * group for first, group in zip(start, local, strict=True)]
     if not 1 <= len(sizes) <= 3:
         fail(_ROUTINE, status.INVALID_WORK_DIMENSION)
-    return _checked(kernel, tuple(sizes), None if local is None else tuple(local), tuple(start))
+    return tuple(sizes), None if local is None else tuple(local), tuple(start)
 
 
 def _checked(
@@ -413,8 +434,6 @@ def _checked(
         fail(_ROUTINE, status.INVALID_GLOBAL_WORK_SIZE)
     if max(offset) > largest:
         fail(_ROUTINE, status.INVALID_GLOBAL_OFFSET)
-    if 0 in sizes:
-        return None
     if all(required := tuple(kernel.kernel.resources.compile_work_group_size)[: len(sizes)]):
         # Drivers take a size with fewer dimensions that is given, but choose none.
         if local is None and prod(required) < prod(kernel.kernel.resources.compile_work_group_size):
@@ -422,6 +441,10 @@ def _checked(
         local = required if local is None else local
         if local != required:
             fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
+    if local is not None:
+        _check_group(kernel, sizes, local, values)
+    if 0 in sizes:
+        return None
     if local is None:
         resources = kernel.kernel.resources
         chosen = choose_local_size(
@@ -433,7 +456,6 @@ def _checked(
             min_groups=len(context.session.workers),
         )
         return NDRange(sizes, chosen, offset, kernel.signature.regroups)
-    _check_group(kernel, sizes, local, values)
     return NDRange(sizes, local, offset)
 
 
