@@ -23,7 +23,7 @@ from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
 from vdev.observe.advice import advise
 from vdev.observe.snapshots import of_session
 from vdev.planner.instructions import Plan
-from vdev.session import core, folding, immediate, launches, moves
+from vdev.session import core, folding, immediate, launches, moves, weighed_recalls
 from vdev.session.choosing import Choosing, can_choose
 from vdev.session.commands import BufferArg, Command, Fill, Launch
 from vdev.session.launch_plans import KEPT
@@ -44,9 +44,9 @@ def simulated_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return 0 if machine is None else round((machine.host - machine.waited) * 1e9)
 
     monkeypatch.setattr(Program, "latest", None)
-    clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=busy)
-    for module in (launches, immediate, moves, folding):
-        monkeypatch.setattr(module, "time", clock)
+    for module in (launches, immediate, moves, folding, weighed_recalls):
+        monkeypatch.setattr(module, "busy_ns", busy)
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=now), raising=False)
 
 
 def source_of(sample: str) -> str:

@@ -69,11 +69,8 @@ def slow_plans(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let every plan that is made from access ranges take so long by the session's clock, which stands still else."""
     made = vdev.session.launches.make_plan
     late = [0]
-    monkeypatch.setattr(
-        vdev.session.launches,
-        "time",
-        SimpleNamespace(perf_counter_ns=lambda: late[0], thread_time_ns=lambda: late[0]),
-    )
+    monkeypatch.setattr(vdev.session.launches, "time", SimpleNamespace(perf_counter_ns=lambda: late[0]))
+    monkeypatch.setattr(vdev.session.launches, "busy_ns", lambda: late[0])
 
     def slowly(*args: Any) -> Any:
         late[0] += round(seconds * 1e9)

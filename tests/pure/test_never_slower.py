@@ -29,7 +29,7 @@ from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
 from vdev.observe.snapshots import of_session
 from vdev.planner.regret import Stretch
-from vdev.session import folding, immediate, launches, moves
+from vdev.session import folding, immediate, launches, moves, weighed_recalls
 from vdev.session.choosing import Choosing
 from vdev.session.commands import Fill, Read, Write
 from vdev.session.session import Session, VirtualBuffer
@@ -154,12 +154,10 @@ def simulated_host() -> Iterator[list[Bench]]:
         program = benches[-1].program if benches else None
         return 0 if program is None else round((program.machine.host - program.machine.waited) * 1e9)
 
-    clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=busy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launches, "time", clock)
-        patch.setattr(immediate, "time", clock)
-        patch.setattr(moves, "time", clock)
-        patch.setattr(folding, "time", clock)
+        for module in (launches, immediate, moves, folding, weighed_recalls):
+            patch.setattr(module, "busy_ns", busy)
+            patch.setattr(module, "time", SimpleNamespace(perf_counter_ns=now), raising=False)
         patch.setattr(launches, "make_plan", plan)
         patch.setattr(Session, "__init__", open_session)
         patch.setattr(planning_programs, "cl", SimpleNamespace(enqueue_fill_buffer=_fill))

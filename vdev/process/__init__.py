@@ -13,6 +13,7 @@ __all__ = [
     "late_libraries",
     "log",
     "private_files",
+    "processor_time",
     "switches",
     "threads",
 ]

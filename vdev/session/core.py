@@ -23,6 +23,7 @@ from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.planner.instructions import Plan
 from vdev.planner.launch_request import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
+from vdev.process.processor_time import watch_collections
 from vdev.session import calibration
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.choosing import Choosing, can_choose
@@ -131,6 +132,7 @@ class SessionCore:
 
     def _open_choice(self, exchanges: bool, *, forced: bool, thrifty: bool) -> Choosing:
         """The choice between all workers and one. `exchanges`: also for what exchanging costs."""
+        watch_collections()
         return Choosing(
             self.room.occupancy,
             self.launch_options,

@@ -6,13 +6,13 @@ its own, submitted before the command's, so that it is carried out whatever beco
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.executor.compiled_plan import listed_plan
 from vdev.executor.completion import Completion
 from vdev.planner.pending import plan_fold, stands_against
+from vdev.process.processor_time import busy_ns
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ class Folding:
         found = self._ready(buffer, at_home)
         if not at_home and session.room.lacks(found.plan):
             found = self._ready(buffer, True)
-        began = time.thread_time_ns()
+        began = busy_ns()
         number = self._handed_over(found.prepared, buffer) or session.executor.submit(
             found.prepared, [buffer.holdings], Completion()
         )
-        took = (time.thread_time_ns() - began) * 1e-9
+        took = (busy_ns() - began) * 1e-9
         (buffer.state,) = found.plan.states
         session.aside("fold", found.plan, number, [buffer.holdings])
         if session.choosing is not None:

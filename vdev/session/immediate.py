@@ -7,7 +7,6 @@ counted like any other. `vdev.executor.stretch` describes the worker's side.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part
+from vdev.process.processor_time import busy_ns
 from vdev.session.anywhere import Transfers
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import (
@@ -387,10 +387,10 @@ class AtOnce(MapsAtOnce):
         choosing = self._session.choosing
         if self._session.recorder is not None:
             return self._recorded(line, entry, standing, cached, queue)
-        began = time.thread_time_ns()
+        began = busy_ns()
         part = line.hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
         if part is not None and timed and choosing is not None:
-            choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
+            choosing.handed_over_at_once((busy_ns() - began) * 1e-9)
         return part
 
     def _recorded(

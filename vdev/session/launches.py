@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.errors import DEPENDENCY_FAILED
 from vdev.planner.successors import LEAST_NBYTES, readings_of
 from vdev.process.interrupts import long
+from vdev.process.processor_time import busy_ns
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
@@ -94,7 +95,7 @@ class Launches:
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
         prepared = cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange)
-        waits, began = session.executor.waits, 0 if choosing is None else time.thread_time_ns()
+        waits, began = session.executor.waits, 0 if choosing is None else busy_ns()
         job = session.executor.submit(
             prepared,
             [buffer.holdings for buffer in buffers],
@@ -108,7 +109,7 @@ class Launches:
         if choosing is not None:
             # Most launches without plans are not submitted. Who waits for a device takes no time of the host's.
             if session.executor.waits == waits and (not cached.direct or session.executor.lines[0] is None):
-                took = (time.thread_time_ns() - began) * 1e-9
+                took = (busy_ns() - began) * 1e-9
                 choosing.handed_over(cache.tally, cached, took, sampled=prepared is not cached.prepared)
             if choosing.take_recut():
                 session.executor.standing = object()  # plans are made anew: none is repeated
@@ -228,9 +229,9 @@ class Launches:
         if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
         waits = self._session.executor.waits
-        clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), time.thread_time_ns())
+        clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), busy_ns())
         changes = choosing.weigh(command, cache.tally, cached, buffers, thought, clocks)
-        choosing.weighing_took((time.thread_time_ns() - clocks.busy) * 1e-9)
+        choosing.weighing_took((busy_ns() - clocks.busy) * 1e-9)
         if changes:
             cached, buffers = self._finder()(cache, command)
         return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
@@ -314,7 +315,7 @@ class Launches:
     def _plan_launch(
         self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
     ) -> CachedPlan:
-        started, busy = time.perf_counter_ns(), time.thread_time_ns()
+        started, busy = time.perf_counter_ns(), busy_ns()
         options = self._session.launch_options
         if self._session.choosing is not None and command.kernel.plans is not None and not room:
             options = self._session.choosing.over(command.kernel.plans.span_of(buffers), options)
@@ -330,7 +331,7 @@ class Launches:
         kernel, recut = command.kernel, cached.plan.recut
         if kernel.plans is not None and recut is not None:
             workers, chunks = zip(*cached.plan.partition, strict=True)
-            where, took = (command.ndrange.num_groups, chunks, workers), time.thread_time_ns() - busy
+            where, took = (command.ndrange.num_groups, chunks, workers), busy_ns() - busy
             if not kernel.plans.balance.spend(*where, recut, took * 1e-9):
                 more["once"] = True
         if kernel.plans is not None:
@@ -338,9 +339,7 @@ class Launches:
             if (shape := self._session.shape(tally, cached.plan)) is not None:
                 more["shape"] = shape
             self._session.planned(tally, f"plan {kernel.name}", started)
-            self._thought_ns += (
-                time.thread_time_ns() - busy
-            )  # without the time in which others had the processor
+            self._thought_ns += busy_ns() - busy  # without the time in which others had the processor
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s over %s: %s",

@@ -31,6 +31,7 @@ from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
+from vdev.process.processor_time import busy_ns
 from vdev.session.anywhere import Transfers
 from vdev.session.commands import Command, CopyBuffer, Fill, Map, Marker, Read, Write
 from vdev.session.gathering import Gathering, nbytes_of
@@ -102,7 +103,7 @@ class Moves:
     ) -> None:
         """Plan a transfer and hand it over. Raises NoRoom."""
         session, transfer = self._session, transfer_of(command)
-        began = time.thread_time_ns() if self._counts else 0
+        began = busy_ns() if self._counts else 0
         found = self._plan_transfer(command, completion, transfer)
         plan, buffers = found.plan, transfer.buffers
         if type(command) is Map:
@@ -135,7 +136,7 @@ class Moves:
             if session.recorder.exchanges is not None:
                 session.recorder.exchanges.note(kind, plan, [buffer.holdings for buffer in buffers])
         if self._counts and self._anew and isinstance(command, (CopyBuffer, Fill, Read, Write)):
-            seconds = (time.thread_time_ns() - began) * 1e-9
+            seconds = (busy_ns() - began) * 1e-9
             self._gathering.planned(buffers, nbytes_of(command), seconds)
 
     def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:

@@ -12,6 +12,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 
 from vdev.executor.compiled_plan import listed_plan
+from vdev.process.processor_time import busy_ns
 from vdev.session.host_times import Clocks
 from vdev.session.recalls import is_watched, remember, takes_no_plan, were_submitted
 
@@ -64,9 +65,9 @@ def _changes(
 ) -> bool:
     """Weigh a launch: whether it takes another way."""
     waits = session.executor.waits
-    clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), time.thread_time_ns())
+    clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), busy_ns())
     changes = choosing.weigh(launch, cache.tally, cached, buffers, 0.0, clocks)
-    choosing.weighing_took((time.thread_time_ns() - clocks.busy) * 1e-9)
+    choosing.weighing_took((busy_ns() - clocks.busy) * 1e-9)
     return changes
 
 
@@ -84,12 +85,12 @@ def _hand_over(
     executor = session.executor
     assert executor.together is not None, "asked for first"
     entry = (cached.prepared, [buffer.holdings for buffer in buffers], launch.args, launch.ndrange, (), after)
-    waits, began = executor.waits, time.thread_time_ns()
+    waits, began = executor.waits, busy_ns()
     completion = executor.together.hand_over(plan, entry)
     if completion is None:
         return None
     if executor.waits == waits:  # who waits for a device takes no time of the host's
-        choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
+        choosing.handed_over(cache.tally, cached, (busy_ns() - began) * 1e-9)
     if choosing.take_recut():
         executor.standing = object()  # plans are made anew: none is repeated
     return completion
