@@ -235,6 +235,69 @@ int2 P_pair(float x, int n, uint s, __private float *share) {
   return i;
 }
 
+#ifdef P_TWO
+/* A pixel of a format that is known. */
+#define P_AS_RGBA_FLOAT(q) P_FOUR(float, q)
+#define P_AS_RGBA_UNORM8(q) (convert_float4(P_FOUR(uchar, q)) * (1.0f / 255.0f))
+#define P_AS_BGRA_UNORM8(q) (convert_float4(P_FOUR(uchar, q).zyxw) * (1.0f / 255.0f))
+#define P_AS_RGBA_HALF(q) vloada_half4(0, (__global const half *)(q))
+#define P_AS_RGBA_UNORM16(q) (convert_float4(P_FOUR(ushort, q)) * (1.0f / 65535.0f))
+#define P_AS_RG_FLOAT(q) (float4)(P_TWO(float, q), 0.0f, 1.0f)
+#define P_AS_RG_HALF(q) (float4)(vloada_half2(0, (__global const half *)(q)), 0.0f, 1.0f)
+#define P_AS_RG_UNORM16(q) (float4)(convert_float2(P_TWO(ushort, q)) * (1.0f / 65535.0f), 0.0f, 1.0f)
+#define P_AS_RG_UNORM8(q) (float4)(convert_float2(P_TWO(uchar, q)) * (1.0f / 255.0f), 0.0f, 1.0f)
+#define P_AS_R_FLOAT(q) P_spread_f(*(__global const float *)(q), order)
+#define P_AS_R_UNORM8(q) P_spread_f((float)*(q) * (1.0f / 255.0f), order)
+#define P_AS_R_HALF(q) P_spread_f(vload_half(0, (__global const half *)(q)), order)
+#define P_AS_R_UNORM16(q) P_spread_f(P_UNORM16((float)*(__global const ushort *)(q)), order)
+#define P_AS_OTHER(q) P_decode_f(q, format)
+
+#define P_FOUR_PIXELS(LOAD) {                                                                                      \
+    v = LOAD(upper + left); w = LOAD(upper + right); t = LOAD(lower + left); u = LOAD(lower + right);              \
+    break; }
+
+/* Between four pixels of a two-dimensional image: all of them are loaded before any is used, and the format is looked at once.
+   Outside of the image, the nearest pixel in it is loaded in place of a border's. */
+float4 P_bilinear(__global const uchar *p, struct P_desc d, uint s, int2 x, int2 y, float a, float b) {
+  uint format = d.format, order = format & 255u;
+  int2 i = clamp(x, (int2)(0, 0), (int2)(d.width - 1, d.width - 1));
+  int2 j = clamp(y, (int2)(0, 0), (int2)(d.height - 1, d.height - 1));
+  int has_border = (s & 14u) == 4u;
+  int4 outside = has_border ? (int4)(i.x != x.x, i.y != x.y, j.x != y.x, j.y != y.y) : (int4)(0, 0, 0, 0);
+  float4 border = (float4)(0.0f, 0.0f, 0.0f, (float)P_alpha(format)), v, w, t, u;
+  if ((outside.x & outside.y) | (outside.z & outside.w)) {
+    v = w = t = u = border;
+  } else {
+    __global const uchar *upper = p + (ulong)(uint)j.x * d.row, *lower = p + (ulong)(uint)j.y * d.row;
+    uint left = (uint)i.x * d.elem, right = (uint)i.y * d.elem;
+    switch (format >> 8 == 0x10Eu || format >> 8 == 0x102u || format >> 8 == 0x10Du || format >> 8 == 0x103u
+                ? format & 0xFFFF00u
+                : format) {
+      case 0x40E05u: P_FOUR_PIXELS(P_AS_RGBA_FLOAT)
+      case 0x40205u: P_FOUR_PIXELS(P_AS_RGBA_UNORM8)
+      case 0x40206u: P_FOUR_PIXELS(P_AS_BGRA_UNORM8)
+      case 0x40D05u: P_FOUR_PIXELS(P_AS_RGBA_HALF)
+      case 0x40305u: P_FOUR_PIXELS(P_AS_RGBA_UNORM16)
+      case 0x20E02u: P_FOUR_PIXELS(P_AS_RG_FLOAT)
+      case 0x20D02u: P_FOUR_PIXELS(P_AS_RG_HALF)
+      case 0x20302u: P_FOUR_PIXELS(P_AS_RG_UNORM16)
+      case 0x20202u: P_FOUR_PIXELS(P_AS_RG_UNORM8)
+      case 0x10E00u: P_FOUR_PIXELS(P_AS_R_FLOAT)
+      case 0x10200u: P_FOUR_PIXELS(P_AS_R_UNORM8)
+      case 0x10D00u: P_FOUR_PIXELS(P_AS_R_HALF)
+      case 0x10300u: P_FOUR_PIXELS(P_AS_R_UNORM16)
+      default: P_FOUR_PIXELS(P_AS_OTHER)
+    }
+    if (outside.x | outside.z) v = border;
+    if (outside.y | outside.z) w = border;
+    if (outside.x | outside.w) t = border;
+    if (outside.y | outside.w) u = border;
+  }
+  float e = 1.0f - a, f = 1.0f - b;
+  return e * f * v + a * f * w + e * b * t + a * b * u;
+}
+#endif
+
 float4 P_linear(__global const uchar *p, struct P_desc d, uint s, float4 c, int dims, int layered) {
   float a = 0.0f, b = 0.0f, r = 0.0f;
   int2 x = P_pair(c.x, d.width, s, &a), y = (int2)(0, 0), z = (int2)(0, 0);
@@ -244,6 +307,9 @@ float4 P_linear(__global const uchar *p, struct P_desc d, uint s, float4 c, int 
   float e = 1.0f - a, f = 1.0f - b, g = 1.0f - r;
 #define P_CORNER(I, J, K) P_fetch_f(p, d, s, (int4)(I, J, K, 0))
   if (dims == 1) return e * P_CORNER(x.x, 0, z.x) + a * P_CORNER(x.y, 0, z.x);
+#ifdef P_TWO
+  if (dims == 2 && !layered) return P_bilinear(p, d, s, x, y, a, b);
+#endif
   if (dims == 2)
     return e * f * P_CORNER(x.x, y.x, z.x) + a * f * P_CORNER(x.y, y.x, z.x)
       + e * b * P_CORNER(x.x, y.y, z.x) + a * b * P_CORNER(x.y, y.y, z.x);
