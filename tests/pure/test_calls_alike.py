@@ -4,6 +4,7 @@ transfers (`vdev.facade.transfers`): what becomes of their arguments, and what t
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from vdev.backends.opencl import launching
 from vdev.facade import repeat as repeat_module
 from vdev.facade import rotation as rotation_module
 from vdev.facade import transfers
+from vdev.facade.arguments import PACKERS, refuse
 from vdev.facade.memory import Buffer, Memory
 from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.rotation import Rotation
@@ -90,6 +92,40 @@ def test_a_call_has_the_numbers_that_it_is_given(first: Any) -> None:
                 assert found is None
 
 
+#: by struct character: the type of a kernel's argument that numbers are packed for
+TYPED = {
+    b"b": np.int8, b"B": np.uint8, b"i": np.int32, b"I": np.uint32, b"l": np.int64, b"L": np.uint64, b"f": np.float32, b"d": np.float64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", TYPED.values(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("char", TYPED, ids=bytes.decode)
+def test_numbers_of_other_types_than_the_kernels_are_converted_to_those(char: bytes, given: Any) -> None:
+    """Also where the first were zeros, whose bytes are the same in both types."""
+    kernel, _ = called(given(0), np.float32(1))
+    packer = kernel.converting[0] = PACKERS[char]
+    kernel.args[0] = TYPED[char](0).tobytes()
+    repeat = Repeat(kernel, (*CALL, given(0), np.float32(1)))
+    for number in (1, 3, 3, 0, 7, -1):
+        value = np.array(number).astype(given)[()]
+        found = repeat.takes(kernel, (*CALL, value, np.float32(number)))
+        try:
+            packed = packer(value)
+        except (struct.error, AttributeError):  # the usual way says what is wrong
+            assert found is None
+        else:
+            assert found == (packed, converted(np.float32(number)))
+            assert kernel.args == [*found]
+
+
+def test_what_no_converter_takes_goes_the_usual_way() -> None:
+    """A zero for a complex number was given as bytes, which are those of other zeros, too."""
+    kernel, _ = called(np.float64(0), np.float32(1))
+    kernel.converting[0] = refuse
+    repeat = Repeat(kernel, (*CALL, np.float64(0), np.float32(1)))
+    assert repeat.takes(kernel, (*CALL, np.float64(2), np.float32(1))) is None
+
+
 def test_buffers_take_each_others_places() -> None:
     one, other, third = buffer(), buffer(), buffer()
     kernel, repeat = called(one, np.int32(3), other)
@@ -145,11 +181,11 @@ def bytecodes(of: Any, function: Callable[..., Any], *args: Any) -> int:
     return count[0]
 
 
-def taking(buffers: int, numbers: int) -> tuple[int, int]:
+def taking(buffers: int, numbers: int, kind: Any = float) -> tuple[int, int]:
     """Bytecodes of a call whose buffers are turned round and whose numbers are made again, and of finding that rotation."""
     wrappers = [buffer() for _ in range(buffers)]
-    kernel, repeat = called(*wrappers, *(np.float32(number + 1) for number in range(numbers)))
-    call = (*CALL, *wrappers[::-1], *(np.float32(number + 1) for number in range(numbers)))
+    kernel, repeat = called(*wrappers, *(kind(number + 1.5) for number in range(numbers)))
+    call = (*CALL, *wrappers[::-1], *(kind(number + 1.5) for number in range(numbers)))
     taken = bytecodes(repeat_module, repeat.takes, kernel, call)
     rotation, args = Rotation(), captured(*call[len(CALL) :])
     assert rotation.key(kernel, args) is not None
@@ -160,7 +196,10 @@ def test_arguments_that_change_places_cost_little_each() -> None:
     """Of a step over a grid with several fields, their arguments were a third of what a launch took."""
     few, many, numbers = taking(2, 2), taking(10, 2), taking(2, 10)
     assert 0 < many[0] - few[0] <= 8 * 24, "each buffer takes as much as before"
-    assert numbers[0] - few[0] <= 8 * 36, "each number that is the same takes as much as a new one"
+    assert 0 < numbers[0] - few[0] <= 8 * 36, "each number that is the same takes as much as a new one"
+    assert taking(2, 10, np.float32)[0] == taking(2, 2, np.float32)[0], (
+        "numbers of NumPy's are converted one by one"
+    )
     assert many[1] == numbers[1] == few[1], "a rotation's key takes steps for each argument"
 
 

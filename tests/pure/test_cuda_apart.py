@@ -79,6 +79,13 @@ def test_kernels_that_store_in_a_loop_have_a_second_version(source: str, written
         HOLDER + HEAD + LOOP + "struct S s; *(ulong *)&s = m[0]; s.p[0] = 1; }",
         HOLDER + HEAD + LOOP + "((global struct S *)m)->p[0] = 1; }",
         HEAD + LOOP + "(*(global float *global *)m)[0] = 1; }",
+        HEAD + LOOP + "global float *c; *(ulong *)&c = *(ulong *)&a; c[0] = 1; }",
+        HEAD
+        + LOOP
+        + "global float *c; char *q = (char *)&c, *p = (char *)&a; for (int i = 0; i < 8; i++) q[i] = p[i]; c[0] = 1; }",
+        HEAD + LOOP + "global float *c; void *q = &c; *(ulong *)q = (ulong)a; c[0] = 1; }",
+        HEAD + LOOP + "global float *c; vstore4((uint4)(1), 0, (uint *)&c); c[0] = 1; }",
+        HEAD + LOOP + "global float *c; ulong q = (ulong)&c; *(ulong *)q = (ulong)a; c[0] = 1; }",
         "kernel void f(global const float (*a)[4], global float (*b)[4], int n)"
         "{ global float (*c)[4] = (global float (*)[4])a; for (int i = 0; i < n; i++) c[i][1] = b[i][2]; }",
         RECORD + "kernel void f(global const struct S *a, global struct S *b, int n)"

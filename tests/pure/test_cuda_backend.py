@@ -570,6 +570,7 @@ class _Driver:
 
     def __init__(self) -> None:
         self.current, self.result, self.busy = 0, 0, False
+        self.recorded = 0  #: events
         self.launched: list[list[int]] = []
         self.contexts: list[int] = []
         self.launches_in: int | None = None  # in this context only
@@ -592,6 +593,7 @@ class _Driver:
         return self.result
 
     def event_record(self, event: int, stream: int) -> int:
+        self.recorded += 1
         return 0
 
     def event_query(self, event: int) -> int:
@@ -781,6 +783,32 @@ def test_what_is_not_one_grid_of_the_same_kernel_is_not_made_again() -> None:
     assert backend.repeats_over(kernel, _resized(kernel, 7))
     kernel.threads = 32  # for groups of 64 it takes one with fewer registers
     assert not backend.repeats_over(kernel, _resized(kernel, 7))
+
+
+def test_a_marker_ends_what_is_being_timed() -> None:
+    """Launches behind it are not recorded beside for a command that was refused, and no command has ended with one of them."""
+    backend, driver = _cuda()
+    driver.current, backend._gpu.clock = backend.context, SimpleNamespace(due=math.inf)
+    _, again = _launched(backend)
+    backend.begin_timed()
+    driver.result = 701  # not enough of something
+    with pytest.raises(BackendError):
+        again()
+    driver.result = 0
+    backend.record()
+    again()
+    recorded = driver.recorded
+    again()
+    assert driver.recorded == recorded, "a command is timed that there is not"
+
+    backend.record()
+    begun = backend.begin_timed()
+    again()
+    backend.record()
+    again()
+    recorded = driver.recorded
+    backend.timer(begun, 1)
+    assert driver.recorded == recorded + 1, "a command ends before the last of what it has handed over"
 
 
 def test_a_launch_made_again_behind_a_marker_begins_what_the_next_one_times() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vdev.facade.arguments import PACKERS
+from vdev.facade.arguments import PACKERS, refuse
 from vdev.facade.errors import native
 from vdev.facade.handles import state_of
 from vdev.facade.memory import Memory, MemoryObjectHolder
@@ -35,6 +35,8 @@ _COMPARED = frozenset(
     {int, float, *(kind for kind in _numbers if not issubclass(kind, np.complexfloating | np.longdouble))}
 )
 
+#: converters of numbers of a type that the kernel was told of, which convert numbers of all types to that one
+_PACKING = frozenset(PACKERS.values())
 #: what turns an array's offset into the bytes of the kernel's argument
 _PACK_OFFSET = PACKERS[b"l"]
 
@@ -109,11 +111,13 @@ class Repeat:
         self._kinds = [type(arg) if type(arg) in _CONVERTED else None for arg in self._values]
         self._captured: list[Any] = [kernel.args[at] for at in self._rest]
         #: their types if all are numbers of NumPy's, whose bytes are what is captured
-        self._numbers = [*map(type, self._values)] if self._are_numbers() else None
+        self._numbers = [*map(type, self._values)] if self._are_numbers(kernel) else None
 
-    def _are_numbers(self) -> bool:
+    def _are_numbers(self, kernel: CalledKernel) -> bool:
         values, captured = self._values, self._captured
-        return _numbers.issuperset(map(type, values)) and [*map(_BYTES_OF, values)] == captured
+        if not _numbers.issuperset(map(type, values)) or [*map(_BYTES_OF, values)] != captured:
+            return False
+        return all(map(_keeps_bytes, map(type, values), [kernel.converting[at] for at in self._rest]))
 
     def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         """Set the kernel's arguments to those of another call; what a launch captures of them.
@@ -195,6 +199,15 @@ class Repeat:
             if repetition is not None and not (type(arg) is bytes and repetition.takes_values):
                 kernel.repetition = None
         return True
+
+
+def _keeps_bytes(kind: type[np.generic], converter: Callable[[Any], Any]) -> bool:
+    """Whether a converter that has taken one number of that type, and its bytes as they are, does that with all of them. Zero has the same
+    bytes in many types.
+    """
+    if converter in _PACKING:
+        return PACKERS.get(np.dtype(kind).char.encode()) is converter
+    return converter is not refuse
 
 
 def picking(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -128,9 +128,11 @@ def _is_from_elsewhere(node: Node) -> bool:
         case nodes.Plain():
             return node.cursor.kind in (CursorKind.ASM_STMT, CursorKind.MS_ASM_STMT)
         case nodes.Converted() | nodes.Cast():
-            if node.type.kind in _NUMBERS:
-                return False
-            return any(_level(node.type, of) for of in _sources(node))
+            return any(
+                _level(node.type, of)
+                for of in _sources(node)
+                if of.kind not in _NUMBERS or node.type.kind not in _NUMBERS
+            )
         case nodes.Member() | nodes.Index() | nodes.Dereference():
             if node.type.kind in _NUMBERS or not _may_store(node.type):
                 return False
@@ -149,16 +151,21 @@ def _sources(node: nodes.Converted | nodes.Cast) -> Iterator[Type]:
 
 
 def _level(to: Type, of: Type) -> bool:
-    """Whether a conversion makes a pointer that stores to buffers of something that does not, or of whatever is stored in memory."""
-    target = clang.pointee(to)
+    """Whether a conversion makes a pointer that stores to buffers of something that does not, or of whatever is stored in memory; or
+    shows the memory of a pointer as that of something else.
+    """
+    target, source = clang.pointee(to), clang.pointee(of)
+    if _is_pointer(target) or _is_pointer(source):  # pointers in memory are as they are
+        return target is None or source is None or source.get_canonical() != target.get_canonical()
     if target is None:
         return False
-    source = clang.pointee(of)
-    if clang.pointee(target) is not None:  # pointers in memory are as they are
-        return source is None or source.get_canonical() != target.get_canonical()
     if not _may_store(to) or of.get_canonical().kind in ARRAYS:
         return False
     return source is None or not (_may_store(of) or clang.address_space(source) in _NO_BUFFER)
+
+
+def _is_pointer(type_: Type | None) -> bool:
+    return type_ is not None and clang.pointee(type_) is not None
 
 
 def _may_store(type_: Type) -> bool:

@@ -153,7 +153,9 @@ class _Translation:
             apart = arguments_apart(self.program.kernels[name], kernel.entry)
             if apart is not None and reads_behind_stores(name, bodies):
                 found[name] = apart
-        shifts = {match.start() for match in SHIFT.finditer(self.functions.text)} if found else set()
+        if not found:
+            return {}
+        shifts = {match.start() for match in SHIFT.finditer(self.functions.text)}
         return found if stores_by_arguments_alone(self.again.declarations, bodies, shifts) else {}
 
     def _prelude(self) -> str:

@@ -528,7 +528,7 @@ class CudaBackend(CudaCompiling):
         if self._fetches:
             self._fetch()
         first, self._first = self._first, 0
-        self._count = 0
+        self._count, self._lapse = 0, None  # a command that was refused may have left the latter
         failure, self._lost = self._lost, None
         if self._gpu.lost is not None:
             return CudaMarker(self._gpu, first, 0, self._gpu.lost)
@@ -550,9 +550,9 @@ class CudaBackend(CudaCompiling):
         return self._lapse
 
     def timer(self, begun: object, count: int) -> Callable[[], tuple[int, int]]:
-        self._lapse = None
         lapse = begun if type(begun) is Lapse else None
-        is_ended = lapse is not None and lapse.ended_at == self._count
+        is_ended = lapse is not None and lapse is self._lapse and lapse.ended_at == self._count
+        self._lapse = None
         end = lapse.end if lapse is not None and is_ended else self._moment()
         if end is None or lapse is None:  # a marker tells of the failure
             return lambda: (0, 0)
