@@ -76,7 +76,7 @@ class Routes:
     def __init__(self, plan: Plan) -> None:
         self._plan: Plan | None = plan  #: until somebody asks: most plans are never weighed
         self._routes: list[Route] = []
-        self._members: tuple[int, ...] = ()  #: the workers that run chunks, in the order of these
+        self._members: tuple[int, ...] = ()  #: the workers that run chunks, ascending
         self._touched: dict[
             int, dict[int, Region]
         ] = {}  #: by slot and worker: what its chunk reads or writes
@@ -96,13 +96,14 @@ class Routes:
         plan, self._plan = self._plan, None
         if plan is not None:
             self._routes = list(_routes_of(plan.instructions))
-            self._members = tuple([worker for worker, _ in plan.partition])
+            self._members = tuple(sorted([worker for worker, _ in plan.partition]))
             slots = {route.slot for route in self._routes}
             self._touched = _touched(plan, slots) if slots else {}
 
     def _over(self, now: int, span: int) -> Amounts:
         before = len(self._members)
         if span <= before:
+            # By their numbers, and not by their chunks', which may be in another order: who holds what goes on from launch to launch.
             place = {worker: rank * span // before for rank, worker in enumerate(self._members)}
             for worker in range(now):
                 place.setdefault(worker, worker * span // now)
