@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from vdev.planner.exchanges import Amounts, Kind, grown
 from vdev.planner.regret import Stake, Stretch
 from vdev.planner.timing import Way
 from vdev.translators.values import replace
@@ -62,7 +61,10 @@ def over(stake: Stake, now: int, span: int) -> Stake:
     there = replace(stake, workers=after, share=share)
     if not stake.messages:
         return there
-    here, then = _amounts(stake, now, before), _amounts(stake, now, after)
+    if stake.routes is None:  # it was never split, and may be an exchange between neighbours
+        each = min(stake.messages / before, after - 1)
+        return replace(there, messages=round(after * each), busiest=min(stake.busiest, after - 1))
+    here, then = stake.routes.over(now, before), stake.routes.over(now, after)
     return replace(
         there,
         messages=round(stake.messages * _ratio(then.messages, here.messages)),
@@ -70,14 +72,6 @@ def over(stake: Stake, now: int, span: int) -> Stake:
         moved=stake.moved * _ratio(then.moved, here.moved),
         incoming=stake.incoming * _ratio(then.incoming, here.incoming),
     )
-
-
-def _amounts(stake: Stake, now: int, span: int) -> Amounts:
-    """What a launch exchanges over so many workers; of one that was never split, between neighbours."""
-    if stake.routes is not None:
-        return stake.routes.over(now, span)
-    here = Amounts(float(stake.messages), float(max(stake.busiest, 1)), 1.0, 1.0)
-    return grown(here, Kind.EDGES, stake.workers, span)
 
 
 def _ratio(then: float, here: float) -> float:
