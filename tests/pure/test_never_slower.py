@@ -857,6 +857,50 @@ def k_means(benches: list[Bench], workers: int, each: float, steps: int, **costs
     return [float(took) for took in np.diff(found)]
 
 
+def page_rank(benches: list[Bench], workers: int, each: float, steps: int) -> list[float]:
+    """Seconds of every forty steps of PageRank, whose longest kernel takes `each` on one GPU and needs all that the one before wrote."""
+    n = 1 << 22
+    bench = Bench(
+        {"share": 3e-12, "dangle": 1e-10, "gather": each / n}, n, steps, workers, PEER_BYTES_PER_SECOND
+    )
+    benches.append(bench)
+    bench.build(source_of("page_rank"), GROUP=256)
+    nbytes = (4 * n + 4, 32 * n, 4 * n, 4 * n, 4 * n, 1024)
+    starts, sources, links, ranks, shares, partial = [bench.program.buffer(each) for each in nbytes]
+    count, found = np.int32(n), [bench.program.wait()]
+    passed = starts, sources, shares, partial, np.int32(256), ranks, np.float32(0.85), count
+    for step in range(1, steps + 1):
+        bench.run("share", (n,), (256,), ranks, links, shares, count)
+        bench.run("dangle", (1 << 16,), (256,), ranks, links, partial, count)
+        bench.run("gather", (n,), (256,), *passed)
+        if step % 10 == 0:
+            now = bench.program.wait()
+        if step % 40 == 0:
+            found.append(now)
+    return [float(took) for took in np.diff(found)]
+
+
+def test_fewer_workers_are_taken_where_each_needs_all_of_the_others(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that take long: over two, launches exchange two thirds of the bytes that they do over four, in a sixth of the messages."""
+    module = sys.modules[__name__]
+    monkeypatch.setattr(module, "PLAN", 3e-4)
+    monkeypatch.setattr(module, "CALL", 8e-6)
+    one, chosen = page_rank(clocks, 1, 6e-4, 40)[0], page_rank(clocks, 4, 6e-4, 240)
+    assert max(chosen) <= one
+    assert chosen[-1] <= 0.65 * one
+
+
+def test_gains_between_launches_that_exchange_much_count_with_these(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short kernel loses by what it exchanges, and one launch of it that is weighed stands for many; a long one between them gains."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 3e-4)
+    one, chosen = page_rank(clocks, 1, 6e-4, 40)[0], page_rank(clocks, 2, 6e-4, 200)
+    assert max(chosen[1:]) <= 0.65 * one
+
+
 @pytest.mark.parametrize("workers", [2, 4, 8])
 def test_folding_at_each_step_counts_for_the_kernel_that_adds(clocks: list[Bench], workers: int) -> None:
     one, chosen = (k_means(clocks, count, 1e-4, 200) for count in (1, workers))

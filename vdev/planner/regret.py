@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import field
 
 from vdev.planner.directory import HOST, BufferState
+from vdev.planner.exchanges import Routes
 from vdev.planner.instructions import Launch, Plan, moves_of
 from vdev.planner.links import LinkCosts
 from vdev.planner.timing import Way
@@ -55,6 +57,8 @@ class Stake:
     #: of its transfers, those before its kernel, to the worker that receives most of these, in the unit of `LinkCosts`; 0
     #: where it does not exchange much
     before: float = 0.0
+    #: what it says of other numbers of workers; None for a launch that was never split
+    routes: Routes | None = field(default=None, compare=False, repr=False)
 
     @property
     def inward(self) -> float:
@@ -121,6 +125,7 @@ def stake_of(
         exchange.busiest,
         exchange.incoming,
         _before(plan, links) if exchanges else 0.0,
+        Routes(plan),
     )
 
 

@@ -5,10 +5,10 @@ worker's share of the work shrinks. So the best number may be neither one nor al
 them, and so on; workers that are not chosen get no chunks and no copies.
 
 How long a launch would take over another number of workers is predicted from its plan (`over`): with fewer workers,
-chunks are larger and messages go to fewer workers. Predictions only start a trial: for numbers that have been in use,
-measured times count. The number is changed as ways are (`regret`): once launches have lost as much time as changing
-there and back takes. Each change makes the next one more expensive, so that a wrong prediction costs little more than
-once.
+chunks are larger, and what they exchange is another part of what they touch (`exchanges`). Predictions only start a
+trial: for numbers that have been in use, measured times count. The number is changed as ways are (`regret`): once
+launches have lost as much time as changing there and back takes. Each change makes the next one more expensive, so
+that a wrong prediction costs little more than once.
 
 Decides nothing about bytes; knows no clock.
 """
@@ -25,8 +25,6 @@ from vdev.translators.values import replace
 ONE = 1
 #: what is predicted counts this many times for a number of workers that was never tried
 UNTRIED = 1.1
-#: messages to one worker that are those of its neighbours, on either side; more are of all others
-_NEIGHBOURS = 2
 #: seconds after which what launches have taken counts half
 _RECENT = 0.02
 #: of what one worker takes, what is foretold of several at most, for these to be tried in its place
@@ -59,14 +57,25 @@ def over(stake: Stake, now: int, span: int) -> Stake:
     after = min(before, span) if before < now else span
     if after == before or before < 2:
         return stake
-    each = stake.messages / before
-    if each > _NEIGHBOURS:  # everybody asks everybody, for a part of what is to be had
-        messages, moved = after * min(each * after / before, after - 1), stake.moved * before / after
-        busiest = min(round(stake.busiest * after / before), after - 1)
-    else:
-        messages, moved, busiest = after * min(each, after - 1), stake.moved, min(stake.busiest, after - 1)
     share = min(stake.share * before / after, 1.0)
-    return replace(stake, workers=after, share=share, messages=round(messages), moved=moved, busiest=busiest)
+    there = replace(stake, workers=after, share=share)
+    if not stake.messages:
+        return there
+    if stake.routes is None:  # it was never split, and may be an exchange between neighbours
+        each = min(stake.messages / before, after - 1)
+        return replace(there, messages=round(after * each), busiest=min(stake.busiest, after - 1))
+    here, then = stake.routes.over(now, before), stake.routes.over(now, after)
+    return replace(
+        there,
+        messages=round(stake.messages * _ratio(then.messages, here.messages)),
+        busiest=round(stake.busiest * _ratio(then.busiest, here.busiest)),
+        moved=stake.moved * _ratio(then.moved, here.moved),
+        incoming=stake.incoming * _ratio(then.incoming, here.incoming),
+    )
+
+
+def _ratio(then: float, here: float) -> float:
+    return then / here if here else 1.0
 
 
 def between(foretold: Stake, known: Stake, weight: float) -> Stake:
@@ -80,6 +89,7 @@ def between(foretold: Stake, known: Stake, weight: float) -> Stake:
     return replace(
         foretold,
         moved=mixed(foretold.moved, known.moved),
+        incoming=mixed(foretold.incoming, known.incoming),
         messages=round(mixed(foretold.messages, known.messages)),
         busiest=round(mixed(foretold.busiest, known.busiest)),
     )

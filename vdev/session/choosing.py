@@ -169,7 +169,7 @@ class Choosing:
             return True
         if self.thrifty and (thought > 0 or timing.is_due()):
             return True
-        timing.unweighed += bulk
+        timing.unweighed += 1
         return False
 
     def weighs_only(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:

@@ -132,7 +132,7 @@ class KernelTiming:
         #: seconds of launches without plans since it was seen what they would exchange
         self.unseen = 0.0
         self.sights = 0  #: how often that was
-        self.unweighed = 0  #: split launches that exchange much, since one was weighed
+        self.unweighed = 0  #: split launches since one was weighed by what it exchanges
         #: by index space, in the unit of costs: what was brought to one worker beyond the change of ways
         self.gathered: dict[object, Mean] = {}
 

@@ -65,7 +65,24 @@ class SplitLaunches:
         # All that launches use goes with the first of them, however little that reads.
         change = max(stake.gathered, self._times.spread(account.buffers) / 2) * unit
         exchange = timing.exchanging(stake, moved, unit)
-        return account.ways.weigh(count * (split + exchange), count * (whole + again * unit), change)
+        here, there = self._skipped(account, unit)
+        return account.ways.weigh(
+            here + count * (split + exchange), there + count * (whole + again * unit), change
+        )
+
+    def _skipped(self, account: Account, unit: float) -> tuple[float, float]:
+        """Seconds of the launches of an account's kernels that were not weighed by what they exchange, split and on one worker: what
+        gains between those that are weighed counts as well, however little it exchanges.
+        """
+        here = there = 0.0
+        for _, timing, _ in account.kernels.values():
+            stake, count, times = timing.stake, timing.unweighed, timing.times
+            if count and stake is not None and times.known:
+                timing.unweighed = 0
+                exchange = timing.exchanging(stake, stake.moved, unit)
+                here += count * (times.chunk(stake.nitems, stake.share) + exchange)
+                there += count * times.whole(stake.nitems)
+        return here, there
 
     def lose(
         self,

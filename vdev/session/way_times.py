@@ -181,7 +181,7 @@ class WayTimes:
         host *= self._as_handed(timing, there if is_known else stake)
         unit, moved = self.unit, there.moved
         if timing.link.value is not None:
-            unit, moved = timing.link.value, moved * stake.inward
+            unit, moved = timing.link.value, moved * there.inward
         exchange = machine.exchanging(there.busiest, moved, unit)
         way = Way(host, timing.times.chunk(there.nitems, there.share) + exchange)
         return way if span in timing.stakes else Way(way.host * UNTRIED, way.device * UNTRIED)
