@@ -163,12 +163,11 @@ class Choosing:
         if stake.kept is None:
             timing.passes(stake)
         bulk = self.exchanges and stake.exchanges
-        # One launch stands for those that are skipped, where they are alike, and it is known what exchanges take: until then, to have found
-        # nothing wrong with launches says nothing.
-        is_known = self.times.unit is not None and timing.times.known
-        skips = (
-            is_known and self.thrifty and stake.kept is None and not self._by_size and len(timing.sizes) <= 1
-        )
+        # One launch stands for those that are skipped, where they are alike. What is merged after a kernel has to be known for that: until
+        # then nothing wrong is found with such launches, however many there are.
+        skips = self.thrifty and stake.kept is None and not self._by_size and len(timing.sizes) <= 1
+        if self.times.unit is None and stake.before < stake.moved:
+            skips = False
         if self.open or (bulk and not skips):
             return True
         if self.thrifty and (thought > 0 or timing.is_due()):
