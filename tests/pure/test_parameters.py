@@ -17,6 +17,7 @@ from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Trace
 
 from samples.benchmarks import changed_scalars as bench
+from samples.benchmarks import planning_programs
 from samples.benchmarks.changed_scalars import Bench, Step
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.prepare import PreparedPlan
@@ -70,31 +71,8 @@ kernel void chosen(global int *a, global const int *b, int which) {
     a[i] = which > 3 ? b[i + which] : b[i];
 }
 """
-FACTORS = """
-#define TILE 32
-kernel void pivot(global float *a, int n, int k) {
-    int r = get_local_id(0);
-    for (int p = 0; p < TILE; ++p) {
-        barrier(CLK_GLOBAL_MEM_FENCE);
-        if (r > p) {
-            float f = a[(k + r) * n + k + p] / a[(k + p) * n + k + p];
-            a[(k + r) * n + k + p] = f;
-            for (int c = p + 1; c < TILE; ++c) a[(k + r) * n + k + c] -= f * a[(k + p) * n + k + c];
-        }
-    }
-}
-kernel void right(global float *a, int n, int k) {
-    int c = k + TILE + get_global_id(0);
-    if (c >= n) return;
-    for (int p = 0; p < TILE; ++p)
-        for (int r = p + 1; r < TILE; ++r) a[(k + r) * n + c] -= a[(k + r) * n + k + p] * a[(k + p) * n + c];
-}
-kernel void rest(global float *a, int n, int k) {
-    int c = k + TILE + get_global_id(0), r = k + TILE + get_global_id(1);
-    if (c >= n || r >= n) return;
-    for (int p = 0; p < TILE; ++p) a[r * n + c] -= a[r * n + k + p] * a[(k + p) * n + c];
-}
-"""
+#: of a factorisation by tiles of 32
+FACTORS = "#define T 32\n" + planning_programs.LU
 TABLE = """
 #define TILE 4
 kernel void across(global int *d, int n, int k) {
@@ -675,9 +653,9 @@ def factorised(monkeypatch: pytest.MonkeyPatch) -> Bench:
     program, n, tile = Bench(3, source=FACTORS), 1024, 32
     for k in range(0, 26 * tile, tile):
         rest = n - k - tile
-        program.launch(program.command(Step("pivot", (tile,), (tile,), ("a", n, k))))
-        program.launch(program.command(Step("right", (rest,), (16,), ("a", n, k))))
-        program.launch(program.command(Step("rest", (rest, rest), (16, 16), ("a", n, k))))
+        program.launch(program.command(Step("lu_tile", (tile,), (tile,), ("a", n, k))))
+        program.launch(program.command(Step("lu_row", (rest,), (16,), ("a", n, k))))
+        program.launch(program.command(Step("lu_update", (rest, rest), (16, 16), ("a", n, k))))
     return program
 
 
@@ -687,8 +665,8 @@ def test_a_factorisation_by_tiles_is_filled_in(
     """The rows of a triangle, which are listed, follow the tile as well as its corners do."""
     program = factorised(monkeypatch)
     filled = {name: kernel.plans.forms.filled for name, kernel in program.kernels.items() if kernel.plans}
-    assert filled["pivot"] >= 15
-    assert filled["right"] >= 10
+    assert filled["lu_tile"] >= 15
+    assert filled["lu_row"] >= 10
     assert compared.count == program.filled
 
 

@@ -5,6 +5,7 @@ and how often launches that exchange much are weighed, on simulated GPUs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import pytest
 
 from tests.pure import fake_cuda
 from tests.pure.cuda_host import COMPILER, MISSING
-from tests.pure.test_choosing import source_of
+from tests.pure.test_choosing import Program, source_of
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.snapshots import of_session
+from vdev.planner.regret import Stake
 from vdev.session.choosing import Choosing
 
 #: each launch is weighed, which changes nothing until it does; what is read of a buffer is changed by others a step later
@@ -143,3 +145,24 @@ def test_launches_that_gain_are_seldom_weighed_though_they_exchange_much(
         )
     assert of_session(bench.program.session).kernel("gather").split >= steps // 2
     assert weighed[0] - seen <= steps // 4, "of three times as many launches"
+
+
+def test_only_split_launches_stand_behind_the_next_that_is_weighed() -> None:
+    """Those that run on one worker, where their buffers are kept, have neither gained nor lost by exchanges; nor do those count that were
+    split before another way was taken.
+    """
+    with Program("kernel void f(global int *a) { a[get_global_id(0)] = 1; }", {"f": 1e-9}) as program:
+        program.launch("f", (1 << 20,), (64,), program.buffer(4 << 20))
+        choosing, plans = program.session.choosing, program.kernels["f"].plans
+        assert choosing is not None
+        assert plans is not None
+        timing, stake = (
+            choosing.times.timing(plans.tally),
+            Stake(1 << 20, 0.25, None, (0,), 0.0, (), 0.0, False),
+        )
+        timing.pause, timing.unweighed = 100, 0
+        for kept, counted in ((None, 1), (0, 1), (None, 2)):
+            assert not choosing.counts(replace(stake, kept=kept), 0.0, plans.tally)
+            assert timing.unweighed == counted
+        timing.look_again()
+        assert timing.unweighed == 0

@@ -107,28 +107,46 @@ float4 P_spread_f(float v, uint order) {
   return (float4)(order == 1u ? 0.0f : v, more, more, order == 1u || order == 8u ? v : 1.0f);
 }
 
+/* A pixel of a format that is known; `order` is its channels'. */
+#define P_AS_RGBA_FLOAT(q) P_FOUR(float, q)
+#define P_AS_RGBA_UNORM8(q) (convert_float4(P_FOUR(uchar, q)) * (1.0f / 255.0f))
+#define P_AS_BGRA_UNORM8(q) (convert_float4(P_FOUR(uchar, q).zyxw) * (1.0f / 255.0f))
+#define P_AS_R_FLOAT(q) P_spread_f(*(__global const float *)(q), order)
+#define P_AS_R_UNORM8(q) P_spread_f((float)*(q) * (1.0f / 255.0f), order)
+#ifdef P_TWO
+#define P_AS_RGBA_HALF(q) vloada_half4(0, (__global const half *)(q))
+#define P_AS_RGBA_UNORM16(q) (convert_float4(P_FOUR(ushort, q)) * (1.0f / 65535.0f))
+#define P_AS_RG_FLOAT(q) (float4)(P_TWO(float, q), 0.0f, 1.0f)
+#define P_AS_RG_HALF(q) (float4)(vloada_half2(0, (__global const half *)(q)), 0.0f, 1.0f)
+#define P_AS_RG_UNORM16(q) (float4)(convert_float2(P_TWO(ushort, q)) * (1.0f / 65535.0f), 0.0f, 1.0f)
+#define P_AS_RG_UNORM8(q) (float4)(convert_float2(P_TWO(uchar, q)) * (1.0f / 255.0f), 0.0f, 1.0f)
+#define P_AS_R_HALF(q) P_spread_f(vload_half(0, (__global const half *)(q)), order)
+#define P_AS_R_UNORM16(q) P_spread_f(P_UNORM16((float)*(__global const ushort *)(q)), order)
+#endif
+#define P_AS_OTHER(q) P_decode_f(q, format)
+
 /* The usual formats without a call: where the compiler makes vectors of work-items, a call takes thirty times as long.
    RGBA and one channel, of floats and of bytes; BGRA of bytes. With one channel of 16 bits here as well, Intel's
    compiler makes code that takes four times as long of kernels that sample the engine's own images. GPUs take to those of 16 bits and
    to two channels as well. */
 float4 P_load_f(__global const uchar *q, uint format) {
   uint order = format & 255u;
-  if (format == 0x40E05u) return P_FOUR(float, q);
-  if (format == 0x40205u) return convert_float4(P_FOUR(uchar, q)) * (1.0f / 255.0f);
-  if (format >> 8 == 0x10Eu) return P_spread_f(*(__global const float *)q, order);
-  if (format >> 8 == 0x102u) return P_spread_f((float)*q * (1.0f / 255.0f), order);
-  if (format == 0x40206u) return convert_float4(P_FOUR(uchar, q).zyxw) * (1.0f / 255.0f);
+  if (format == 0x40E05u) return P_AS_RGBA_FLOAT(q);
+  if (format == 0x40205u) return P_AS_RGBA_UNORM8(q);
+  if (format >> 8 == 0x10Eu) return P_AS_R_FLOAT(q);
+  if (format >> 8 == 0x102u) return P_AS_R_UNORM8(q);
+  if (format == 0x40206u) return P_AS_BGRA_UNORM8(q);
 #ifdef P_TWO
-  if (format == 0x40D05u) return vloada_half4(0, (__global const half *)q);
-  if (format == 0x40305u) return convert_float4(P_FOUR(ushort, q)) * (1.0f / 65535.0f);
-  if (format == 0x20E02u) return (float4)(P_TWO(float, q), 0.0f, 1.0f);
-  if (format == 0x20D02u) return (float4)(vloada_half2(0, (__global const half *)q), 0.0f, 1.0f);
-  if (format == 0x20302u) return (float4)(convert_float2(P_TWO(ushort, q)) * (1.0f / 65535.0f), 0.0f, 1.0f);
-  if (format == 0x20202u) return (float4)(convert_float2(P_TWO(uchar, q)) * (1.0f / 255.0f), 0.0f, 1.0f);
-  if (format >> 8 == 0x10Du) return P_spread_f(vload_half(0, (__global const half *)q), order);
-  if (format >> 8 == 0x103u) return P_spread_f(P_UNORM16((float)*(__global const ushort *)q), order);
+  if (format == 0x40D05u) return P_AS_RGBA_HALF(q);
+  if (format == 0x40305u) return P_AS_RGBA_UNORM16(q);
+  if (format == 0x20E02u) return P_AS_RG_FLOAT(q);
+  if (format == 0x20D02u) return P_AS_RG_HALF(q);
+  if (format == 0x20302u) return P_AS_RG_UNORM16(q);
+  if (format == 0x20202u) return P_AS_RG_UNORM8(q);
+  if (format >> 8 == 0x10Du) return P_AS_R_HALF(q);
+  if (format >> 8 == 0x103u) return P_AS_R_UNORM16(q);
 #endif
-  return P_decode_f(q, format);
+  return P_AS_OTHER(q);
 }
 
 __attribute__((noinline)) int4 P_decode_i(__global const uchar *q, uint format) {
@@ -236,22 +254,6 @@ int2 P_pair(float x, int n, uint s, __private float *share) {
 }
 
 #ifdef P_TWO
-/* A pixel of a format that is known. */
-#define P_AS_RGBA_FLOAT(q) P_FOUR(float, q)
-#define P_AS_RGBA_UNORM8(q) (convert_float4(P_FOUR(uchar, q)) * (1.0f / 255.0f))
-#define P_AS_BGRA_UNORM8(q) (convert_float4(P_FOUR(uchar, q).zyxw) * (1.0f / 255.0f))
-#define P_AS_RGBA_HALF(q) vloada_half4(0, (__global const half *)(q))
-#define P_AS_RGBA_UNORM16(q) (convert_float4(P_FOUR(ushort, q)) * (1.0f / 65535.0f))
-#define P_AS_RG_FLOAT(q) (float4)(P_TWO(float, q), 0.0f, 1.0f)
-#define P_AS_RG_HALF(q) (float4)(vloada_half2(0, (__global const half *)(q)), 0.0f, 1.0f)
-#define P_AS_RG_UNORM16(q) (float4)(convert_float2(P_TWO(ushort, q)) * (1.0f / 65535.0f), 0.0f, 1.0f)
-#define P_AS_RG_UNORM8(q) (float4)(convert_float2(P_TWO(uchar, q)) * (1.0f / 255.0f), 0.0f, 1.0f)
-#define P_AS_R_FLOAT(q) P_spread_f(*(__global const float *)(q), order)
-#define P_AS_R_UNORM8(q) P_spread_f((float)*(q) * (1.0f / 255.0f), order)
-#define P_AS_R_HALF(q) P_spread_f(vload_half(0, (__global const half *)(q)), order)
-#define P_AS_R_UNORM16(q) P_spread_f(P_UNORM16((float)*(__global const ushort *)(q)), order)
-#define P_AS_OTHER(q) P_decode_f(q, format)
-
 #define P_FOUR_PIXELS(LOAD) {                                                                                      \
     v = LOAD(upper + left); w = LOAD(upper + right); t = LOAD(lower + left); u = LOAD(lower + right);              \
     break; }

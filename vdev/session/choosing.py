@@ -172,7 +172,7 @@ class Choosing:
             return True
         if self.thrifty and (thought > 0 or timing.is_due()):
             return True
-        timing.unweighed += 1
+        timing.unweighed += stake.kept is None
         return False
 
     def weighs_only(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:

@@ -242,7 +242,7 @@ class KernelTiming:
 
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
-        self.pause = self.skipped = 0
+        self.pause = self.skipped = self.unweighed = 0
         self._plan_again()
 
     def _plan_again(self) -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from vdev.errors import DEPENDENCY_FAILED
@@ -21,7 +20,6 @@ from vdev.process.processor_time import busy_ns
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
-from vdev.session.host_times import Clocks
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.making_plans import NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
@@ -29,7 +27,7 @@ from vdev.session.programs import SessionKernel
 from vdev.session.recalls import open_recall, prepare_form, recall_form
 from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
-from vdev.session.weighed_recalls import recall_weighed
+from vdev.session.weighed_recalls import changes_way, recall_weighed
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -228,11 +226,7 @@ class Launches:
         stake, thought = cached.stake, self._thought_ns * 1e-9
         if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
-        waits = self._session.executor.waits
-        clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), busy_ns())
-        changes = choosing.weigh(command, cache.tally, cached, buffers, thought, clocks)
-        choosing.weighing_took((busy_ns() - clocks.busy) * 1e-9)
-        if changes:
+        if changes_way(self._session, choosing, cache, command, cached, buffers, thought):
             cached, buffers = self._finder()(cache, command)
         return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
 

@@ -33,7 +33,7 @@ def recall_weighed(
     session: SessionCore, cache: LaunchCache, launch: Launch, after: Sequence[Completion], queue: QueueOrder
 ) -> tuple[Completion, CachedPlan, list[VirtualBuffer]] | None:
     """Weigh a launch whose plan is compiled, and hand it over: as `recalls.recall_form`. None also where it is not to be weighed, or
-    where its way changes: then it is submitted, and nothing else has happened.
+    where its way changes: then it has to be submitted. It may have been weighed by then, which it is once more.
     """
     choosing, together = session.choosing, session.executor.together
     if choosing is None or together is None or is_watched(session) or not were_submitted(after, queue):
@@ -46,7 +46,7 @@ def recall_weighed(
     plan = listed_plan(cached.prepared, [buffer.holdings for buffer in buffers], launch.args)
     if plan is None or not together.is_ready() or not choosing.weighs_only(cache, cached, launch.ndrange):
         return None
-    if _changes(session, choosing, cache, launch, cached, buffers):
+    if changes_way(session, choosing, cache, launch, cached, buffers):
         return None
     completion = _hand_over(session, choosing, cache, launch, cached, buffers, plan, after)
     if completion is None:
@@ -55,18 +55,19 @@ def recall_weighed(
     return completion, cached, buffers
 
 
-def _changes(
+def changes_way(
     session: SessionCore,
     choosing: Choosing,
     cache: LaunchCache,
     launch: Launch,
     cached: CachedPlan,
     buffers: Sequence[VirtualBuffer],
+    thought: float = 0.0,
 ) -> bool:
-    """Weigh a launch: whether it takes another way."""
+    """Weigh a launch: whether it takes another way. `thought`: seconds that its plan took."""
     waits = session.executor.waits
     clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), busy_ns())
-    changes = choosing.weigh(launch, cache.tally, cached, buffers, 0.0, clocks)
+    changes = choosing.weigh(launch, cache.tally, cached, buffers, thought, clocks)
     choosing.weighing_took((busy_ns() - clocks.busy) * 1e-9)
     return changes
 
