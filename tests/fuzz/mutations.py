@@ -610,6 +610,8 @@ DEFECTS: tuple[Defect, ...] = (
              "if result in ELSEWHERE:", "if False:")),
     _session("a marker leaves a refused command to be timed", "test_cuda_backend", ("backends.cuda.backend",
              "self._count, self._lapse = 0, None", "self._count = 0")),
+    _session("a block of a GPU's memory crosses frames", "test_cuda_pool", ("backends.cuda.pool",
+             "    return -address % min(", "    return 0 * address % min(")),
     _session("zeros of other types than the kernel's keep their bytes", "test_calls_alike", ("facade.repeat",
              "return PACKERS.get(np.dtype(kind).char.encode()) is converter", "return True")),
     # translation to CUDA

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from vdev.backends.cuda.pool import LARGE_NBYTES, PAGE_NBYTES, SEGMENT_NBYTES, UNIT, Block, Pool
+from vdev.backends.cuda.pool import FRAME_NBYTES, LARGE_NBYTES, PAGE_NBYTES, SEGMENT_NBYTES, UNIT, Block, Pool
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 
 MIB = 1 << 20
@@ -37,6 +37,11 @@ def _inside(span: tuple[int, int], taken: dict[int, int]) -> bool:
     return any(start <= span[0] and span[1] <= start + nbytes for start, nbytes in taken.items())
 
 
+def _lies_well(start: int, stop: int) -> bool:
+    """Whether a block begins with a frame of the second-level cache, or crosses none."""
+    return start % FRAME_NBYTES == 0 or start // FRAME_NBYTES == (stop - 1) // FRAME_NBYTES
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_share_no_byte_and_lie_in_memory_that_is_taken(seed: int) -> None:
     rng = random.Random(seed)
@@ -48,7 +53,7 @@ def test_blocks_share_no_byte_and_lie_in_memory_that_is_taken(seed: int) -> None
         if held and rng.random() < 0.48:
             held.pop(rng.randrange(len(held)))
             continue
-        nbytes = rng.choice((0, 1, 500, 5000, 70_000, MIB, 7 * MIB, 8 * MIB, 9 * MIB + 1, 33 * MIB))
+        nbytes = rng.choice((0, 1, 500, 5000, 16_384, 70_000, MIB, 7 * MIB, 8 * MIB, 9 * MIB + 1, 33 * MIB))
         before = set(driver.taken)
         try:
             held.append((pool.malloc(nbytes), nbytes))
@@ -60,6 +65,7 @@ def test_blocks_share_no_byte_and_lie_in_memory_that_is_taken(seed: int) -> None
         assert all(first[1] <= second[0] for first, second in pairwise(spans))
         assert all(block.nbytes >= wanted and block.ptr % UNIT == 0 for block, wanted in held)
         assert all(_inside(span, driver.taken) for span in spans)
+        assert all(_lies_well(*span) for span in spans)
     assert refused, "there was enough for everything"
     held.clear()
     pool.trim()
@@ -74,6 +80,21 @@ def test_a_block_is_used_again_at_once_and_the_driver_hears_nothing() -> None:
         first = pool.malloc(nbytes).ptr
         assert [pool.malloc(nbytes).ptr for _ in range(3)] == [first] * 3
     assert sorted(driver.taken.values()) == [LARGE_NBYTES, SEGMENT_NBYTES]
+
+
+def test_what_lies_before_a_block_is_used_too() -> None:
+    driver = Driver(100 * MIB)
+    pool = Pool(driver.take, driver.give)
+    small, frame, other = (pool.malloc(nbytes) for nbytes in (UNIT, FRAME_NBYTES, UNIT))
+    assert (frame.ptr, other.ptr) == (small.ptr + FRAME_NBYTES, small.ptr + UNIT)
+
+
+def test_a_driver_whose_blocks_lie_anywhere_is_served() -> None:
+    driver = Driver(3 * MIB)
+    driver.next += UNIT
+    pool = Pool(driver.take, driver.give)
+    block = pool.malloc(PAGE_NBYTES)
+    assert {block.ptr: block.nbytes} == driver.taken
 
 
 def test_a_large_block_serves_what_is_nearly_as_large() -> None:
