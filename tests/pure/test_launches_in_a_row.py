@@ -24,6 +24,7 @@ class Prepared(list[int]):
     """An `AtOnce` that hands everything over; the numbers of the launches behind which it was asked to prepare for more."""
 
     number = 0
+    is_alone = False
     first = 0  #: of the commands that all went the same way since then
 
     def is_undisturbed(self, number: int) -> bool:
@@ -33,6 +34,9 @@ class Prepared(list[int]):
         self.number += 1
         return SimpleNamespace(stretch=SimpleNamespace(last=self.number))
 
+    def formed(self, kernel: object) -> None:
+        """There are others."""
+
     def in_a_row(self, kernel: object, queue: object, part: Any, timed: object = None) -> object:
         self.append(part.stretch.last)
         return SimpleNamespace(used=[False])
@@ -41,7 +45,7 @@ class Prepared(list[int]):
 def unmade(*args: object) -> Any:
     """The state of a kernel that was never launched."""
     found = SimpleNamespace(
-        repetition=None, launched=-1, args=[*args], kernel=None, rotation=None, pause=0, paused=0
+        repetition=None, launched=-1, args=[*args], kernel=None, rotation=None, pause=0, paused=0, formed=None
     )
     found.capture = lambda routine: tuple(found.args)
     return cast(Any, found)

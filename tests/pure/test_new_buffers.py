@@ -80,6 +80,7 @@ DEFECTS = {
     "a form keeps its first index space": "",
     "a form's launches have the first one's values": "",
     "nobody is told that a form has set a kernel's parameters": "",
+    "what a form has set is not set anew": "",
 }
 
 

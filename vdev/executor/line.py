@@ -191,11 +191,11 @@ class Line:
         if host is None and (timed is None or self.tells_times):
             form = entry[0].step.form(entry[4])  # type: ignore[union-attr]
             if form is not None:
-                return self._hand_over_formed(form, entry, standing, timed)
+                return self.hand_over_formed(form, entry, standing, timed)
         return self._hand_over(entry, standing, host, reads, make, timed)
 
-    def _hand_over_formed(
-        self, form: LaunchForm, entry: Entry, standing: object, timed: Timed | None
+    def hand_over_formed(
+        self, form: LaunchForm, entry: Entry, standing: object, timed: Timed | None = None
     ) -> Part | None:
         """`hand_over` of a launch of a known form, with fewer calls."""
         worker, executor, home, part = self.worker, self._executor, self._home, None

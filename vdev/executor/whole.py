@@ -6,9 +6,9 @@ from launch to launch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress, count
-from operator import ne
+from operator import attrgetter, itemgetter, lt, ne
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated, RepeatedWhole
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: where a command's pointer arguments point: (argument, slot, bytes into the buffer)
 Places = tuple[tuple[int, int, int], ...]
+_replicas_of: Callable[[Holdings], Any] = attrgetter("replicas")
+_nbytes_of: Callable[[Holdings], int] = attrgetter("nbytes")
+_allocation_of, _start_of, _stop_of = attrgetter("allocation"), attrgetter("start"), attrgetter("stop")
 _MOST_SHAPES = 512
 #: of the ways in which a kernel's pointers share buffers, those that are known
 _MOST_FORMS = 16
@@ -42,7 +45,7 @@ class Form:
     """
 
     __slots__ = (
-        "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step", "_types",
+        "_known", "_last", "_ndrange", "_number", "_order", "_places", "_pointers", "_start", "_start_whole", "_step", "_types",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +74,9 @@ class Form:
             assert replica is not None, "it has just been used"
             self._last[at] = replica.allocation
         self._types = {*map(type, self._last)}
+        #: by argument: where it is in a row of the memory of all slots and all arguments behind that
+        nslots, slots = len(job.holdings), dict(self._pointers)
+        self._order = [slots.get(at, nslots + at) for at in range(len(self._last))]
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
@@ -84,13 +90,13 @@ class Form:
                 shape = self._over(worker, ndrange)
                 if shape is None:
                     return None
-        now: list[KernelArgument] = [*args]
-        for at, slot in self._pointers:
-            holds = holdings[slot]
-            replica = holds.replicas[number]
-            if replica is None or replica.start or replica.stop < holds.nbytes:
-                return None
-            now[at] = replica.allocation
+        replicas: list[Any] = [*map(itemgetter(number), map(_replicas_of, holdings))]
+        if None in replicas or any(map(_start_of, replicas)):
+            return None
+        if any(map(lt, map(_stop_of, replicas), map(_nbytes_of, holdings))):
+            return None
+        given: tuple[KernelArgument, ...] = (*map(_allocation_of, replicas), *args)
+        now = [*map(given.__getitem__, self._order)]
         if {*map(type, now)} != self._types:
             return None
         return now, shape, ndrange

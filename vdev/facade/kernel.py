@@ -34,6 +34,7 @@ from vdev.session.commands import Argument, LocalArg
 if TYPE_CHECKING:
     from vdev.facade.context import Context
     from vdev.session.commands import Repeater
+    from vdev.session.immediate_forms import Formed
     from vdev.session.programs import SessionKernel
     from vdev.translators.frontend.source import ArgInfo
     from vdev.translators.ranges.ndrange import NDRange
@@ -124,7 +125,7 @@ class KernelState:
     """A kernel and the values of its arguments: what a launch captures, and what is remembered of the last launch."""
 
     __slots__ = (
-        "args", "context", "converters", "converting", "has_local", "images", "is_new", "is_ready", "kernel", "known_to_fit",
+        "args", "context", "converters", "converting", "formed", "has_local", "images", "is_new", "is_ready", "kernel", "known_to_fit",
         "launched", "nbytes", "ndranges", "packed", "pause", "paused", "pointers", "program", "repeat", "repetition", "rotation",
         "signature",
     )  # fmt: skip
@@ -157,6 +158,8 @@ class KernelState:
         self.repetition: Repeater | None = None
         #: what repeats launches with other arguments than the last ones; None before the second
         self.rotation: Rotation | None = None
+        #: makes launches with whatever arguments, where there is but one worker
+        self.formed: Formed | None = None
         #: the number of the last launch that was handed over without a submission
         self.launched = -1
         #: launches that are not repeated before one is prepared for that, and how many of them have passed

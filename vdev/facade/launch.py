@@ -30,6 +30,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
+    from vdev.executor.stretch import Part
     from vdev.facade.rotation import Key, Known
     from vdev.session.commands import Argument, Repeater
     from vdev.session.in_a_row import ReadyLaunch
@@ -167,6 +168,11 @@ def _launched(
     # Of others more than an argument's value may change under its name.
     if not (line.is_finalized or (starts and kernel.kernel.addresses is not None)):
         known = kernel.repetition, kernel.launched
+        if kernel.paused < kernel.pause and (known[0] is None or known[0] is ONCE) and not after:
+            part = _by_form(kernel, line, args, ndrange)
+            if part is not None:
+                kernel.paused += 1
+                return Event._vdev_of_command(queue, line.context, _COMMAND, part)
         if known[0] is None:
             rotation = kernel.rotation
             if rotation is None:  # many kernels are looked up for each launch
@@ -200,13 +206,22 @@ def _handed_over(
     kernel.repetition = None
     repetition, last = known
     at_once = line.session.at_once
-    part = None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
-    if at_once is None or part is None:
+    if at_once is None:
         return None
+    # Nothing disturbs the launches of an only worker.
+    is_kept = repetition is not None and at_once.is_alone and _is_worthwhile(kernel, repetition)
+    part = None if is_kept or after else _by_form(kernel, line, args, ndrange)
+    if part is None:
+        part = at_once.launch(kernel.kernel, args, ndrange, after, line.order)
+        if part is None:
+            return None
+        if kernel.formed is None:
+            kernel.formed = at_once.formed(kernel.kernel)
+    if repetition is not None and not at_once.is_alone:
+        is_kept = at_once.is_undisturbed(last) and _is_worthwhile(kernel, repetition)
     kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
-    is_like_last = repetition is not None and at_once.is_undisturbed(last)
-    if not is_like_last or not _is_worthwhile(kernel, repetition):
+    if not is_kept:
         kernel.repetition = kept = ONCE
     elif all(type(arg) in _REPEATED_AT_ONCE for arg in kernel.args):
         again = (args, ndrange) if line.order.profiled else None
@@ -215,6 +230,20 @@ def _handed_over(
     if key is not None and kernel.rotation is not None:
         kernel.rotation.keep(key, (kept, launched))
     return completion_of(part) if line.order.profiled else part
+
+
+def _by_form(
+    kernel: KernelState, line: QueueState, args: tuple[Argument, ...], ndrange: NDRange
+) -> Part | None:
+    """Launch as those before, whatever their arguments were; None where that is not possible."""
+    formed = kernel.formed
+    if formed is None:
+        return None
+    kernel.formed = None  # until it has made the launch
+    part = formed.launch(line.order, ndrange, args)
+    if part is not None:
+        kernel.formed, kernel.repetition, kernel.launched = formed, ONCE, part.stretch.last
+    return part
 
 
 def _is_worthwhile(kernel: KernelState, before: Repeater | None) -> bool:

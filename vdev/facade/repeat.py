@@ -152,9 +152,8 @@ class Repeat:
             return False
         if [*map(_CONTEXT, memories)].count(kernel.context) != number:
             return False
-        self._memories, kept = memories, kernel.args
-        for at, memory in zip(self._places, memories, strict=True):
-            kept[at] = memory
+        self._memories = memories
+        _set_each(kernel.args, self._places, memories)
         kernel.repetition = None
         return True
 
@@ -178,9 +177,8 @@ class Repeat:
         found = [*map(_BYTES_OF, values)]
         self._values = [*values]
         if found != self._captured:
-            self._captured, kept = found, kernel.args
-            for at, data in zip(self._rest, found, strict=True):
-                kept[at] = data
+            self._captured = found
+            _set_each(kernel.args, self._rest, found)
             if kernel.repetition is not None and not kernel.repetition.takes_values:
                 kernel.repetition = None
         return True
@@ -208,6 +206,11 @@ def _keeps_bytes(kind: type[np.generic], converter: Callable[[Any], Any]) -> boo
     if converter in _PACKING:
         return PACKERS.get(np.dtype(kind).char.encode()) is converter
     return converter is not refuse
+
+
+def _set_each(kept: list[Any], places: Sequence[int], values: Sequence[Any]) -> None:
+    """Set what stands at these places, with no step of Python's for each."""
+    any(map(kept.__setitem__, places, values))  # which return None
 
 
 def picking(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -31,6 +31,7 @@ from vdev.session.commands import (
     Read,
     Unmap,
 )
+from vdev.session.immediate_forms import Formed
 from vdev.session.immediate_maps import MapsAtOnce
 from vdev.session.immediate_moves import completion_of, is_at_home, is_new, timed_in
 from vdev.session.in_a_row import InARow, Made, ReadyLaunch
@@ -67,6 +68,7 @@ class AtOnce(MapsAtOnce):
         self._is_timed = False  #: the current launch is one that was looked at
         self._cached: CachedPlan | None = None  #: the plan of the last of the launches in a row
         self._standing: object = None  #: the executor's when the last of them was checked
+        self._places: tuple[tuple[int, int, int], ...] = ()  #: where its pointers point
         self._limit = inf  #: work-items from which on those in a row take another way (`Cutoff.below`)
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
@@ -129,7 +131,7 @@ class AtOnce(MapsAtOnce):
                 return None
             number = session.number = session.number + 1
             self.streak_length, self._at = in_a_row + 1 if worker == self._at else 1, worker
-            self._cached, self._standing = cached, standing
+            self._cached, self._standing, self._places = cached, standing, places
             for buffer in buffers:
                 buffer.used = number
             cached.outcome.launches += 1
@@ -145,6 +147,26 @@ class AtOnce(MapsAtOnce):
         """
         line = self._executor.lines[self._at]
         return self.is_alone or (line is not None and line.first <= number)
+
+    def formed(self, kernel: SessionKernel) -> Formed | None:
+        """What makes launches like the kernel's last one, which was handed over just now, with other arguments; None where nothing
+        does. With several workers the session looks where each launch belongs.
+        """
+        session, cache = self._session, kernel.plans
+        with session.lock:
+            if self._only is None or cache is None or session.checker is not None:
+                return None
+            line, cached = self._executor.lines[self._only], self._cached
+            if line is None or cached is None or self._places is not cache.plain_places:
+                return None
+            form = cached.prepared.step.form(self._places)  # type: ignore[union-attr]
+            return None if form is None else Formed(session, self._executor, self, line, form, cached, cache)
+
+    def are_here(
+        self, buffers: Sequence[VirtualBuffer], worker: int, cache: LaunchCache, args: Sequence[Argument]
+    ) -> bool:
+        """As `_all_placed`, of the buffers of a launch with these `args`, with no account."""
+        return self._all_placed(buffers, worker, None, partial(_counted, cache, args))
 
     def ready(
         self,

@@ -1,0 +1,145 @@
+"""A program whose launches on the only worker each have other buffers, values and index spaces than the last ones, with what may come in
+between: a process of its own, started by `test_formed_launches`. It prints how many launches were made by their form, and how many there
+were.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from vdev.session.immediate_forms import Formed
+
+SOURCE = """
+kernel void add(global const uint *a, global uint *b, uint k)
+{
+    size_t i = get_global_id(0);
+    b[i] = 3 * b[i] + a[i] + k;
+}
+"""
+WORDS, BUFFERS, STEPS = 2048, 12, 150
+FLAGS = cl.mem_flags
+
+made = [0]
+_launch = Formed.launch
+
+
+def _counted(self: Formed, *given: Any) -> Any:
+    found = _launch(self, *given)
+    made[0] += found is not None
+    return found
+
+
+Formed.launch = _counted  # type: ignore[method-assign]
+
+
+class Program:
+    """Buffers with what should be in them, and what is done to these: by name, before a launch."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.context = cl.create_some_context(interactive=False)
+        self.queue = cl.CommandQueue(self.context)
+        disorder = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self.loose = cl.CommandQueue(self.context, properties=disorder)
+        self.add = cl.Kernel(cl.Program(self.context, SOURCE).build(), "add")
+        self.wanted = [self.random.integers(0, 99, WORDS, np.uint32) for _ in range(BUFFERS)]
+        self.buffers = [
+            cl.Buffer(self.context, FLAGS.READ_WRITE | FLAGS.COPY_HOST_PTR, hostbuf=each)
+            for each in self.wanted
+        ]
+        self.numbers = count(1)
+        self.launches = 0
+
+    def launch(self, queue: cl.CommandQueue, **more: Any) -> cl.Event:
+        one, other = self.random.choice(BUFFERS, 2, replace=False)
+        return self.launch_on(queue, one, other, **more)
+
+    def launch_on(self, queue: cl.CommandQueue, one: int, other: int, **more: Any) -> cl.Event:
+        number, size = next(self.numbers), int(self.random.integers(1, 5)) * WORDS // 4
+        self.launches += 1
+        wanted = self.wanted
+        wanted[other][:size] = 3 * wanted[other][:size] + wanted[one][:size] + number
+        return self.add(
+            queue, (size,), (64,), self.buffers[one], self.buffers[other], np.uint32(number), **more
+        )
+
+    def behind_a_user_event(self) -> None:
+        """What comes behind a launch that waits for the program waits as well."""
+        event = cl.UserEvent(self.context)
+        self.launch(self.queue, wait_for=[event])
+        later = [self.launch(self.queue) for _ in range(3)]
+        assert later[-1].command_execution_status != cl.command_execution_status.COMPLETE, "nothing had begun"
+        event.set_status(cl.command_execution_status.COMPLETE)
+
+    def behind_a_barrier(self) -> None:
+        """In an out-of-order queue, too."""
+        self.queue.finish()
+        event = cl.UserEvent(self.context)
+        cl.enqueue_barrier(self.loose, wait_for=[event])
+        later = self.launch(self.loose)
+        assert later.command_execution_status != cl.command_execution_status.COMPLETE
+        event.set_status(cl.command_execution_status.COMPLETE)
+        self.loose.finish()
+
+    def on_a_part(self) -> None:
+        """Of a buffer: its second half."""
+        one, other = self.random.choice(BUFFERS, 2, replace=False)
+        half, number = WORDS // 2, next(self.numbers)
+        part = self.buffers[one][2 * WORDS : 4 * WORDS]  # bytes
+        self.launches += 1
+        self.add(self.queue, (half,), (64,), part, self.buffers[other], np.uint32(number))
+        self.wanted[other][:half] = 3 * self.wanted[other][:half] + self.wanted[one][half:] + number
+
+    def in_place(self) -> None:
+        number, one = next(self.numbers), int(self.random.integers(BUFFERS))
+        self.launches += 1
+        self.add(self.queue, (WORDS,), (64,), self.buffers[one], self.buffers[one], np.uint32(number))
+        self.wanted[one] = 4 * self.wanted[one] + np.uint32(number)
+
+    def new_ones(self) -> None:
+        """A buffer of which the worker has nothing yet."""
+        one = int(self.random.integers(BUFFERS))
+        self.wanted[one] = self.random.integers(0, 99, WORDS, np.uint32)
+        self.buffers[one] = cl.Buffer(
+            self.context, FLAGS.READ_WRITE | FLAGS.COPY_HOST_PTR, hostbuf=self.wanted[one]
+        )
+
+    def nothing(self) -> None:
+        """Two launches alike, which prepares for more."""
+        one, other = self.random.choice(BUFFERS, 2, replace=False)
+        self.launch_on(self.queue, one, other)
+        self.launch_on(self.queue, one, other)
+
+    def look(self) -> None:
+        one, found = int(self.random.integers(BUFFERS)), np.empty(WORDS, np.uint32)
+        cl.enqueue_copy(self.queue, found, self.buffers[one])
+        assert (found == self.wanted[one]).all(), (one, np.flatnonzero(found != self.wanted[one])[:8])
+
+    def run(self) -> None:
+        kinds: list[Callable[[], None]] = [
+            self.behind_a_user_event, self.behind_a_barrier, self.on_a_part, self.in_place, self.new_ones, self.nothing, self.look,
+        ]  # fmt: skip
+        for _ in range(STEPS):
+            for _ in range(4):
+                self.launch(self.queue)
+            kinds[int(self.random.integers(len(kinds)))]()
+        for one in range(BUFFERS):
+            found = np.empty(WORDS, np.uint32)
+            cl.enqueue_copy(self.queue, found, self.buffers[one])
+            assert (found == self.wanted[one]).all(), (one, "at the end")
+
+
+def main() -> None:
+    program = Program(int(sys.argv[1]))
+    program.run()
+    print(made[0], program.launches)
+
+
+if __name__ == "__main__":
+    main()

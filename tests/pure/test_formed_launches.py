@@ -1,0 +1,63 @@
+"""Launches on the only worker whose arguments are others each time (`vdev.session.immediate_forms`), with what may come in between: on
+machines without a GPU. The program is `formed_launches`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import vdev.session.immediate_forms  # noqa: F401 (what defects are planted in is imported here, too)
+
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+
+SCRIPT = "import sys; sys.argv = ['', '{seed}']; from tests.pure.formed_launches import main; main()"
+#: by name: the workers, and what else is set
+MACHINES: dict[str, tuple[str, dict[str, str]]] = {
+    "one": ("cuda:0", {}),
+    "by chance": ("cuda:0", {"FAKE_CUDA_SEED": "3"}),
+    "late": ("cuda:0", {"FAKE_CUDA_LATE": "0"}),
+    "refusing": ("cuda:0", {"FAKE_CUDA_REFUSED": "cuLaunchKernel", "FAKE_CUDA_SEED": "5"}),
+    "little memory": ("cuda:0", {"VDEV_MEMORY": "64K"}),
+    "two": ("cuda:0,1", {}),
+    "checked": ("cuda:0", {"VDEV_CHECK": "1"}),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cuda")
+
+
+def run(folder: Path, machine: str, seed: int, **more: str) -> tuple[int, int]:
+    """The launches that were made by their form, and all."""
+    workers, settings = MACHINES[machine]
+    env = fake_cuda.environment(folder, workers) | {"FAKE_CUDA_DEVICES": "2", "PYOPENCL_NO_CACHE": "1"}
+    said = fake_cuda.run(SCRIPT.format(seed=seed), env | settings | more)
+    formed, launches = map(int, said.split()[-2:])
+    return formed, launches
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_launches_with_other_arguments(machine: str, folder: Path) -> None:
+    formed, launches = run(folder, machine, [*MACHINES].index(machine))
+    if machine in ("two", "checked"):
+        assert not formed
+    elif machine in ("one", "by chance", "late"):
+        assert formed > launches // 2
+
+
+DEFECTS = [
+    "launches of a form do not wait for the program",
+    "launches of a form are on whole buffers",
+]
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_is_found(defect: str, folder: Path) -> None:
+    with pytest.raises(AssertionError, match=r"AssertionError|free|illegal"):
+        run(folder, "one", 0, **{fake_cuda.PLANTED: defect})
