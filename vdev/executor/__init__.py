@@ -18,6 +18,7 @@ __all__ = [
     "red_zones",
     "repeated_launch",
     "sampling",
+    "step",
     "steps",
     "stretch",
     "worker",

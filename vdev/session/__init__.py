@@ -11,6 +11,7 @@ __all__ = [
     "capabilities",
     "commands",
     "core",
+    "immediate_forms",
     "immediate_moves",
     "in_a_row",
     "lost",
