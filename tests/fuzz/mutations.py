@@ -403,6 +403,8 @@ DEFECTS: tuple[Defect, ...] = (
              "                last[:] = unset ", "                pass ")),
     _session("launches of a form do not wait for the program", "test_formed_launches", ("session.immediate_forms",
              "session.observers or session.deferrals.held or", "session.observers or")),
+    _session("launches of a form do not wait for their wait lists", "test_formed_launches", ("session.immediate_forms",
+             "(after and not may_follow(", "(False and not may_follow(")),
     _session("launches of a form are on whole buffers", "test_formed_launches", ("session.immediate_forms",
              " or {*map(_offset_of, given)} != _BEGINNING:", ":")),
     _session("a form keeps its first index space", "test_new_buffers", ("executor.whole",

@@ -70,9 +70,11 @@ class Program:
         )
 
     def behind_a_user_event(self) -> None:
-        """What comes behind a launch that waits for the program waits as well."""
-        event = cl.UserEvent(self.context)
-        self.launch(self.queue, wait_for=[event])
+        """What comes behind a command that waits for the program waits as well."""
+        event, one = cl.UserEvent(self.context), int(self.random.integers(BUFFERS))
+        self.wanted[one][:] = next(self.numbers)
+        value = self.wanted[one][:1].copy()
+        cl.enqueue_fill_buffer(self.queue, self.buffers[one], value, 0, 4 * WORDS, wait_for=[event])
         later = [self.launch(self.queue) for _ in range(3)]
         assert later[-1].command_execution_status != cl.command_execution_status.COMPLETE, "nothing had begun"
         event.set_status(cl.command_execution_status.COMPLETE)
@@ -86,6 +88,16 @@ class Program:
         assert later.command_execution_status != cl.command_execution_status.COMPLETE
         event.set_status(cl.command_execution_status.COMPLETE)
         self.loose.finish()
+
+    def behind_each_other(self) -> None:
+        """As arrays are used, whose launches wait for those of their operands; in the end for one that waits for the program."""
+        event = self.launch(self.queue)
+        for _ in range(6):
+            event = self.launch(self.queue, wait_for=[event, event])
+        waiting = cl.UserEvent(self.context)
+        last = self.launch(self.queue, wait_for=[event, waiting])
+        assert last.command_execution_status != cl.command_execution_status.COMPLETE, "nothing had begun"
+        waiting.set_status(cl.command_execution_status.COMPLETE)
 
     def on_a_part(self) -> None:
         """Of a buffer: its second half."""
@@ -123,7 +135,8 @@ class Program:
 
     def run(self) -> None:
         kinds: list[Callable[[], None]] = [
-            self.behind_a_user_event, self.behind_a_barrier, self.on_a_part, self.in_place, self.new_ones, self.nothing, self.look,
+            self.behind_a_user_event, self.behind_a_barrier, self.behind_each_other, self.on_a_part, self.in_place, self.new_ones,
+            self.nothing, self.look,
         ]  # fmt: skip
         for _ in range(STEPS):
             for _ in range(4):

@@ -168,8 +168,8 @@ def _launched(
     # Of others more than an argument's value may change under its name.
     if not (line.is_finalized or (starts and kernel.kernel.addresses is not None)):
         known = kernel.repetition, kernel.launched
-        if kernel.paused < kernel.pause and (known[0] is None or known[0] is ONCE) and not after:
-            part = _by_form(kernel, line, args, ndrange)
+        if kernel.paused < kernel.pause and (known[0] is None or known[0] is ONCE):
+            part = _by_form(kernel, line, args, ndrange, after)
             if part is not None:
                 kernel.paused += 1
                 return Event._vdev_of_command(queue, line.context, _COMMAND, part)
@@ -210,7 +210,7 @@ def _handed_over(
         return None
     # Nothing disturbs the launches of an only worker.
     is_kept = repetition is not None and at_once.is_alone and _is_worthwhile(kernel, repetition)
-    part = None if is_kept or after else _by_form(kernel, line, args, ndrange)
+    part = None if is_kept else _by_form(kernel, line, args, ndrange, after)
     if part is None:
         part = at_once.launch(kernel.kernel, args, ndrange, after, line.order)
         if part is None:
@@ -233,14 +233,18 @@ def _handed_over(
 
 
 def _by_form(
-    kernel: KernelState, line: QueueState, args: tuple[Argument, ...], ndrange: NDRange
+    kernel: KernelState,
+    line: QueueState,
+    args: tuple[Argument, ...],
+    ndrange: NDRange,
+    after: Sequence[Completion],
 ) -> Part | None:
     """Launch as those before, whatever their arguments were; None where that is not possible."""
     formed = kernel.formed
     if formed is None:
         return None
     kernel.formed = None  # until it has made the launch
-    part = formed.launch(line.order, ndrange, args)
+    part = formed.launch(line.order, ndrange, args, after)
     if part is not None:
         kernel.formed, kernel.repetition, kernel.launched = formed, ONCE, part.stretch.last
     return part

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg
+from vdev.session.immediate_moves import may_follow
 
 if TYPE_CHECKING:
+    from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
     from vdev.executor.line import Line
@@ -68,15 +70,20 @@ class Formed:
         self._at = line.worker.number
         self._residents = {self._at}
 
-    def launch(self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument]) -> Part | None:
-        """Launch, behind whatever was submitted; None if that has to be done like any other launch: then nothing has happened."""
+    def launch(
+        self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument], after: Sequence[Completion]
+    ) -> Part | None:
+        """Launch, behind whatever was submitted; None if that has to be done like any other launch: then nothing has happened. So it is
+        if what it has to come `after` was not handed to the worker, or has failed.
+        """
         session, executor, line = self._session, self._executor, self._line
         session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
             if session.observers or session.deferrals.held or session.recorder is not None:
                 return None
             standing = executor.standing
-            if queue.barrier is not None or queue.profiled or executor.failures.any:
+            is_free = queue.barrier is None and not queue.profiled and not executor.failures.any
+            if not is_free or (after and not may_follow(after, queue, self._at, alone=True)):
                 return None
             given: list[Any] = [*map(args.__getitem__, self._pointers)]
             if {*map(type, given)} != _BUFFERS or {*map(_offset_of, given)} != _BEGINNING:
@@ -89,7 +96,7 @@ class Formed:
             ):
                 return None
             holdings: list[Holdings] = [*map(_holdings_of, buffers)]
-            entry = self._cached.prepared, holdings, args, ndrange, self._cache.plain_places, ()
+            entry = self._cached.prepared, holdings, args, ndrange, self._cache.plain_places, after
             part = line.hand_over_formed(self._form, entry, standing)
             if part is None:
                 return None
