@@ -4,8 +4,9 @@ when nothing is under way.
 Decides which free block serves a request, where in free memory it lies, and when a block returns to the driver.
 
 Where a block lies matters to atomics: a GPU spreads memory over the slices of its second-level cache in frames of
-`FRAME_NBYTES`, each evenly, but two halves of neighbouring frames may meet in the same slices. Atomics on 16 KB that begin in
-the middle of a frame took up to 1.85 times as long (one H200). So no block crosses frames without need.
+`FRAME_NBYTES`, each evenly, as it seems, while parts of neighbouring frames may meet in the same slices: on an H200, atomics on 16 KB
+take as long wherever these begin with a frame, natively too, and often much longer where they do not. So no block crosses
+frames without need.
 
 A block that is given back is immediately free for later work of the same worker: its stream orders earlier uses
 before later ones (and has waited for peers that read the block). The driver knows no such order: giving it memory
