@@ -208,8 +208,9 @@ def _handed_over(
     at_once = line.session.at_once
     if at_once is None:
         return None
-    # Nothing disturbs the launches of an only worker.
-    is_kept = repetition is not None and at_once.is_alone and _is_worthwhile(kernel, repetition)
+    is_kept = (
+        repetition is not None and _is_worthwhile(kernel, repetition) and at_once.is_undisturbed(last)
+    )
     part = None if is_kept else _by_form(kernel, line, args, ndrange, after)
     if part is None:
         part = at_once.launch(kernel.kernel, args, ndrange, after, line.order)
@@ -217,8 +218,6 @@ def _handed_over(
             return None
         if kernel.formed is None:
             kernel.formed = at_once.formed(kernel.kernel)
-    if repetition is not None and not at_once.is_alone:
-        is_kept = at_once.is_undisturbed(last) and _is_worthwhile(kernel, repetition)
     kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
     if not is_kept:

@@ -1,4 +1,4 @@
-"""Launches of one kernel on the only worker, each with other buffers, values and index spaces than the last one.
+"""Launches of one kernel on one worker, each with other buffers, values and index spaces than the last one.
 
 Decides nothing about them: `vdev.session.immediate` has found that such launches need no plan of their own, and the worker has made some
 of that form (`vdev.executor.whole`). What might be otherwise for a launch is asked for each; then it is made like any other.
@@ -38,18 +38,34 @@ class Placing(Protocol):
     """The session's immediate commands, as such launches see them (`vdev.session.immediate.AtOnce`)."""
 
     streak_length: int  #: launches in a row on one worker
+    is_alone: bool  #: whether there is no other worker
 
     def are_here(
         self, buffers: Sequence[VirtualBuffer], worker: int, cache: LaunchCache, args: Sequence[Argument]
     ) -> bool:
         """Whether the buffers of a launch with these `args` are all on that worker, now that new ones have got their memory there."""
 
+    def are_kept(
+        self,
+        line: Line,
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        holdings: Sequence[Holdings],
+        queue: QueueOrder,
+    ) -> bool:
+        """With several workers: whether a launch on these buffers, which are all on the line's, runs there without a plan, concerns
+        nobody else, and is none that is looked at.
+        """
+
 
 class Formed:
-    """Launches of a kernel whose pointers point to the beginnings of as many buffers, which the only worker has whole."""
+    """Launches of a kernel whose pointers point to the beginnings of as many buffers, which one worker has whole: the only one, or the one
+    that keeps them.
+    """
 
     __slots__ = (
-        "_at", "_at_once", "_cache", "_cached", "_executor", "_form", "_line", "_pointers", "_residents", "_session",
+        "_alone", "_at", "_at_once", "_cache", "_cached", "_executor", "_form", "_line", "_pointers", "_residents", "_session",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +85,7 @@ class Formed:
         self._pointers = cache.pointers
         self._at = line.worker.number
         self._residents = {self._at}
+        self._alone = at_once.is_alone
 
     def launch(
         self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument], after: Sequence[Completion]
@@ -83,7 +100,7 @@ class Formed:
                 return None
             standing = executor.standing
             is_free = queue.barrier is None and not queue.profiled and not executor.failures.any
-            if not is_free or (after and not may_follow(after, queue, self._at, alone=True)):
+            if not is_free or (after and not may_follow(after, queue, self._at, alone=self._alone)):
                 return None
             given: list[Any] = [*map(args.__getitem__, self._pointers)]
             if {*map(type, given)} != _BUFFERS or {*map(_offset_of, given)} != _BEGINNING:
@@ -96,6 +113,11 @@ class Formed:
             ):
                 return None
             holdings: list[Holdings] = [*map(_holdings_of, buffers)]
+            if not (
+                self._alone
+                or self._at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)
+            ):
+                return None
             entry = self._cached.prepared, holdings, args, ndrange, self._cache.plain_places, after
             part = line.hand_over_formed(self._form, entry, standing)
             if part is None:
