@@ -208,9 +208,7 @@ def _handed_over(
     at_once = line.session.at_once
     if at_once is None:
         return None
-    is_kept = (
-        repetition is not None and _is_worthwhile(kernel, repetition) and at_once.is_undisturbed(last)
-    )
+    is_kept = repetition is not None and _is_worthwhile(kernel, repetition) and at_once.is_undisturbed(last)
     part = None if is_kept else _by_form(kernel, line, args, ndrange, after)
     if part is None:
         part = at_once.launch(kernel.kernel, args, ndrange, after, line.order)

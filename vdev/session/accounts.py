@@ -40,6 +40,7 @@ class Account:
         "cramped",
         "cutoff",
         "gained",
+        "gained_before",
         "hands",
         "host",
         "keeper",
@@ -52,10 +53,12 @@ class Account:
         "span",
         "spans",
         "split_states",
+        "staked",
         "thought",
         "thought_once",
         "thrift",
         "thrifty",
+        "tried",
         "wanted",
         "ways",
     )
@@ -84,7 +87,13 @@ class Account:
         self.cutoff = Cutoff(below)
         self.alone: set[int] = set()  #: by the identity of its tally, each kernel that was kept with them
         self.returns = 0  #: how often they were split again after that
-        self.gained = 0.0  #: seconds by which all split launches together took less than they would have on one worker, with their plans
+        #: seconds by which all split launches together took less than they would have on one worker, with all of their plans; and
+        #: those when they were split again last
+        self.gained = self.gained_before = 0.0
+        #: seconds that splitting them again was expected to take, before its price rose with each return
+        self.staked = 0.0
+        #: while one worker is tried: the kernels that were split, with their timings
+        self.tried: tuple[tuple[KernelTally, KernelTiming], ...] = ()
         #: seconds of plans made once that were counted when they were split again, and have not been made yet
         self.prepaid = 0.0
         self.span = 0  #: over how many workers launches are split; 0: all
@@ -120,7 +129,7 @@ class Account:
             return
         for _, timing, _ in self.kernels.values():
             if timing.cache is not None:
-                timing.cache.keep_span(span)
+                timing.cache.keep_span(span, self.returns)
                 if span != ONE:
                     timing.cache.span = span
 
@@ -221,6 +230,9 @@ class Accounts:
         account.alone |= other.alone
         account.prepaid += other.prepaid
         account.gained += other.gained
+        account.gained_before += other.gained_before
+        account.staked = max(account.staked, other.staked)
+        account.tried += other.tried
         account.cutoff.join(other.cutoff)
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True

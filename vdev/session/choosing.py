@@ -144,7 +144,7 @@ class Choosing:
             cache.span = span
         elif span == ONE and self.thrifty:
             self.alone.add(id(cache.tally))
-            self._changes.kept_alone.add(id(cache.tally))
+            self._changes.kept_alone[id(cache.tally)] = cache.kept_returns
 
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
         """What a plan for `buffers`, as they are, is weighed by."""
@@ -233,6 +233,10 @@ class Choosing:
     def handed_over_at_once(self, seconds: float) -> None:
         """The host took this long to hand over a launch without a plan that was looked at."""
         self.times.handed_over_at_once(seconds)
+
+    def look_took(self, seconds: float) -> None:
+        """The host took this long to look at a launch without a plan (`is_to_be_submitted`)."""
+        self.times.looks.add(seconds)
 
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch is to be looked at for what its chunks take beside each other."""
@@ -391,10 +395,14 @@ class Choosing:
         if not self.thrifty or self._by_size or self._forced:
             return False
         turn, account = self._looks.look(at_ns, nbytes), self._looks.account
-        if turn is Turn.GO_ON or account is None:
+        if account is None:
+            return False
+        if turn is Turn.GO_ON:
+            if account.tried and not account.periods.on_trial:
+                self._changes.stay(account)
             return False
         if turn is Turn.TRY_ONE:
-            changes = self._changes.change(account, thrifty=True)
+            changes = self._changes.change(account, thrifty=True, on_trial=True)
             if changes:
                 account.periods.begin_trial()
             return changes

@@ -194,9 +194,8 @@ class AtOnce(MapsAtOnce):
             if account.cutoff.below < inf and ndrange.nitems >= max(account.cutoff.below, cache.cutoff.below):
                 return False
         last = queue.last
-        is_free = (last is line.latest or last is None) and all(
-            [each.readers[worker] is None for each in holdings]
-        )
+        readers = [each.readers[worker] for each in holdings]
+        is_free = (last is line.latest or last is None) and readers.count(None) == len(readers)
         if not (is_free or self._is_free(line, holdings, queue)):
             return False
         self.until_looked_at = left
@@ -419,7 +418,9 @@ class AtOnce(MapsAtOnce):
         if self.until_looked_at >= 0 or self.goes_on(cache, buffers, worker):
             return True
         self.until_looked_at = UNTIL_LOOKED_AT
+        began = busy_ns()
         self._is_timed = not choosing.is_to_be_submitted(cache, ndrange, buffers)
+        choosing.look_took((busy_ns() - began) * 1e-9)
         return self._is_timed
 
     def goes_on(self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], worker: int) -> bool:

@@ -108,15 +108,12 @@ class Formed:
             buffers = [*map(_buffer_of, given)]
             if len({*buffers}) != len(buffers):
                 return None
-            if {*map(_resident_of, buffers)} != self._residents and not self._at_once.are_here(
-                buffers, self._at, self._cache, args
-            ):
-                return None
             holdings: list[Holdings] = [*map(_holdings_of, buffers)]
-            if not (
-                self._alone
-                or self._at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)
-            ):
+            here = self._at_once
+            if (
+                {*map(_resident_of, buffers)} != self._residents
+                and not here.are_here(buffers, self._at, self._cache, args)
+            ) or not (self._alone or here.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
                 return None
             entry = self._cached.prepared, holdings, args, ndrange, self._cache.plain_places, after
             part = line.hand_over_formed(self._form, entry, standing)

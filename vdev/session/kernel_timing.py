@@ -28,6 +28,8 @@ UNTIL_LOOKED_AT = 64
 _MOST_PAUSE = 256
 #: and the most seconds between two, where no plan says what launches exchange
 _PAUSE = 0.02
+#: of the time of launches without plans, what looking at them may take of the host
+_LOOKING = 0.02
 #: the most seconds that the first plan of a kernel counts for: one-time work comes with it
 FIRST_PLAN = 0.001
 #: a plan that takes longer counts for this many times what the kernel's plans have taken: a translation may come with
@@ -287,8 +289,12 @@ class KernelTiming:
         """What the one-time plans take that have still to be made."""
         return self.settling * (self.plan.value or 0.0)
 
-    def looked_at(self, gains: bool, each: float = 0.0) -> None:
-        """The launch, which took `each` seconds, was looked at: if it gains, the next one comes later."""
+    def looked_at(self, gains: bool, each: float = 0.0, look: float = 0.0) -> None:
+        """The launch, which took `each` seconds, was looked at, which took the host `look` seconds: if it gains, the next one comes later,
+        and so it does where launches are so short that looks would take more than a small part of their time.
+        """
         self.skipped = 0
         most = min(_MOST_PAUSE, int(_PAUSE / each)) if each else _MOST_PAUSE
         self.pause = min(2 * self.pause + 1, most) if gains else 0
+        if each:
+            self.pause = max(self.pause, int(min(look / _LOOKING, _PAUSE) / each))

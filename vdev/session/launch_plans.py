@@ -25,6 +25,7 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.habits import Habits
 from vdev.planner.instructions import Plan
 from vdev.planner.regret import Stake
+from vdev.planner.spans import ONE
 from vdev.planner.successors import Reading, Successors
 from vdev.planner.transfers import elsewhere, is_alike_everywhere, is_one_fill, with_pattern
 from vdev.session.buffers import VirtualBuffer
@@ -57,6 +58,8 @@ THRIFTY = (
 _MOST_PLANS = 1024
 #: launches in a row that were not repeated, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
+#: of those that earlier runs of a program made to one worker, the returns that count: its next run may do something else
+_MOST_KEPT_RETURNS = 3
 #: the weight of a launch of which nothing is known: each is looked at
 _EVERY = 1 << 20
 #: boxes of bytes in a remembered plan of a transfer
@@ -250,6 +253,7 @@ class LaunchCache:
         "habits",
         "has_forms",
         "is_new",
+        "kept_returns",
         "placed",
         "plain_places",
         "pointers",
@@ -285,7 +289,10 @@ class LaunchCache:
         self._written: tuple[int, ...] | None = None
         #: over how many workers launches are split on buffers for which nothing has been chosen; 0: all
         self.span = 0
-        self._span_kept: int | None = None  #: from the program's last run, or for its next
+        self._span_kept: tuple[int, int] | None = (
+            None  #: from the program's last run, or for its next: with returns
+        )
+        self.kept_returns = 0  #: of launches on one worker, what the program's earlier runs count for
         self.cutoff = Cutoff(0)  #: of the kernel's launches
         self._cutoff_kept = 0  #: likewise
         self._machine = ""  #: the name under which these and cuts are kept between runs; empty: they are not
@@ -443,8 +450,14 @@ class LaunchCache:
             return None
         name = self._kernel.name
         kept.noted(name, f"cuts {machine}", lambda plain: self.balance.take(plain["cuts"]))
-        span = self._span_kept = kept.noted(name, f"workers {machine}", lambda plain: int(plain["workers"]))
-        return span
+        found = self._span_kept = kept.noted(
+            name, f"workers {machine}", lambda plain: (int(plain["workers"]), int(plain.get("returns", 1)))
+        )
+        if found is None:
+            return None
+        # An earlier run may have been too short to gain.
+        self.kept_returns = min(max(found[1], 1), _MOST_KEPT_RETURNS)
+        return found[0]
 
     def keep_balance(self) -> None:
         """Keep the best cuts that were seen, where they are others than before."""
@@ -453,12 +466,14 @@ class LaunchCache:
         if kept is not None and found is not None:
             kept.note(self._kernel.name, f"cuts {self._machine}", {"cuts": found})
 
-    def keep_span(self, span: int) -> None:
-        """The program's next run begins with launches over so many workers."""
-        kept = self._kernel.program.kept
-        if kept is not None and self._machine and span != self._span_kept:
-            self._span_kept = span
-            kept.note(self._kernel.name, f"workers {self._machine}", {"workers": span})
+    def keep_span(self, span: int, returns: int) -> None:
+        """The program's next run begins with launches over so many workers, after so many returns to one."""
+        kept, found = self._kernel.program.kept, (span, returns if span == ONE else 0)
+        if kept is not None and self._machine and found != self._span_kept:
+            self._span_kept = found
+            kept.note(
+                self._kernel.name, f"workers {self._machine}", {"workers": found[0], "returns": found[1]}
+            )
 
     def begin_cutoff(self, cutoff: Cutoff) -> None:
         """After `begin`: begin with this cutoff, and with what the program's last run has kept of one."""

@@ -21,17 +21,13 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.kernel_timing import LONG_UNKNOWN, UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.looks import Looks
 from vdev.session.samples import Samples
-from vdev.session.way_changes import WayChanges
+from vdev.session.way_changes import WayChanges, dearer
 from vdev.session.way_times import FLOOR, FLOOR_HANDS, WayTimes
 from vdev.session.worker_counts import WorkerCounts
 from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.session.choosing")
 
-#: each return to one worker makes leaving it this many times more expensive
-_RETURN = 4
-#: returns that the program's last run counts for, where it ended on one worker: it may have been too short to gain
-_KEPT_RETURNS = 1
 #: seconds of a launch that is short
 _SHORT = 20e-6
 #: of the time of launches without plans, what plans may take that tell what they would exchange
@@ -142,9 +138,7 @@ class OneWorker:
             return resumed.keeper if self._changes.resume(resumed, large) else None
         account = self._accounts.joined(large, None, tally)
         account.span = account.span or len(self._options.workers)
-        before = max(
-            self._changes.returns.get(id(tally), 0), _KEPT_RETURNS * (id(tally) in self._changes.kept_alone)
-        )
+        before = max(self._changes.returns.get(id(tally), 0), self._changes.kept_alone.get(id(tally), 0))
         account.returns = max(account.returns, before)
         return account.keeper if self._changes.change(account, thrifty=True) else None
 
@@ -174,7 +168,8 @@ class OneWorker:
         stake = self._stake_alone(timing, ndrange)
         one, split = self._weigh_alone(account, timing, stake, tally.launches + 1, count)
         split += account.periods.take_toll(split=False)
-        timing.looked_at(split.seconds >= one.seconds, one.seconds / count)
+        looks = self._times.looks.value or 0.0
+        timing.looked_at(split.seconds >= one.seconds, one.seconds / count, looks)
         if account.periods.on_trial:
             return False
         change = self._change_of(account, buffers)
@@ -216,8 +211,8 @@ class OneWorker:
         """Seconds that it takes to split an account's launches again."""
         # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
         planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
-        change = max(self._times.changing(buffers) + planning, FLOOR_HANDS / 2)
-        return float(change * _RETURN ** min(account.returns, 10))
+        account.staked = max(self._times.changing(buffers) + planning, FLOOR_HANDS / 2)
+        return account.staked * dearer(account.returns)
 
     def _weigh_alone(
         self, account: Account, timing: KernelTiming, stake: Stake, launches: int, count: int

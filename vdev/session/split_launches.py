@@ -111,6 +111,7 @@ class SplitLaunches:
         else:  # what goes on over any number of workers is not what another number costs
             account.planned += thought + once
         gain = one.seconds - split.seconds
+        account.gained += gain - thought - once
         # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
         thought += min(once, gain) if once <= _SOON * gain else once
         done = self._weigh(account, split, one, thought, change, counts)
@@ -140,7 +141,6 @@ class SplitLaunches:
         # Plans that are made once do not count at once, unless there is nothing to gain from them.
         in_vain = account.hands.regret > 0 or never_recur(account, counts)
         planned = split + Way(thought, 0.0)
-        account.gained += one.seconds - planned.seconds
         done |= account.thrift.weigh(planned, one, least if in_vain else max(change, FLOOR / 2))
         account.outlook.add(planned, one, counts)
         surely = max(self._times.surely_gathering(account.buffers), least)

@@ -19,6 +19,8 @@ from vdev.session.worker_counts import WorkerCounts
 
 logger = logging.getLogger("vdev.session.choosing")
 
+#: each return to one worker makes leaving it this many times more expensive; returns that count
+_RETURN, _MOST_RETURNS = 4.0, 10
 #: times what plans are expected to take that are made again where launches are split again: on a busy host they take longer
 _PREPAID = 2
 
@@ -42,20 +44,21 @@ class WayChanges:
         #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
         #: begin on one worker
         self.alone: set[int] = set()
-        #: by the identity of their tallies, kernels that were on one worker at the end of the program's last run
-        self.kept_alone: set[int] = set()
+        #: by the identity of their tallies, kernels that were on one worker at the end of the program's last run, and the
+        #: returns that it counts for
+        self.kept_alone: dict[int, int] = {}
         #: by the identity of their tallies, how often launches of kernels were split again without success: on new buffers, too, they
         #: have to gain the more
         self.returns: dict[int, int] = {}
 
-    def change(self, account: Account, *, thrifty: bool = False) -> bool:
-        """Take the other way for an account's buffers; `thrifty`: because of what planning took. False where no worker
-        has room for them.
+    def change(self, account: Account, *, thrifty: bool = False, on_trial: bool = False) -> bool:
+        """Take the other way for an account's buffers; `thrifty`: because of what planning took; `on_trial`: for some periods (`stay`).
+        False where no worker has room for them.
         """
         ways: TwoWays | Stretch = account.thrift if thrifty or account.thrifty else account.ways
         if account.keeper is not None:
             self._split(account)
-        elif not self._keep(account, thrifty):
+        elif not self._keep(account, thrifty, on_trial=on_trial):
             ways.changed()
             return False
         else:
@@ -78,7 +81,7 @@ class WayChanges:
             account.enter(buffer)
         if account.keeper not in with_room(account, self._occupancy, self._options.workers):
             account.keeper = None
-            if not self._keep(account, True):
+            if not self._keep(account, True, on_trial=False):
                 return False
         self._accounts.without_plans[account] = None
         account.set_way(buffers)
@@ -89,6 +92,8 @@ class WayChanges:
         logger.info("%d buffers are no longer kept on worker %d", len(account.buffers), account.keeper)
         account.keeper = None
         account.split_states.clear()
+        account.tried = ()
+        account.gained_before = account.gained
         account.returns += account.thrifty
         account.prepaid = _PREPAID * sum(timing.settling_seconds for _, timing, _ in account.kernels.values())
         account.thrifty = False
@@ -97,7 +102,16 @@ class WayChanges:
         self.alone -= account.alone | account.kernels.keys()
         account.alone.clear()
 
-    def _keep(self, account: Account, thrifty: bool) -> bool:
+    def stay(self, account: Account) -> None:
+        """One worker was tried, and is better, as whole periods were measured: so it is on new buffers and in the program's next run."""
+        kernels, account.tried = account.tried, ()
+        account.alone.update(id(tally) for tally, _ in kernels)
+        self.alone |= account.alone
+        for _, timing in kernels:
+            if timing.cache is not None:
+                timing.cache.keep_span(ONE, account.returns)
+
+    def _keep(self, account: Account, thrifty: bool, *, on_trial: bool) -> bool:
         """Launches are on one worker from now on. False where none has room for all of their buffers."""
         account.keeper = self._roomiest(account, thrifty)
         if account.keeper is None:
@@ -105,7 +119,10 @@ class WayChanges:
             return False
         account.thrifty = thrifty
         # Where launches shrink, those that lose come after some that have gained more: on new buffers, these are the first again.
-        begin_split = thrifty and account.gained > 0
+        begin_split = thrifty and (on_trial or account.gained > 0)
+        self._count_trial(account)
+        if on_trial:
+            account.tried = tuple([(tally, timing) for tally, timing, _ in account.kernels.values()])
         if begin_split:
             self.alone -= account.kernels.keys()
         else:
@@ -125,6 +142,16 @@ class WayChanges:
                 account.split_states[buffer] = buffer.state
         return True
 
+    @staticmethod
+    def _count_trial(account: Account) -> None:
+        """What launches have lost since they were split again is lost once more at most if it is tried once more: as much has to be to gain
+        before that.
+        """
+        staked, account.staked = account.staked, 0.0
+        lost = account.gained_before - account.gained
+        while staked and staked * dearer(account.returns) < lost and account.returns < _MOST_RETURNS:
+            account.returns += 1
+
     def _roomiest(self, account: Account, thrifty: bool) -> int | None:
         """The worker to keep an account's buffers on; None where none has room for all of them.
 
@@ -136,3 +163,8 @@ class WayChanges:
             return min(able, key=lambda worker: (worker not in near, worker), default=None)
         taken = [other.keeper for other in self._accounts.open if other.keeper is not None]
         return min(able, key=lambda worker: (taken.count(worker), worker), default=None)
+
+
+def dearer(returns: int) -> float:
+    """How many times more expensive it is to leave one worker after so many returns to it."""
+    return _RETURN ** min(returns, _MOST_RETURNS)
