@@ -1,4 +1,4 @@
-"""A program whose launches on the only worker each have other buffers, values and index spaces than the last ones, with what may come in
+"""A program whose launches on one worker each have other buffers, values and index spaces than the last ones, with what may come in
 between: a process of its own, started by `test_formed_launches`. It prints how many launches were made by their form, and how many there
 were.
 """

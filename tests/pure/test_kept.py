@@ -397,6 +397,43 @@ def test_who_still_reads_kept_buffers_is_waited_for(
     assert last.clock[1] >= step, "it comes behind the reader"
 
 
+def test_launches_of_a_form_are_made_only_where_nobody_else_is_concerned(kept: Kept) -> None:
+    """As those that are looked up are (`AtOnce.are_kept`)."""
+    at_once, executor, ndrange = kept.session.at_once, kept.session.executor, NDRange((ITEMS,), (64,), (0,))
+    line, cache, account = executor.lines[0], kept.program.kernels["add"].plans, kept.buffers[0].account
+    assert at_once is not None
+    assert line is not None
+    assert cache is not None
+    kept.launch()
+
+    def may_go() -> bool:
+        at_once.until_looked_at = UNTIL_LOOKED_AT
+        holdings = [buffer.holdings for buffer in kept.buffers]
+        return at_once.are_kept(line, cache, ndrange, kept.buffers, holdings, kept.queue)
+
+    assert may_go()
+    assert at_once.until_looked_at == UNTIL_LOOKED_AT - cache.weight
+    for name, other in (("thrifty", False), ("keeper", 1)):
+        before = getattr(account, name)
+        setattr(account, name, other)
+        assert not may_go(), name
+        setattr(account, name, before)
+    account.cutoff.below = ITEMS // 2
+    assert not may_go(), "launches of that size are split"
+    account.cutoff.below = 2 * ITEMS
+    assert may_go()
+    last = kept.queue.last
+    earlier, step = not_ended(kept, 1)
+    kept.queue.remember(earlier)
+    assert not may_go(), "the one before it in its queue is another worker's"
+    kept.queue.remember(last)
+    assert may_go()
+    kept.buffers[1].holdings.did_read(0, 1, step)
+    assert not may_go(), "another worker has yet to copy from one of them"
+    at_once.until_looked_at = 0
+    assert not at_once.are_kept(line, cache, ndrange, (), (), kept.queue), "its turn to be looked at has come"
+
+
 def test_launches_that_lose_by_being_split_are_hardly_looked_at(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -291,3 +291,26 @@ def test_the_next_run_begins_on_one_worker_where_that_was_best(
         program.run(launches, "light")
         found = program.workers("light")
     assert found == {1: 404}
+
+
+def test_the_next_run_knows_how_often_splitting_was_tried_in_vain(
+    clocks: list[Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each run of a short program would try it once more."""
+    monkeypatch.setenv("VDEV_CACHE", "1")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path))
+    found = []
+    for returns in (0, 2, 9):
+        program = Smoothing(clocks, 4)
+        cache = program.bench.program.kernels["light"].plans
+        assert cache is not None
+        program.run(1, "light")
+        found.append(cache.kept_returns)
+        cache.keep_span(ONE, returns)
+    assert found == [0, 1, 2], "an earlier run counts for one at least"
+    program = Smoothing(clocks, 4)
+    program.run(1, "light")
+    cache = program.bench.program.kernels["light"].plans
+    assert cache is not None
+    assert cache.kept_returns == 3, "and for three at most: this one may do something else"
+    assert program.buffers[0].made.account.returns == 3
