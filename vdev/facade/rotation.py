@@ -39,12 +39,14 @@ class RotatedKernel(Protocol):
 class Rotation:
     """What is known of the launches of one kernel, by their buffers."""
 
-    __slots__ = ("_came_back", "_known", "_left", "_pause", "_pick_buffers", "_pick_others", "_types")
+    __slots__ = ("_came_back", "_known", "_pause", "_pick_buffers", "_pick_others", "_types", "left")
 
     def __init__(self) -> None:
         self._known: dict[Key, Known] = {}
         self._came_back = False  #: whether any of them has been found again
-        self._pause = self._left = 0
+        self._pause = 0
+        #: launches with other buffers that are not looked at from now on
+        self.left = 0
         self._types: list[type] = []
         self._pick_buffers = self._pick_others = _pick_none
 
@@ -52,8 +54,8 @@ class Rotation:
         """The buffers, and all else that is no value, of a launch with these `args`, which keeps no memory of theirs alive. None where
         nobody should look for them, and where the kernel's arguments are others by now: another thread has set some.
         """
-        if self._left:
-            self._left -= 1
+        if self.left:
+            self.left -= 1
             return None
         kept = tuple(kernel.args)
         if len(kept) != len(args):
@@ -93,6 +95,6 @@ class Rotation:
         """Keep what makes launches with these buffers again."""
         if len(self._known) >= _MOST and key not in self._known:
             self._pause = 0 if self._came_back else min(2 * self._pause + _MOST, _LONGEST_PAUSE)
-            self._left, self._came_back = self._pause, False
+            self.left, self._came_back = self._pause, False
             self._known.clear()
         self._known[key] = known

@@ -148,19 +148,26 @@ class AtOnce(MapsAtOnce):
         line = self._executor.lines[self._at]
         return self.is_alone or (line is not None and line.first <= number)
 
-    def formed(self, kernel: SessionKernel) -> Formed | None:
-        """What makes launches like the kernel's last one, which was handed over just now, with other arguments; None where nothing
-        does. With several workers the session looks where each launch belongs.
+    def formed(self, kernel: SessionKernel, before: Formed | None) -> Formed | None:
+        """What makes launches like the kernel's last one, which was handed over just now, with other arguments: the one from `before`,
+        if there was one, which has learnt that. None where nothing does. With several workers the session looks where each launch
+        belongs.
         """
         session, cache = self._session, kernel.plans
         with session.lock:
             if self._only is None or cache is None or session.checker is not None:
                 return None
-            line, cached = self._executor.lines[self._only], self._cached
-            if line is None or cached is None or self._places is not cache.plain_places:
-                return None
-            form = cached.prepared.step.form(self._places)  # type: ignore[union-attr]
-            return None if form is None else Formed(session, self._executor, self, line, form, cached, cache)
+            line, cached, places = self._executor.lines[self._only], self._cached, self._places
+            if line is None or cached is None or len(places) != len(cache.pointers):
+                return before
+            if cached is not cache.resident.get((self._only, len({slot for _, slot, _ in places}))):
+                return before  # another thread has launched another kernel meanwhile
+            form = cached.prepared.step.form(places)
+            if before is None and form is not None:
+                before = Formed(session, self._executor, self, line, cache)
+            if before is not None:
+                before.learn(form, cached, places)
+            return before
 
     def are_here(
         self, buffers: Sequence[VirtualBuffer], worker: int, cache: LaunchCache, args: Sequence[Argument]

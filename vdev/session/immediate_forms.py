@@ -7,8 +7,9 @@ of that form (`vdev.executor.whole`). What might be otherwise for a launch is as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
     from vdev.executor.line import Line
     from vdev.executor.step import LaunchForm
     from vdev.executor.stretch import Part
+    from vdev.executor.whole import Places
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
 
-_BUFFERS, _BEGINNING = {BufferArg}, {0}
+_BUFFERS = {BufferArg}
+#: of the ways in which a kernel's pointers share buffers, those that are known
+_MOST_KNOWN = 16
+#: a way: by pointer, the first one with the same buffer; then where in its buffer each points to
+_Way: TypeAlias = tuple[int, ...]
 _buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
 _offset_of: Callable[[BufferArg], int] = attrgetter("offset")
 _resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
@@ -46,29 +52,34 @@ class Placing(Protocol):
 
 
 class Formed:
-    """Launches of a kernel whose pointers point to the beginnings of as many buffers, which the only worker has whole."""
+    """Launches of a kernel whose pointers point to buffers that the only worker has whole, and share these as they did in others before."""
 
     __slots__ = (
-        "_at", "_at_once", "_cache", "_cached", "_executor", "_form", "_line", "_pointers", "_residents", "_session",
+        "_at", "_at_once", "_cache", "_executor", "_known", "_line", "_pointers", "_residents", "_session",
     )  # fmt: skip
 
     def __init__(
-        self,
-        session: SessionCore,
-        executor: Executor,
-        at_once: Placing,
-        line: Line,
-        form: LaunchForm,
-        cached: CachedPlan,
-        cache: LaunchCache,
+        self, session: SessionCore, executor: Executor, at_once: Placing, line: Line, cache: LaunchCache
     ) -> None:
-        """`cached`: their plan. `cache`: their kernel's."""
+        """`cache`: their kernel's."""
         self._session, self._executor, self._at_once = session, executor, at_once
-        self._line, self._form = line, form
-        self._cached, self._cache = cached, cache
-        self._pointers = cache.pointers
+        self._line = line
+        self._cache, self._pointers = cache, cache.pointers
+        #: what makes launches of each way, their plan, and where their pointers point
+        self._known: dict[_Way, tuple[LaunchForm, CachedPlan, Places]] = {}
         self._at = line.worker.number
         self._residents = {self._at}
+
+    def learn(self, form: LaunchForm | None, cached: CachedPlan, places: Places) -> None:
+        """Launches whose pointers point to these `places` have this plan, and are made by `form`; None if nothing makes them."""
+        slots = [slot for _, slot, _ in places]
+        way = (*map(slots.index, slots), *[offset for _, _, offset in places])
+        if form is None:
+            self._known.pop(way, None)
+            return
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[way] = form, cached, places
 
     def launch(
         self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument], after: Sequence[Completion]
@@ -76,7 +87,7 @@ class Formed:
         """Launch, behind whatever was submitted; None if that has to be done like any other launch: then nothing has happened. So it is
         if what it has to come `after` was not handed to the worker, or has failed.
         """
-        session, executor, line = self._session, self._executor, self._line
+        session, executor, line, known = self._session, self._executor, self._line, self._known
         session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
             if session.observers or session.deferrals.held or session.recorder is not None:
@@ -86,25 +97,29 @@ class Formed:
             if not is_free or (after and not may_follow(after, queue, self._at, alone=True)):
                 return None
             given: list[Any] = [*map(args.__getitem__, self._pointers)]
-            if {*map(type, given)} != _BUFFERS or {*map(_offset_of, given)} != _BEGINNING:
+            if {*map(type, given)} != _BUFFERS:
                 return None
-            buffers = [*map(_buffer_of, given)]
-            if len({*buffers}) != len(buffers):
-                return None
-            if {*map(_resident_of, buffers)} != self._residents and not self._at_once.are_here(
-                buffers, self._at, self._cache, args
+            buffers: dict[VirtualBuffer, int] = {}
+            way = (*map(buffers.setdefault, map(_buffer_of, given), count()), *map(_offset_of, given))
+            found = known.pop(way, None)  # until it has made the launch
+            if found is None or (
+                {*map(_resident_of, buffers)} != self._residents
+                and not self._at_once.are_here([*buffers], self._at, self._cache, args)
             ):
                 return None
+            form, cached, places = found
             holdings: list[Holdings] = [*map(_holdings_of, buffers)]
-            entry = self._cached.prepared, holdings, args, ndrange, self._cache.plain_places, after
-            part = line.hand_over_formed(self._form, entry, standing)
+            part = line.hand_over_formed(
+                form, (cached.prepared, holdings, args, ndrange, places, after), standing
+            )
             if part is None:
                 return None
+            known[way] = found
             number = session.number = session.number + 1
             for buffer in buffers:
                 buffer.used = number
             self._at_once.streak_length += 1
-            self._cached.outcome.launches += 1
+            cached.outcome.launches += 1
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
         finally:
