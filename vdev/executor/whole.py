@@ -7,8 +7,8 @@ from launch to launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import compress, count
-from operator import attrgetter, itemgetter, lt, ne
+from itertools import compress, count, repeat
+from operator import attrgetter, itemgetter, ne
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated, RepeatedWhole
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Places = tuple[tuple[int, int, int], ...]
 _replicas_of: Callable[[Holdings], Any] = attrgetter("replicas")
 _nbytes_of: Callable[[Holdings], int] = attrgetter("nbytes")
-_allocation_of, _start_of, _stop_of = attrgetter("allocation"), attrgetter("start"), attrgetter("stop")
+_allocation_of, _span_of = attrgetter("allocation"), attrgetter("start", "stop")
 _MOST_SHAPES = 512
 #: of the ways in which a kernel's pointers share buffers, those that are known
 _MOST_FORMS = 16
@@ -45,7 +45,7 @@ class Form:
     """
 
     __slots__ = (
-        "_known", "_last", "_ndrange", "_number", "_order", "_places", "_pointers", "_start", "_start_whole", "_step", "_types",
+        "_known", "_last", "_ndrange", "_order", "_pick", "_places", "_pointers", "_start", "_start_whole", "_step", "_types",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +59,7 @@ class Form:
         """`job`: the last launch, which one of `start` and `start_whole` makes again."""
         assert job.ndrange is not None, "launches have one"
         self._step = step
-        self._number = worker.number
+        self._pick: Callable[[Sequence[Any]], Any] = itemgetter(worker.number)
         self._ndrange: NDRange | None = job.ndrange
         self._places = job.places
         self._start, self._start_whole = start, start_whole
@@ -70,7 +70,7 @@ class Form:
         #: the last launch's arguments, as the back end takes them
         self._last: list[KernelArgument] = list(job.args)
         for at, slot in self._pointers:
-            replica = job.holdings[slot].replicas[self._number]
+            replica = job.holdings[slot].replicas[worker.number]
             assert replica is not None, "it has just been used"
             self._last[at] = replica.allocation
         self._types = {*map(type, self._last)}
@@ -81,7 +81,7 @@ class Form:
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
         _, holdings, args, ndrange, _, _ = entry
-        number, shape = self._number, None
+        shape = None
         if ndrange is not self._ndrange:
             known = self._known.get(id(ndrange))
             if known is not None and known[0] is ndrange:
@@ -90,10 +90,11 @@ class Form:
                 shape = self._over(worker, ndrange)
                 if shape is None:
                     return None
-        replicas: list[Any] = [*map(itemgetter(number), map(_replicas_of, holdings))]
-        if None in replicas or any(map(_start_of, replicas)):
-            return None
-        if any(map(lt, map(_stop_of, replicas), map(_nbytes_of, holdings))):
+        replicas: list[Any] = [*map(self._pick, map(_replicas_of, holdings))]
+        try:
+            if [*map(_span_of, replicas)] != [*zip(repeat(0), map(_nbytes_of, holdings))]:  # noqa: B905
+                return None
+        except AttributeError:  # one of them is not there
             return None
         given: tuple[KernelArgument, ...] = (*map(_allocation_of, replicas), *args)
         now = [*map(given.__getitem__, self._order)]

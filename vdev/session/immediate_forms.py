@@ -55,7 +55,7 @@ class Formed:
     """Launches of a kernel whose pointers point to buffers that the only worker has whole, and share these as they did in others before."""
 
     __slots__ = (
-        "_at", "_at_once", "_cache", "_executor", "_known", "_line", "_pointers", "_residents", "_session",
+        "_at", "_at_once", "_cache", "_executor", "_known", "_line", "_pointers", "_queue", "_residents", "_session", "_standing",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,9 @@ class Formed:
         self._cache, self._pointers = cache, cache.pointers
         #: what makes launches of each way, their plan, and where their pointers point
         self._known: dict[_Way, tuple[LaunchForm, CachedPlan, Places]] = {}
+        #: the queue and the executor's standing in which launches were last found to be possible
+        self._queue: QueueOrder | None = None
+        self._standing: object = None
         self._at = line.worker.number
         self._residents = {self._at}
 
@@ -87,14 +90,15 @@ class Formed:
         """Launch, behind whatever was submitted; None if that has to be done like any other launch: then nothing has happened. So it is
         if what it has to come `after` was not handed to the worker, or has failed.
         """
-        session, executor, line, known = self._session, self._executor, self._line, self._known
+        session, line, known = self._session, self._line, self._known
         session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
-            if session.observers or session.deferrals.held or session.recorder is not None:
+            standing = self._executor.standing
+            if session.observers or session.recorder is not None:
                 return None
-            standing = executor.standing
-            is_free = queue.barrier is None and not queue.profiled and not executor.failures.any
-            if not is_free or (after and not may_follow(after, queue, self._at, alone=True)):
+            if (queue is not self._queue or standing is not self._standing) and not self._may_be_in(queue):
+                return None
+            if after and not may_follow(after, queue, self._at, alone=True):
                 return None
             given: list[Any] = [*map(args.__getitem__, self._pointers)]
             if {*map(type, given)} != _BUFFERS:
@@ -127,3 +131,12 @@ class Formed:
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part
+
+    def _may_be_in(self, queue: QueueOrder) -> bool:
+        """Whether launches in a queue come behind nothing that is held back or has failed. Under the session's lock."""
+        session, executor = self._session, self._executor
+        if session.deferrals.held or executor.failures.any or queue.barrier is not None or queue.profiled:
+            return False
+        if queue.in_order:  # which has no barriers: it holds until the executor's standing changes
+            self._queue, self._standing = queue, executor.standing
+        return True

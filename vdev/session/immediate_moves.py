@@ -44,7 +44,8 @@ _NEAR_NBYTES = 1 << 20
 #: small reads under way at one worker, each of which has memory of the back end's
 _MOST_ARRIVALS = 64
 _PARTS = {Part}
-_stretch_of: Callable[[Completion], Stretch] = attrgetter("stretch")
+#: of a `Part`: None unless something has failed, and its worker
+_standing_of: Callable[[Completion], tuple[object, int]] = attrgetter("stretch.parts", "stretch.worker")
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
@@ -641,8 +642,8 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
             if type(item) is not Part and not _is_behind(item, worker, alone=alone):
                 return False
         after = [item for item in after if type(item) is Part]
-    # For arrays, ten and more, in a few stretches.
-    return all(each.parts is None and each.worker == worker for each in {*map(_stretch_of, after)})
+    # For arrays, ten and more: with no step of Python's for each.
+    return [*map(_standing_of, after)].count((None, worker)) == len(after)
 
 
 def is_ahead(barrier: Completion, worker: int) -> bool:
