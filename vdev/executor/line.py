@@ -515,6 +515,10 @@ class Line:
             if outside is not None:
                 self._leave(outside)
 
+    def has_had_all_since(self, number: int) -> bool:
+        """Whether all commands from that one on, which was handed over here, were."""
+        return self.first <= number and self._last == self._executor.last_number
+
     def place(self, holdings: Holdings) -> bool:
         """Give a whole new buffer its memory on the worker, since its work waits for nothing else; False if that
         takes a plan: then nothing has happened. Under the session's lock.

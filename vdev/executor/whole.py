@@ -92,7 +92,7 @@ class Form:
                     return None
         replicas: list[Any] = [*map(self._pick, map(_replicas_of, holdings))]
         try:
-            if [*map(_span_of, replicas)] != [*zip(repeat(0), map(_nbytes_of, holdings))]:  # noqa: B905
+            if [*map(_span_of, replicas)] != [*zip(repeat(0), map(_nbytes_of, holdings))]:
                 return None
         except AttributeError:  # one of them is not there
             return None

@@ -158,7 +158,7 @@ class KernelState:
         self.repetition: Repeater | None = None
         #: what repeats launches with other arguments than the last ones; None before the second
         self.rotation: Rotation | None = None
-        #: makes launches with whatever arguments, where there is but one worker
+        #: makes launches with whatever arguments on one worker
         self.formed: Formed | None = None
         #: the number of the last launch that was handed over without a submission
         self.launched = -1

@@ -213,8 +213,7 @@ def _handed_over(
     at_once = line.session.at_once
     if at_once is None:
         return None
-    # Nothing disturbs the launches of an only worker.
-    is_kept = repetition is not None and at_once.is_alone and _is_worthwhile(kernel, repetition)
+    is_kept = repetition is not None and _is_worthwhile(kernel, repetition) and at_once.is_undisturbed(last)
     part = None
     if kernel.formed is not None and not is_kept:
         part = kernel.formed.launch(line.order, ndrange, args, after)
@@ -224,8 +223,6 @@ def _handed_over(
             return None
         if not is_kept:
             kernel.formed = at_once.formed(kernel.kernel, kernel.formed)
-    if repetition is not None and not at_once.is_alone:
-        is_kept = at_once.is_undisturbed(last) and _is_worthwhile(kernel, repetition)
     kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
     if not is_kept:

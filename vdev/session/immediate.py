@@ -143,37 +143,73 @@ class AtOnce(MapsAtOnce):
 
     def is_undisturbed(self, number: int) -> bool:
         """Whether a launch that was handed over at once as the command of that `number` may be made again as it was then: with
-        several workers, if all since went the same way.
+        several workers, if all since has gone the same way.
         """
         line = self._executor.lines[self._at]
-        return self.is_alone or (line is not None and line.first <= number)
+        return self.is_alone or (line is not None and line.has_had_all_since(number))
 
     def formed(self, kernel: SessionKernel, before: Formed | None) -> Formed | None:
         """What makes launches like the kernel's last one, which was handed over just now, with other arguments: the one from `before`,
-        if there was one, which has learnt that. None where nothing does. With several workers the session looks where each launch
-        belongs.
+        if there was one for that worker, which has learnt that. None where nothing does.
         """
         session, cache = self._session, kernel.plans
         with session.lock:
-            if self._only is None or cache is None or session.checker is not None:
+            if cache is None or session.checker is not None:
                 return None
-            line, cached, places = self._executor.lines[self._only], self._cached, self._places
+            at, cached, places = self._at, self._cached, self._places
+            line = self._executor.lines[at]
             if line is None or cached is None or len(places) != len(cache.pointers):
                 return before
-            if cached is not cache.resident.get((self._only, len({slot for _, slot, _ in places}))):
+            if cached is not cache.resident.get((at, len({slot for _, slot, _ in places}))):
                 return before  # another thread has launched another kernel meanwhile
             form = cached.prepared.step.form(places)
-            if before is None and form is not None:
+            if form is not None and (before is None or before.line is not line):
                 before = Formed(session, self._executor, self, line, cache)
-            if before is not None:
+            if before is not None and before.line is line:
                 before.learn(form, cached, places)
             return before
 
     def are_here(
         self, buffers: Sequence[VirtualBuffer], worker: int, cache: LaunchCache, args: Sequence[Argument]
     ) -> bool:
-        """As `_all_placed`, of the buffers of a launch with these `args`, with no account."""
-        return self._all_placed(buffers, worker, None, partial(_counted, cache, args))
+        """As `_all_placed`, of the buffers of a launch with these `args`; with several workers, for the account of one that is kept
+        there.
+        """
+        account = None
+        if self._only is None:
+            account = next((each for each in map(_account_of, buffers) if _keeps(each, worker)), None)
+            if account is None:
+                return False
+        return self._all_placed(buffers, worker, account, partial(_counted, cache, args))
+
+    def are_kept(
+        self,
+        line: Line,
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        holdings: Sequence[Holdings],
+        queue: QueueOrder,
+    ) -> bool:
+        """As `_is_kept`, where the launch's turn to be looked at has not come; with fewer calls."""
+        worker, left = line.worker.number, self.until_looked_at - cache.weight
+        if left < 0:
+            return False
+        for account in {*map(_account_of, buffers)}:
+            if account is None or not (account.thrifty and account.keeper == worker):
+                return False
+            if account.cutoff.below < inf and ndrange.nitems >= max(account.cutoff.below, cache.cutoff.below):
+                return False
+        last = queue.last
+        is_free = (last is line.latest or last is None) and all(
+            each.readers[worker] is None for each in holdings
+        )
+        if not (is_free or self._is_free(line, holdings, queue)):
+            return False
+        self.until_looked_at = left
+        if worker != self._at:
+            self.streak_length, self._at = 0, worker
+        return True
 
     def ready(
         self,
@@ -438,6 +474,11 @@ class AtOnce(MapsAtOnce):
             return part
         finally:
             recorder.leave(outer)
+
+
+def _keeps(account: Account | None, worker: int) -> bool:
+    """Whether launches on the buffers of an account are made on that worker, without plans."""
+    return account is not None and account.thrifty and account.keeper == worker
 
 
 def _places(

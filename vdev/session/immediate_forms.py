@@ -1,4 +1,4 @@
-"""Launches of one kernel on the only worker, each with other buffers, values and index spaces than the last one.
+"""Launches of one kernel on one worker, each with other buffers, values and index spaces than the last one.
 
 Decides nothing about them: `vdev.session.immediate` has found that such launches need no plan of their own, and the worker has made some
 of that form (`vdev.executor.whole`). What might be otherwise for a launch is asked for each; then it is made like any other.
@@ -44,18 +44,35 @@ class Placing(Protocol):
     """The session's immediate commands, as such launches see them (`vdev.session.immediate.AtOnce`)."""
 
     streak_length: int  #: launches in a row on one worker
+    is_alone: bool  #: whether there is no other worker
 
     def are_here(
         self, buffers: Sequence[VirtualBuffer], worker: int, cache: LaunchCache, args: Sequence[Argument]
     ) -> bool:
         """Whether the buffers of a launch with these `args` are all on that worker, now that new ones have got their memory there."""
 
+    def are_kept(
+        self,
+        line: Line,
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        holdings: Sequence[Holdings],
+        queue: QueueOrder,
+    ) -> bool:
+        """With several workers: whether a launch on these buffers, which are all on the line's, runs there without a plan, concerns
+        nobody else, and is none that is looked at.
+        """
+
 
 class Formed:
-    """Launches of a kernel whose pointers point to buffers that the only worker has whole, and share these as they did in others before."""
+    """Launches of a kernel whose pointers point to buffers that one worker has whole, the only one or the one that keeps them, and share
+    these as they did in others before.
+    """
 
     __slots__ = (
-        "_at", "_at_once", "_cache", "_executor", "_known", "_line", "_pointers", "_queue", "_residents", "_session", "_standing",
+        "_alone", "_at", "_at_once", "_cache", "_executor", "_known", "_pointers", "_queue", "_residents", "_session", "_standing",
+        "line",
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +80,7 @@ class Formed:
     ) -> None:
         """`cache`: their kernel's."""
         self._session, self._executor, self._at_once = session, executor, at_once
-        self._line = line
+        self.line = line  #: the direct way to their worker
         self._cache, self._pointers = cache, cache.pointers
         #: what makes launches of each way, their plan, and where their pointers point
         self._known: dict[_Way, tuple[LaunchForm, CachedPlan, Places]] = {}
@@ -72,6 +89,7 @@ class Formed:
         self._standing: object = None
         self._at = line.worker.number
         self._residents = {self._at}
+        self._alone = at_once.is_alone
 
     def learn(self, form: LaunchForm | None, cached: CachedPlan, places: Places) -> None:
         """Launches whose pointers point to these `places` have this plan, and are made by `form`; None if nothing makes them."""
@@ -90,7 +108,7 @@ class Formed:
         """Launch, behind whatever was submitted; None if that has to be done like any other launch: then nothing has happened. So it is
         if what it has to come `after` was not handed to the worker, or has failed.
         """
-        session, line, known = self._session, self._line, self._known
+        session, line = self._session, self.line
         session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
             standing = self._executor.standing
@@ -98,38 +116,58 @@ class Formed:
                 return None
             if (queue is not self._queue or standing is not self._standing) and not self._may_be_in(queue):
                 return None
-            if after and not may_follow(after, queue, self._at, alone=True):
+            if after and not may_follow(after, queue, self._at, alone=self._alone):
                 return None
-            given: list[Any] = [*map(args.__getitem__, self._pointers)]
-            if {*map(type, given)} != _BUFFERS:
-                return None
-            buffers: dict[VirtualBuffer, int] = {}
-            way = (*map(buffers.setdefault, map(_buffer_of, given), count()), *map(_offset_of, given))
-            found = known.pop(way, None)  # until it has made the launch
-            if found is None or (
-                {*map(_resident_of, buffers)} != self._residents
-                and not self._at_once.are_here([*buffers], self._at, self._cache, args)
-            ):
-                return None
-            form, cached, places = found
-            holdings: list[Holdings] = [*map(_holdings_of, buffers)]
-            part = line.hand_over_formed(
-                form, (cached.prepared, holdings, args, ndrange, places, after), standing
-            )
+            part = self._handed_over(queue, ndrange, args, after, standing)
             if part is None:
                 return None
-            known[way] = found
-            number = session.number = session.number + 1
-            for buffer in buffers:
-                buffer.used = number
-            self._at_once.streak_length += 1
-            cached.outcome.launches += 1
-            if queue.last is not part.stretch.completion:
-                queue.remember(part.stretch.completion)
+            completion = part.stretch.completion
+            if queue.last is not completion:
+                queue.remember(completion)
         finally:
             session.lock.release()
         if line.worker.marked != line.looked_at:
             line.throttle()
+        return part
+
+    def _handed_over(
+        self,
+        queue: QueueOrder,
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion],
+        standing: object,
+    ) -> Part | None:
+        """`launch` of what may be launched as far as others are concerned, which waits for nothing elsewhere."""
+        line, known, at_once = self.line, self._known, self._at_once
+        given: list[Any] = [*map(args.__getitem__, self._pointers)]
+        if {*map(type, given)} != _BUFFERS:
+            return None
+        buffers: dict[VirtualBuffer, int] = {}
+        way = (*map(buffers.setdefault, map(_buffer_of, given), count()), *map(_offset_of, given))
+        found = known.get(way)
+        if found is None or (
+            {*map(_resident_of, buffers)} != self._residents
+            and not at_once.are_here([*buffers], self._at, self._cache, args)
+        ):
+            return None
+        form, cached, places = found
+        holdings: list[Holdings] = [*map(_holdings_of, buffers)]
+        if not (self._alone or at_once.are_kept(line, self._cache, ndrange, [*buffers], holdings, queue)):
+            return None
+        del known[way]  # until it has made the launch
+        part = line.hand_over_formed(
+            form, (cached.prepared, holdings, args, ndrange, places, after), standing
+        )
+        if part is None:
+            return None
+        known[way] = found
+        session = self._session
+        number = session.number = session.number + 1
+        for buffer in buffers:
+            buffer.used = number
+        at_once.streak_length += 1
+        cached.outcome.launches += 1
         return part
 
     def _may_be_in(self, queue: QueueOrder) -> bool:
