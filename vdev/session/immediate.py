@@ -51,11 +51,6 @@ _Found: TypeAlias = tuple[
     CachedPlan, int, list[VirtualBuffer], list["Holdings"], tuple[tuple[int, int, int], ...]
 ]
 
-_BUFFERS = {BufferArg}
-_buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
-_offset_of: Callable[[BufferArg], int] = attrgetter("offset")
-_resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
-_holdings_of: Callable[[VirtualBuffer], Any] = attrgetter("holdings")
 _account_of: Callable[[VirtualBuffer], Any] = attrgetter("account")
 
 
@@ -317,32 +312,43 @@ class AtOnce(MapsAtOnce):
         if cache is None or not self._launches:
             return None
         pointers = cache.pointers
-        given: list[Any] = [*map(args.__getitem__, pointers)]
-        if {*map(type, given)} != _BUFFERS:
-            given = [arg for arg in given if type(arg) is BufferArg]
-        buffers: list[VirtualBuffer] = [*dict.fromkeys(map(_buffer_of, given))]
+        given: list[VirtualBuffer] = []
+        offsets = 0
+        for index in pointers:  # which takes less time than iterators over a few arguments take to be made
+            arg = args[index]
+            if type(arg) is BufferArg:
+                given.append(arg.buffer)
+                offsets |= arg.offset
+        buffers = [*dict.fromkeys(given)]
         worker, account = self._only, None
         if worker is None:
-            for buffer in buffers:  # the first that is kept on a worker without plans
-                account = buffer.account
-                if account is not None and account.thrifty:
-                    break
-            else:
-                account = self._account_of_new(cache, buffers, ndrange)
+            account = self._account_among(cache, buffers, ndrange)
             worker = None if account is None else account.keeper
             if worker is None:
                 return None
-        if {*map(_resident_of, buffers)} != {worker} and not self._all_placed(
-            buffers, worker, account, partial(_counted, cache, args)
-        ):
+        holdings, are_here = [], True
+        for buffer in buffers:
+            if buffer.resident != worker:
+                are_here = False
+            holdings.append(buffer.holdings)
+        if not are_here and not self._all_placed(buffers, worker, account, partial(_counted, cache, args)):
             return None
-        holdings: list[Holdings] = [*map(_holdings_of, buffers)]
         cached = cache.resident.get((worker, len(buffers)))
         if cached is None:
             return None
-        is_plain = len(buffers) == len(pointers) and not any(map(_offset_of, given))
+        is_plain = not offsets and len(buffers) == len(pointers)
         places = cache.plain_places if is_plain else _places(pointers, args, buffers)
         return cached, worker, buffers, holdings, places
+
+    def _account_among(
+        self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange
+    ) -> Account | None:
+        """With several workers: the account of the first buffer that is kept on one of them without plans."""
+        for buffer in buffers:
+            account: Account | None = buffer.account
+            if account is not None and account.thrifty:
+                return account
+        return self._account_of_new(cache, buffers, ndrange)
 
     def _account_of_new(
         self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange

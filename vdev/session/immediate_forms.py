@@ -6,12 +6,9 @@ of that form (`vdev.executor.whole`). What might be otherwise for a launch is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import count
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg
 from vdev.session.immediate_moves import may_follow
 
@@ -23,21 +20,18 @@ if TYPE_CHECKING:
     from vdev.executor.step import LaunchForm
     from vdev.executor.stretch import Part
     from vdev.executor.whole import Places
+    from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
 
-_BUFFERS = {BufferArg}
 #: of the ways in which a kernel's pointers share buffers, those that are known
 _MOST_KNOWN = 16
-#: a way: by pointer, the first one with the same buffer; then where in its buffer each points to
+#: a way: by pointer, the first one to the same buffer; nothing where each points to one of its own
 _Way: TypeAlias = tuple[int, ...]
-_buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
-_offset_of: Callable[[BufferArg], int] = attrgetter("offset")
-_resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
-_holdings_of: Callable[[VirtualBuffer], Any] = attrgetter("holdings")
+_APART: _Way = ()
 
 
 class Placing(Protocol):
@@ -66,12 +60,12 @@ class Placing(Protocol):
 
 
 class Formed:
-    """Launches of a kernel whose pointers point to buffers that one worker has whole, the only one or the one that keeps them, and share
-    these as they did in others before.
+    """Launches of a kernel whose pointers point to the beginnings of buffers that one worker has whole, the only one or the one that keeps
+    them, and share these as they did in others before.
     """
 
     __slots__ = (
-        "_alone", "_at", "_at_once", "_cache", "_executor", "_known", "_pointers", "_queue", "_residents", "_session", "_standing",
+        "_alone", "_at", "_at_once", "_cache", "_executor", "_known", "_pointers", "_queue", "_session", "_standing",
         "line",
     )  # fmt: skip
 
@@ -88,13 +82,14 @@ class Formed:
         self._queue: QueueOrder | None = None
         self._standing: object = None
         self._at = line.worker.number
-        self._residents = {self._at}
         self._alone = at_once.is_alone
 
     def learn(self, form: LaunchForm | None, cached: CachedPlan, places: Places) -> None:
         """Launches whose pointers point to these `places` have this plan, and are made by `form`; None if nothing makes them."""
+        if any(offset for _, _, offset in places):
+            return
         slots = [slot for _, slot, _ in places]
-        way = (*map(slots.index, slots), *[offset for _, _, offset in places])
+        way = _APART if len({*slots}) == len(slots) else (*map(slots.index, slots),)
         if form is None:
             self._known.pop(way, None)
             return
@@ -139,21 +134,28 @@ class Formed:
         standing: object,
     ) -> Part | None:
         """`launch` of what may be launched as far as others are concerned, which waits for nothing elsewhere."""
-        line, known, at_once = self.line, self._known, self._at_once
-        given: list[Any] = [*map(args.__getitem__, self._pointers)]
-        if {*map(type, given)} != _BUFFERS:
-            return None
-        buffers: dict[VirtualBuffer, int] = {}
-        way = (*map(buffers.setdefault, map(_buffer_of, given), count()), *map(_offset_of, given))
+        line, known, at_once, here = self.line, self._known, self._at_once, self._at
+        buffers: list[VirtualBuffer] = []
+        holdings: list[Holdings] = []
+        are_here = True
+        for at in self._pointers:  # which takes less time than iterators over a few arguments take to be made
+            arg = args[at]
+            if type(arg) is not BufferArg or arg.offset:
+                return None
+            buffer = arg.buffer
+            if buffer.resident != here:
+                are_here = False
+            buffers.append(buffer)
+            holdings.append(buffer.holdings)
+        way = _APART
+        if len({*buffers}) != len(buffers):
+            way = (*map(buffers.index, buffers),)
+            buffers, holdings = [*dict.fromkeys(buffers)], [*dict.fromkeys(holdings)]
         found = known.get(way)
-        if found is None or (
-            {*map(_resident_of, buffers)} != self._residents
-            and not at_once.are_here([*buffers], self._at, self._cache, args)
-        ):
+        if found is None or not (are_here or at_once.are_here(buffers, here, self._cache, args)):
             return None
         form, cached, places = found
-        holdings: list[Holdings] = [*map(_holdings_of, buffers)]
-        if not (self._alone or at_once.are_kept(line, self._cache, ndrange, [*buffers], holdings, queue)):
+        if not (self._alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
             return None
         del known[way]  # until it has made the launch
         part = line.hand_over_formed(

@@ -7,7 +7,6 @@ Decides which: those whose plan is known and is one step on one worker, and that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.backends.base import Box
@@ -43,9 +42,6 @@ _LONG = 64
 _NEAR_NBYTES = 1 << 20
 #: small reads under way at one worker, each of which has memory of the back end's
 _MOST_ARRIVALS = 64
-_PARTS = {Part}
-#: of a `Part`: None unless something has failed, and its worker
-_standing_of: Callable[[Completion], tuple[object, int]] = attrgetter("stretch.parts", "stretch.worker")
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
@@ -637,13 +633,16 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
     barrier = queue.barrier
     if barrier is not None and not is_ahead(barrier, worker):
         return False
-    if {*map(type, after)} != _PARTS:
-        for item in after:
-            if type(item) is not Part and not _is_behind(item, worker, alone=alone):
+    known: Stretch | None = None  # for arrays, ten and more, in a few stretches
+    for item in after:
+        if type(item) is not Part:
+            if not _is_behind(item, worker, alone=alone):
                 return False
-        after = [item for item in after if type(item) is Part]
-    # For arrays, ten and more: with no step of Python's for each.
-    return [*map(_standing_of, after)].count((None, worker)) == len(after)
+        elif (stretch := item.stretch) is not known:
+            if stretch.parts is not None or stretch.worker != worker:
+                return False
+            known = stretch
+    return True
 
 
 def is_ahead(barrier: Completion, worker: int) -> bool:
