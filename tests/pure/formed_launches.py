@@ -1,6 +1,6 @@
 """A program whose launches on one worker each have other buffers, values and index spaces than the last ones, with what may come in
-between: a process of its own, started by `test_formed_launches`. It prints how many launches were made by their form, and how many there
-were.
+between: a process of its own, started by `test_formed_launches`. It prints how many launches were made by their form, how many of these
+had one buffer twice, and how many launches there were.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import count
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
+from vdev.session.immediate import AtOnce
 from vdev.session.immediate_forms import Formed
 
 SOURCE = """
@@ -21,21 +23,38 @@ kernel void add(global const uint *a, global uint *b, uint k)
     size_t i = get_global_id(0);
     b[i] = 3 * b[i] + a[i] + k;
 }
+kernel void take(global const uint *a, global uint *b, uint k)
+{
+    size_t i = get_global_id(0);
+    b[i] = a[i] - k;
+}
 """
 WORDS, BUFFERS, STEPS = 2048, 12, 150
 FLAGS = cl.mem_flags
 
-made = [0]
+made, shared = [0], [0]
 _launch = Formed.launch
+_launch_at_once = AtOnce.launch
+#: called once after the next launch that is looked up and handed over
+afterwards: list[Callable[[], None]] = []
 
 
-def _counted(self: Formed, *given: Any) -> Any:
-    found = _launch(self, *given)
+def _counted(self: Formed, queue: Any, ndrange: Any, args: Any, after: Any) -> Any:
+    found = _launch(self, queue, ndrange, args, after)
     made[0] += found is not None
+    shared[0] += found is not None and args[0].buffer is args[1].buffer
+    return found
+
+
+def _followed(self: AtOnce, *given: Any) -> Any:
+    found = _launch_at_once(self, *given)
+    while afterwards and found is not None:
+        afterwards.pop()()
     return found
 
 
 Formed.launch = _counted  # type: ignore[method-assign]
+AtOnce.launch = _followed  # type: ignore[method-assign]
 
 
 class Program:
@@ -47,7 +66,9 @@ class Program:
         self.queue = cl.CommandQueue(self.context)
         disorder = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         self.loose = cl.CommandQueue(self.context, properties=disorder)
-        self.add = cl.Kernel(cl.Program(self.context, SOURCE).build(), "add")
+        self.program = cl.Program(self.context, SOURCE).build()
+        self.add = cl.Kernel(self.program, "add")
+        self.kept: list[cl.Kernel] = []  #: so that new ones are new
         self.wanted = [self.random.integers(0, 99, WORDS, np.uint32) for _ in range(BUFFERS)]
         self.buffers = [
             cl.Buffer(self.context, FLAGS.READ_WRITE | FLAGS.COPY_HOST_PTR, hostbuf=each)
@@ -122,6 +143,30 @@ class Program:
             self.context, FLAGS.READ_WRITE | FLAGS.COPY_HOST_PTR, hostbuf=self.wanted[one]
         )
 
+    def behind_another_thread(self) -> None:
+        """Which launches another kernel just as this one's has been handed over; it is an object of its own, so it is looked up."""
+        one, other = self.random.choice(BUFFERS, 2, replace=False)
+        wanted, number = self.wanted, next(self.numbers)
+
+        def take() -> None:
+            self.launches += 1
+            self.kept.append(cl.Kernel(self.program, "take"))
+            args = self.buffers[one], self.buffers[other], np.uint32(number)
+            self.kept[-1](self.queue, (WORDS,), (64,), *args)
+
+        def meanwhile() -> None:
+            thread = Thread(target=take)
+            thread.start()
+            thread.join()
+            wanted[other] = wanted[one] - np.uint32(number)
+
+        self.kept.append(self.add)
+        self.add = cl.Kernel(self.program, "add")
+        for _ in range(4):
+            afterwards.append(meanwhile)
+            self.launch(self.queue)
+        afterwards.clear()
+
     def nothing(self) -> None:
         """Two launches alike, which prepares for more."""
         one, other = self.random.choice(BUFFERS, 2, replace=False)
@@ -136,7 +181,7 @@ class Program:
     def run(self) -> None:
         kinds: list[Callable[[], None]] = [
             self.behind_a_user_event, self.behind_a_barrier, self.behind_each_other, self.on_a_part, self.in_place, self.new_ones,
-            self.nothing, self.look,
+            self.behind_another_thread, self.nothing, self.look,
         ]  # fmt: skip
         for _ in range(STEPS):
             for _ in range(4):
@@ -151,7 +196,7 @@ class Program:
 def main() -> None:
     program = Program(int(sys.argv[1]))
     program.run()
-    print(made[0], program.launches)
+    print(made[0], shared[0], program.launches)
 
 
 if __name__ == "__main__":

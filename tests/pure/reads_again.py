@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -336,6 +337,59 @@ def a_wait_list() -> None:
     reads.read(wait_for=[launched])
     reads.check()
     timer.join()
+
+
+@case
+def buffers_that_come_and_go() -> None:
+    """The first read of each, behind its launch, as PyOpenCL's arrays are read; from a byte on, into an array that is smaller."""
+    from vdev.start.current import current_session
+
+    reads, before = Reads(), made[0]
+    reads.until_again()
+    for step in range(24):
+        reads.buffer = reads.new(reads.array)
+        launched, host = reads.launch(), np.zeros(8, np.uint32)
+        reads.read(host, src_offset=4 * step, wait_for=[launched, launched])
+        reads.check(host, 4 * step)
+    assert made[0] - before > 12 or len(current_session().workers) > 1
+
+
+@case
+def buffers_that_are_gone() -> None:
+    """Nothing that was kept of their reads and writes keeps their memory, though a kernel has them as arguments."""
+    writes = Writes()
+    writes.until_again()
+    for _ in range(3):
+        writes.write()
+        writes.read()
+    holdings = weakref.ref(writes.buffer._vdev_state.buffer.holdings)
+    writes.buffer = None
+    for _ in range(1000):
+        writes.queue.finish()
+        if holdings() is None:
+            break
+        time.sleep(0.01)
+    assert holdings() is None
+
+
+@case
+def a_buffer_that_comes_behind_the_program() -> None:
+    """Its first read waits for what the program says, and fails with that."""
+    reads = Reads()
+    reads.until_again()
+    for status in (0, -5):
+        reads.buffer = reads.new(reads.array)
+        launched, gate, host = reads.launch(), cl.UserEvent(reads.context), np.zeros(8, np.uint32)
+        timer = threading.Timer(0.05, gate.set_status, [status])
+        timer.start()
+        found = _said(
+            lambda host=host, gate=gate, launched=launched: reads.read(host, wait_for=[gate, launched])
+        )  # type: ignore[misc]
+        assert gate.command_execution_status == status, "it did not wait"
+        timer.join()
+        assert ("EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST" in found) is (status < 0), found
+        if not status:
+            reads.check(host)
 
 
 @case

@@ -195,12 +195,11 @@ def taking(buffers: int, numbers: int, kind: Any = float) -> tuple[int, int]:
 def test_arguments_that_change_places_cost_little_each() -> None:
     """Of a step over a grid with several fields, their arguments were a third of what a launch took."""
     few, many, numbers = taking(2, 2), taking(10, 2), taking(2, 10)
-    assert many[0] == few[0], "each buffer takes steps of its own"
-    assert 0 < numbers[0] - few[0] <= 8 * 36, "each number that is the same takes as much as a new one"
-    assert taking(2, 10, np.float32)[0] == taking(2, 2, np.float32)[0], (
-        "numbers of NumPy's are converted one by one"
-    )
-    assert many[1] == numbers[1] == few[1], "a rotation's key takes steps for each argument"
+    assert many[0] - few[0] <= 8 * 56, "each buffer takes as much as one that has to be looked up"
+    assert 0 < numbers[0] - few[0] <= 8 * 72
+    assert taking(2, 10, np.float32)[0] - taking(2, 2, np.float32)[0] <= 8 * 76
+    assert many[1] - few[1] <= 8 * 32
+    assert numbers[1] - few[1] <= 8 * 20
 
 
 class Native:

@@ -532,6 +532,7 @@ def _landing_later(
     monkeypatch.setattr(backend, "driver", driver)
     monkeypatch.setattr(backend, "_first", 7)  # an event that is there since the marker
     monkeypatch.setattr(backend, "_synchronize", lambda: driver.stream_synchronize(0), raising=False)
+    monkeypatch.setattr(backend, "_query", lambda: driver.query_assembled(ctypes.c_void_p()), raising=False)
     monkeypatch.setattr(backend, "visitor", lambda: lambda: None)
     monkeypatch.setattr(backend, "context", _CONTEXT, raising=False)
     runtime = SimpleNamespace(hostAllocPortable=1)

@@ -34,7 +34,7 @@ class Prepared(list[int]):
         self.number += 1
         return SimpleNamespace(stretch=SimpleNamespace(last=self.number))
 
-    def formed(self, kernel: object) -> None:
+    def formed(self, kernel: object, before: object) -> None:
         """There are others."""
 
     def in_a_row(self, kernel: object, queue: object, part: Any, timed: object = None) -> object:

@@ -21,5 +21,6 @@ __all__ = [
     "step",
     "steps",
     "stretch",
+    "whole",
     "worker",
 ]

@@ -201,7 +201,6 @@ class Line:
         worker, executor, home, part = self.worker, self._executor, self._home, None
         if worker.queue or not worker.turn.acquire(False):
             return None
-        pending = MARK_EVERY  # until it is known that no mark is due
         try:
             worker.holder = get_ident()
             executor.lock.acquire()  # as in `again`
@@ -211,22 +210,16 @@ class Line:
                 if is_changed or home.completed < home.submitted:
                     return None
                 if changes is not None:
-                    before = None if timed is None else self._before()
-                    number = executor.last_number = executor.last_number + 1
-                    step = worker.submitted = worker.submitted + 1
-                    try:
-                        pending = form.start(changes)  # which makes the thread ready
-                    except Exception as error:
-                        self._refused(error, number, step)
-                        return None
-                    except BaseException:  # as in `_perform`
-                        self._enter(entry, number, step)
-                        raise
-                    part = self._enter(entry, number, step, pending, timed, before)
+                    part = self._start(form, changes, entry, timed)
             finally:
                 executor.lock.release()
         finally:
-            if pending >= MARK_EVERY or worker.wanted <= step or worker.memory.fresh_nbytes > MARK_NBYTES:
+            if (
+                part is None
+                or part.stretch.ends[-1] >= MARK_EVERY
+                or worker.wanted <= worker.issued
+                or worker.memory.fresh_nbytes > MARK_NBYTES
+            ):
                 self._give_turn(part)
             else:
                 worker.holder = 0
@@ -234,6 +227,40 @@ class Line:
                 if not worker.watching or worker.queue:
                     worker.wake()
         return part if changes is not None else self._hand_over(entry, standing, None, False, None, timed)
+
+    def _start(self, form: LaunchForm, changes: Any, entry: Entry, timed: Timed | None) -> Part | None:
+        """Launch by a form and enter that, with the turn and the executor's lock; None if it is refused."""
+        worker, executor, stretch, at = self.worker, self._executor, self._stretch, self._at
+        before = None if timed is None else self._before()
+        number = executor.last_number = executor.last_number + 1
+        step = worker.submitted = worker.submitted + 1
+        try:
+            pending = form.start(changes)  # which makes the thread ready
+        except Exception as error:
+            self._refused(error, number, step)
+            return None
+        except BaseException:  # as in `_perform`
+            self._enter(entry, number, step)
+            raise
+        mark = worker.next_mark
+        # As in `_enter`; a finaliser may have run meanwhile.
+        if timed is not None or not (
+            stretch is not None
+            and stretch.mark is mark
+            and stretch.is_open
+            and stretch.last == number - 1
+            and stretch.clock[at] == step - 1
+        ):
+            return self._enter(entry, number, step, pending, timed, before)
+        worker.issued, self._last, part = step, number, _new(Part)
+        part.stretch, part.index = stretch, stretch.launches
+        stretch.entries.append(entry)
+        stretch.ends.append(pending)
+        stretch.launches += 1
+        stretch.last, stretch.clock[at], mark.ends[-1] = number, step, pending
+        if not self._alone:
+            self._write(entry, step)
+        return part
 
     def _hand_over(
         self,

@@ -6,9 +6,7 @@ from launch to launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import compress, count
-from operator import attrgetter, itemgetter, lt, ne
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated, RepeatedWhole
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
 
 #: where a command's pointer arguments point: (argument, slot, bytes into the buffer)
 Places = tuple[tuple[int, int, int], ...]
-_replicas_of: Callable[[Holdings], Any] = attrgetter("replicas")
-_nbytes_of: Callable[[Holdings], int] = attrgetter("nbytes")
-_allocation_of, _start_of, _stop_of = attrgetter("allocation"), attrgetter("start"), attrgetter("stop")
 _MOST_SHAPES = 512
 #: of the ways in which a kernel's pointers share buffers, those that are known
 _MOST_FORMS = 16
@@ -45,7 +40,7 @@ class Form:
     """
 
     __slots__ = (
-        "_known", "_last", "_ndrange", "_number", "_order", "_places", "_pointers", "_start", "_start_whole", "_step", "_types",
+        "_kinds", "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step",
     )  # fmt: skip
 
     def __init__(
@@ -70,18 +65,15 @@ class Form:
         #: the last launch's arguments, as the back end takes them
         self._last: list[KernelArgument] = list(job.args)
         for at, slot in self._pointers:
-            replica = job.holdings[slot].replicas[self._number]
+            replica = job.holdings[slot].replicas[worker.number]
             assert replica is not None, "it has just been used"
             self._last[at] = replica.allocation
-        self._types = {*map(type, self._last)}
-        #: by argument: where it is in a row of the memory of all slots and all arguments behind that
-        nslots, slots = len(job.holdings), dict(self._pointers)
-        self._order = [slots.get(at, nslots + at) for at in range(len(self._last))]
+        self._kinds = [*enumerate(map(type, self._last))]  #: what each of them is
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
         _, holdings, args, ndrange, _, _ = entry
-        number, shape = self._number, None
+        shape = None
         if ndrange is not self._ndrange:
             known = self._known.get(id(ndrange))
             if known is not None and known[0] is ndrange:
@@ -90,15 +82,16 @@ class Form:
                 shape = self._over(worker, ndrange)
                 if shape is None:
                     return None
-        replicas: list[Any] = [*map(itemgetter(number), map(_replicas_of, holdings))]
-        if None in replicas or any(map(_start_of, replicas)):
-            return None
-        if any(map(lt, map(_stop_of, replicas), map(_nbytes_of, holdings))):
-            return None
-        given: tuple[KernelArgument, ...] = (*map(_allocation_of, replicas), *args)
-        now = [*map(given.__getitem__, self._order)]
-        if {*map(type, now)} != self._types:
-            return None
+        now: list[Any] = [*args]
+        number = self._number
+        for at, slot in self._pointers:  # which takes less time than iterators over a few take to be made
+            replica = holdings[slot].replicas[number]
+            if replica is None or replica.start or replica.stop < holdings[slot].nbytes:
+                return None
+            now[at] = replica.allocation
+        for at, kind in self._kinds:
+            if type(now[at]) is not kind:
+                return None
         return now, shape, ndrange
 
     def _over(self, worker: StepWorker, ndrange: NDRange | None) -> LaunchShape | None:
@@ -118,7 +111,7 @@ class Form:
                 pending = self._start_whole(now, shape)
             else:
                 assert self._start is not None, "one of them is there"
-                changed = [(at, now[at]) for at in compress(count(), map(ne, now, self._last))]
+                changed = [(at, arg) for at, arg in enumerate(now) if arg != self._last[at]]
                 pending = self._start(changed, shape)
         except BaseException:
             self._step.forget(self._places)  # nobody knows what the kernel's arguments are now

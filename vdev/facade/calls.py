@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.executor.completion import DONE
@@ -50,10 +49,6 @@ _WRITING = _flags.WRITE | _flags.WRITE_INVALIDATE_REGION
 _NO_READING, _NO_WRITING = HOST_WRITE_ONLY | HOST_NO_ACCESS, HOST_READ_ONLY | HOST_NO_ACCESS
 
 
-_BUFFERS = {Buffer}
-_references, _context = attrgetter("references"), attrgetter("context")
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """A row of the table, and the steps that calls share."""
@@ -79,17 +74,12 @@ class Call:
 
     def memories(self, queue: Any, *holders: Any) -> list[Memory]:
         """The memory objects, live and of the queue's context."""
-        if type(queue) is CommandQueue and {*map(type, holders)} == _BUFFERS:  # as nearly always
-            found: list[Memory] = [*map(state_of, holders)]
-            context, count = queue._vdev_state.context, len(found)
-            if min(map(_references, found)) > 0 and [*map(_context, found)].count(context) == count:
-                return found
         if type(queue) is not CommandQueue:
             self.check_queue(queue)
         for holder in holders:
             if type(holder) is not Buffer:
                 check_type(self.function, holder, MemoryObjectHolder)
-        live = []
+        live: list[Memory] = []
         for holder in holders:
             memory = holder._vdev_state
             if memory is None or memory.references <= 0:

@@ -13,8 +13,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import repeat
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.facade.context import Context
@@ -293,8 +292,6 @@ def warn_cleanup(routine: str, code: int) -> None:
 
 
 _new_event = _new_ward = object.__new__
-#: the classes of nearly all events
-_EVENTS = frozenset((Event, NannyEvent, UserEvent))
 
 
 def _let_go(ward: object, ended: int) -> None:
@@ -323,18 +320,14 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
     """The completions of a wait list; INVALID_CONTEXT for an event of another context."""
     if wait_for is None:
         return ()
-    events = [*wait_for]
-    # For arrays, ten and more, often the same ones twice.
-    if _EVENTS.issuperset(map(type, events)) and all(map(is_, map(context_of, events), repeat(context))):
-        return [*dict.fromkeys(map(state_of, events))]
-    result = []
-    for event in events:
+    found: dict[Completion, None] = {}  # for arrays, ten and more, often the same ones twice
+    for event in wait_for:
         if type(event) is not Event and not isinstance(event, Event):
             fail_cast()
-        if context_of(event) is not context:
+        if event._context is not context:
             fail(routine, status.INVALID_CONTEXT)
-        result.append(event._vdev_state)
-    return result
+        found[event._vdev_state] = None
+    return [*found]
 
 
 @waits

@@ -119,10 +119,14 @@ def launch_captured(
     repetition = state.repetition
     # Whether the kernel uses addresses takes its analysis, which matters only where there is shared virtual memory (`starts`).
     by_address = starts and state.kernel.addresses is not None
-    if repetition is None or state.has_local or by_address or line.is_finalized:
+    if state.has_local or by_address or line.is_finalized:
         return _launched(queue, state, args, ndrange, after)
     # the same as there, with fewer calls
-    completion = repetition.again(line.order, ndrange, args, after)
+    completion: Completion | None
+    if repetition is None or repetition is ONCE:
+        completion = None if state.formed is None else _at_once_by_form(state, line, args, ndrange, after)
+    else:
+        completion = repetition.again(line.order, ndrange, args, after)
     if completion is None:
         return _launched(queue, state, args, ndrange, after, tried=True)
     return Event._vdev_of_command(queue, context, _COMMAND, completion)
@@ -160,7 +164,9 @@ def _launched(
     *,
     tried: bool = False,
 ) -> Event:
-    """Launch, without a submission where that is possible; the event. `tried`: what repeats the kernel's last launch cannot make it."""
+    """Launch, without a submission where that is possible; the event. `tried`: neither what repeats the kernel's last launch nor
+    `_at_once_by_form` makes it.
+    """
     line, key = queue._vdev_state, None
     if kernel.has_local:
         _check_local_memory(kernel)
@@ -168,11 +174,10 @@ def _launched(
     # Of others more than an argument's value may change under its name.
     if not (line.is_finalized or (starts and kernel.kernel.addresses is not None)):
         known = kernel.repetition, kernel.launched
-        if kernel.paused < kernel.pause and (known[0] is None or known[0] is ONCE):
-            part = _by_form(kernel, line, args, ndrange, after)
-            if part is not None:
-                kernel.paused += 1
-                return Event._vdev_of_command(queue, line.context, _COMMAND, part)
+        if not tried and kernel.formed is not None and (known[0] is None or known[0] is ONCE):
+            completion = _at_once_by_form(kernel, line, args, ndrange, after)
+            if completion is not None:
+                return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
         if known[0] is None:
             rotation = kernel.rotation
             if rotation is None:  # many kernels are looked up for each launch
@@ -209,13 +214,15 @@ def _handed_over(
     if at_once is None:
         return None
     is_kept = repetition is not None and _is_worthwhile(kernel, repetition) and at_once.is_undisturbed(last)
-    part = None if is_kept else _by_form(kernel, line, args, ndrange, after)
+    part = None
+    if kernel.formed is not None and not is_kept:
+        part = kernel.formed.launch(line.order, ndrange, args, after)
     if part is None:
         part = at_once.launch(kernel.kernel, args, ndrange, after, line.order)
         if part is None:
             return None
-        if kernel.formed is None:
-            kernel.formed = at_once.formed(kernel.kernel)
+        if not is_kept:
+            kernel.formed = at_once.formed(kernel.kernel, kernel.formed)
     kernel.launched = launched = part.stretch.last
     kept: Repeater | None = None
     if not is_kept:
@@ -229,21 +236,26 @@ def _handed_over(
     return completion_of(part) if line.order.profiled else part
 
 
-def _by_form(
+def _at_once_by_form(
     kernel: KernelState,
     line: QueueState,
     args: tuple[Argument, ...],
     ndrange: NDRange,
     after: Sequence[Completion],
 ) -> Part | None:
-    """Launch as those before, whatever their arguments were; None where that is not possible."""
-    formed = kernel.formed
-    if formed is None:
+    """Launch by the kernel's form, which there is, while nobody looks for what repeats launches with the same arguments. None where that
+    is not possible.
+    """
+    rotation = kernel.rotation
+    if kernel.paused < kernel.pause:
+        kernel.paused += 1
+    elif rotation is not None and rotation.left and kernel.repetition is None:
+        rotation.left -= 1
+    else:
         return None
-    kernel.formed = None  # until it has made the launch
-    part = formed.launch(line.order, ndrange, args, after)
+    part = kernel.formed.launch(line.order, ndrange, args, after)  # type: ignore[union-attr]
     if part is not None:
-        kernel.formed, kernel.repetition, kernel.launched = formed, ONCE, part.stretch.last
+        kernel.repetition, kernel.launched = ONCE, part.stretch.last
     return part
 
 

@@ -43,6 +43,7 @@ _HOST_ACCESS = HOST_WRITE_ONLY | HOST_READ_ONLY | HOST_NO_ACCESS
 _HOST_POINTER = USE_HOST_PTR | ALLOC_HOST_PTR | COPY_HOST_PTR
 _KNOWN_FLAGS = _ACCESS | _HOST_ACCESS | _HOST_POINTER | _mem.KERNEL_READ_AND_WRITE
 
+_NONE = (0, None)  #: where no transfer is made again
 _MOST = 2**64 - 1  #: the largest number that the native module takes for flags and sizes
 
 BUFFER_TYPE = native.mem_object_type.BUFFER
@@ -97,8 +98,8 @@ class Memory(Numbered):
         self.map_count = 0
         self.references = 1
         #: the offset of the last blocking read into a plain array, which was in bounds and allowed, and what makes it again
-        self.last_read: tuple[int, RepeatedRead | None] = (0, None)
-        self.last_write: tuple[int, RepeatedWrite | None] = (0, None)  #: the same of a write
+        self.last_read: tuple[int, RepeatedRead | None] = _NONE
+        self.last_write: tuple[int, RepeatedWrite | None] = _NONE  #: the same of a write
         self._handle: Any = 0
         self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
         self.argument = BufferArg(buffer, offset, nbytes)
@@ -121,6 +122,7 @@ class Memory(Numbered):
         if not last:
             return
         del self.argument, self.buffer
+        self.last_read = self.last_write = _NONE  # they keep the buffer's memory
         while self.at_end:
             self.at_end.pop()()
         if self.parent is not None:

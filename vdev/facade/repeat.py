@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, compress, count
-from operator import attrgetter, is_, is_not, itemgetter, methodcaller, not_
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -43,20 +42,9 @@ _PACK_OFFSET = PACKERS[b"l"]
 #: arguments of a call before the kernel's own: queue, global and local size
 _AHEAD = 3
 
-_BYTES_OF = methodcaller("tobytes")
-_STATE, _ARGUMENT = attrgetter("_vdev_state"), attrgetter("argument")
-#: of an array of PyOpenCL's: its memory, where it begins there, what it waits for; and what tells whether it is contiguous
-_BASE_STATE, _OFFSET, _EVENTS = (
-    attrgetter("base_data._vdev_state"),
-    attrgetter("offset"),
-    attrgetter("events"),
-)
-_QUEUE, _FORM, _IS_CONTIGUOUS = (
-    attrgetter("queue"),
-    attrgetter("shape", "strides", "dtype"),
-    attrgetter("flags.forc"),
-)
-_REFERENCES, _CONTEXT = attrgetter("references"), attrgetter("context")
+_bytes_of: Callable[[Any], bytes] = methodcaller("tobytes")
+#: of an array of PyOpenCL's, what tells whether it is contiguous
+_FORM = attrgetter("shape", "strides", "dtype")
 
 
 class CalledKernel(Protocol):
@@ -72,52 +60,39 @@ class CalledKernel(Protocol):
 class Repeat:
     """The arguments of a kernel's last call, without queue and sizes.
 
-    Buffers are looked at all at once, by functions that take no step of Python's for each of them.
+    They are looked at one by one: a step of Python's takes a tenth of the time that an iterator over a few arguments takes to be made.
     """
 
     has_arrays = False  #: whether a call may wait for more than it says (`behind`)
-    __slots__ = (
-        "_arrange",
-        "_captured",
-        "_count",
-        "_kinds",
-        "_memories",
-        "_numbers",
-        "_pick_buffers",
-        "_pick_values",
-        "_places",
-        "_rest",
-        "_values",
-    )
+    __slots__ = ("_buffers", "_captured", "_count", "_keeps", "_kinds", "_memories", "_others", "_values")
 
     def __init__(self, kernel: CalledKernel, args: Sequence[Any]) -> None:
-        given = args[_AHEAD:]
-        are_buffers = [isinstance(arg, MemoryObjectHolder) for arg in given]
-        #: where the buffers are among the arguments, and where all others are
-        self._places = [*compress(count(), are_buffers)]
-        self._rest = [*compress(count(), map(not_, are_buffers))]
-        self._pick_buffers, self._pick_values = picking(self._places), picking(self._rest)
-        order = [*self._places, *self._rest]
-        #: takes buffers, and all others behind them, in the order of the arguments
-        self._arrange = picking(sorted(range(len(order)), key=order.__getitem__))
+        places = range(len(args) - _AHEAD)
+        self._keep(kernel, args, [(at + _AHEAD, at) for at in places])
+
+    def _keep(self, kernel: CalledKernel, args: Sequence[Any], places: Sequence[tuple[int, int]]) -> None:
+        """Keep what there is to know of arguments that are no arrays: by argument, where it is in a call and among the kernel's."""
+        are_buffers = {at: isinstance(args[source], MemoryObjectHolder) for source, at in places}
+        #: where buffers are in a call, and among the kernel's arguments; and where all others are
+        self._buffers = [each for each in places if are_buffers[each[1]]]
+        self._others = [each for each in places if not are_buffers[each[1]]]
         #: The memory objects are kept and not the wrappers, since dropping a wrapper may release it.
-        self._memories: list[Memory] = [*map(_STATE, self._pick_buffers(given))]
-        self._keep_values(kernel, given)
+        self._memories: list[Memory] = [state_of(args[source]) for source, _ in self._buffers]
+        #: by the kernel's argument, of those that are neither buffers nor arrays: what was given, the type that may be given
+        #: instead, whether a number's bytes are what is captured, and what a launch captures
+        count = len(kernel.args)
+        self._values: list[Any] = [None] * count
+        self._kinds: list[type | None] = [None] * count
+        self._keeps = [False] * count
+        self._captured: list[Any] = [None] * count
+        for source, at in self._others:
+            value, kept = args[source], kernel.args[at]
+            kind = type(value)
+            self._values[at], self._captured[at] = value, kept
+            self._kinds[at] = kind if kind in _CONVERTED else None
+            if kind in _numbers and value.tobytes() == kept:
+                self._keeps[at] = _keeps_bytes(kind, kernel.converting[at])
         self._count = len(args)
-
-    def _keep_values(self, kernel: CalledKernel, given: Sequence[Any]) -> None:
-        """Of what is no buffer: what was given, the type that may be given instead, and what a launch captures of it."""
-        self._values = [*self._pick_values(given)]
-        self._kinds = [type(arg) if type(arg) in _CONVERTED else None for arg in self._values]
-        self._captured: list[Any] = [kernel.args[at] for at in self._rest]
-        #: their types if all are numbers of NumPy's, whose bytes are what is captured
-        self._numbers = [*map(type, self._values)] if self._are_numbers(kernel) else None
-
-    def _are_numbers(self, kernel: CalledKernel) -> bool:
-        values, captured = self._values, self._captured
-        if not _numbers.issuperset(map(type, values)) or [*map(_BYTES_OF, values)] != captured:
-            return False
-        return all(map(_keeps_bytes, map(type, values), [kernel.converting[at] for at in self._rest]))
 
     def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         """Set the kernel's arguments to those of another call; what a launch captures of them.
@@ -126,20 +101,23 @@ class Repeat:
         """
         if len(args) != self._count:
             return None
-        given = args[_AHEAD:]
+        found, memories = [*self._captured], []
         try:
-            memories = [*map(_STATE, self._pick_buffers(given))]
-            found = [*map(_ARGUMENT, memories)]
-            if memories and min(map(_REFERENCES, memories)) <= 0:
-                return None
+            for source, at in self._buffers:
+                memory = args[source]._vdev_state
+                found[at] = memory.argument
+                if memory.references <= 0:
+                    return None
+                memories.append(memory)
         except AttributeError:  # released, perhaps by another thread just now; or no buffer
             return None
         if memories != self._memories and not self._replaced(kernel, memories):
             return None
-        values = self._pick_values(given)
-        if not (all(map(is_, values, self._values)) or self._changed(kernel, values)):
-            return None
-        return self._arrange((*found, *self._captured))
+        values = self._values
+        for source, at in self._others:
+            if args[source] is not values[at]:
+                return self._with_values(kernel, args, found)
+        return (*found,)
 
     def behind(self, args: Sequence[Any], wait_for: Iterable[Any] | None) -> Iterable[Any] | None:
         """What a call with these arguments waits for. `wait_for`: for what it says."""
@@ -147,52 +125,49 @@ class Repeat:
 
     def _replaced(self, kernel: CalledKernel, memories: list[Any]) -> bool:
         """Set the kernel's buffers to others than before; whether they may take the place of those."""
-        number = len(memories)
-        if [*map(type, memories)].count(Memory) != number:
-            return False
-        if [*map(_CONTEXT, memories)].count(kernel.context) != number:
-            return False
+        context, kept = kernel.context, kernel.args
+        for memory in memories:
+            if type(memory) is not Memory or memory.context is not context:
+                return False
         self._memories = memories
-        _set_each(kernel.args, self._places, memories)
+        for number, (_, at) in enumerate(self._buffers):
+            kept[at] = memories[number]
         kernel.repetition = None
         return True
 
-    def _changed(self, kernel: CalledKernel, values: Sequence[Any]) -> bool:
-        """Set the kernel's other arguments to these; False if the usual way has to do it."""
-        if self._numbers is not None and [*map(type, values)] == self._numbers:
-            return self._renumbered(kernel, values)
-        for number in compress(count(), map(is_not, values, self._values)):
-            value, kind = values[number], self._kinds[number]
-            if type(value) is not kind:
-                return False
-            # numbers that programs make again for each call; there are several kinds of nought
-            if value == self._values[number] and (kind is int or (value and kind in _COMPARED)):
-                continue
-            if not self._converts(kernel, number, value):
-                return False
-        return True
+    def _with_values(
+        self, kernel: CalledKernel, args: Sequence[Any], found: list[Any]
+    ) -> Sequence[Argument] | None:
+        """Set the kernel's other arguments to those of a call; what a launch captures, of which `found` has the rest. None if the usual
+        way has to do it.
+        """
+        values, captured = self._values, self._captured
+        for source, at in self._others:
+            value = args[source]
+            if value is not values[at] and not self._changed(kernel, at, value):
+                return None
+            found[at] = captured[at]
+        return (*found,)
 
-    def _renumbered(self, kernel: CalledKernel, values: Sequence[Any]) -> bool:
-        """The same for numbers of NumPy's of the same types as before, all at once."""
-        found = [*map(_BYTES_OF, values)]
-        self._values = [*values]
-        if found != self._captured:
-            self._captured = found
-            _set_each(kernel.args, self._rest, found)
-            if kernel.repetition is not None and not kernel.repetition.takes_values:
-                kernel.repetition = None
-        return True
-
-    def _converts(self, kernel: CalledKernel, number: int, value: Any) -> bool:
-        """Set one of the other arguments; False if it cannot have that value."""
-        at = self._rest[number]
-        try:
-            arg: Any = kernel.converting[at](value)
-        except Exception:
+    def _changed(self, kernel: CalledKernel, at: int, value: Any) -> bool:
+        """Set one of the other arguments; False if it cannot have that value in this way."""
+        kind, before = self._kinds[at], self._values[at]
+        arg: Any
+        if kind is None or type(value) is not kind:
             return False
-        self._values[number] = value
-        if arg != self._captured[number]:
-            self._captured[number] = kernel.args[at] = arg
+        if self._keeps[at]:
+            arg = _bytes_of(value)
+        # numbers that programs make again for each call; there are several kinds of nought
+        elif value == before and (kind is int or (value and kind in _COMPARED)):
+            return True
+        else:
+            try:
+                arg = kernel.converting[at](value)
+            except Exception:
+                return False
+        self._values[at] = value
+        if arg != self._captured[at]:
+            self._captured[at] = kernel.args[at] = arg
             repetition = kernel.repetition
             if repetition is not None and not (type(arg) is bytes and repetition.takes_values):
                 kernel.repetition = None
@@ -208,104 +183,89 @@ def _keeps_bytes(kind: type[np.generic], converter: Callable[[Any], Any]) -> boo
     return converter is not refuse
 
 
-def _set_each(kept: list[Any], places: Sequence[int], values: Sequence[Any]) -> None:
-    """Set what stands at these places, with no step of Python's for each."""
-    any(map(kept.__setitem__, places, values))  # which return None
-
-
-def picking(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Takes what stands at these places of a sequence, in order.
-
-    >>> picking([2, 0])("abc"), picking([1])("abc"), picking([])("abc")
-    (('c', 'a'), 'b', '')
-    """
-    if len(places) > 1:
-        return itemgetter(*places)
-    start = places[0] if places else 0
-    return itemgetter(slice(start, start + len(places)))
-
-
 class RepeatOfArrays(Repeat):
     """The same where there are arrays of PyOpenCL's among the arguments: of each the kernel gets two."""
 
     has_arrays = True
-    __slots__ = ("_forms", "_offsets", "_offsets_at", "_packed", "_pick_arrays")
+    __slots__ = ("_arrays", "_forms", "_offsets")
 
     def __init__(self, kernel: CalledKernel, args: Sequence[Any], arrays: Sequence[int]) -> None:
         """`arrays`: where they are among the arguments."""
-        given = args[_AHEAD:]
-        buffers = [at for at, arg in enumerate(given) if isinstance(arg, MemoryObjectHolder)]
-        others = [at for at in range(len(given)) if at not in {*buffers, *arrays}]
-        starts = _starts(len(given), arrays)
-        self._pick_arrays, self._pick_buffers = picking(arrays), picking(buffers)
-        self._pick_values = picking(others)
-        #: among the kernel's arguments
-        self._places = [starts[at] for at in (*arrays, *buffers)]
-        self._rest, self._offsets_at = [starts[at] for at in others], [starts[at] + 1 for at in arrays]
-        order = [*self._places, *self._rest, *self._offsets_at]
-        self._arrange = picking(sorted(range(len(order)), key=order.__getitem__))
-        found = self._pick_arrays(given)
-        self._memories = [*map(_BASE_STATE, found), *map(_STATE, self._pick_buffers(given))]
-        self._keep_values(kernel, given)
-        self._forms, self._offsets = [*map(_FORM, found)], [*map(_OFFSET, found)]
-        self._packed = [kernel.args[at] for at in self._offsets_at]
-        self._count = len(args)
+        starts = _starts(len(args) - _AHEAD, arrays)
+        places = [(at + _AHEAD, start) for at, start in enumerate(starts)]
+        self._keep(kernel, args, [each for at, each in enumerate(places) if at not in arrays])
+        self._arrays = [places[at] for at in arrays]
+        given = [args[source] for source, _ in self._arrays]
+        #: also of arrays, which come first
+        self._buffers = [*self._arrays, *self._buffers]
+        self._memories = [*[state_of(array.base_data) for array in given], *self._memories]
+        self._forms, self._offsets = [*map(_FORM, given)], [array.offset for array in given]
+        for _, start in self._arrays:
+            self._captured[start + 1] = kernel.args[start + 1]
 
     def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         if len(args) != self._count:
             return None
-        given = args[_AHEAD:]
-        arrays = self._pick_arrays(given)
+        narrays, memories = len(self._arrays), []
         try:
-            memories = [*map(_BASE_STATE, arrays), *map(_STATE, self._pick_buffers(given))]
-            found = [*map(_ARGUMENT, memories)]
-            if min(map(_REFERENCES, memories)) <= 0 or not self._may_be_given(arrays, args[0]):
+            arrays = [args[source] for source, _ in self._arrays]
+            if not self._may_be_given(arrays, args[0]):
                 return None
-            offsets = [*map(_OFFSET, arrays)]
+            offsets = [array.offset for array in arrays]
+            if offsets != self._offsets and not self._moved(kernel, offsets):
+                return None
+            found = [*self._captured]
+            for number, (source, at) in enumerate(self._buffers):
+                given = arrays[number].base_data if number < narrays else args[source]
+                memory = given._vdev_state
+                found[at] = memory.argument
+                if memory.references <= 0:
+                    return None
+                memories.append(memory)
         except AttributeError:  # released, or no array
             return None
         if memories != self._memories and not self._replaced(kernel, memories):
             return None
-        if offsets != self._offsets and not self._moved(kernel, offsets):
-            return None
-        values = self._pick_values(given)
-        if not (all(map(is_, values, self._values)) or self._changed(kernel, values)):
-            return None
-        return self._arrange((*found, *self._captured, *self._packed))
+        values = self._values
+        for source, at in self._others:
+            if args[source] is not values[at]:
+                return self._with_values(kernel, args, found)
+        return (*found,)
 
     def _may_be_given(self, arrays: Sequence[Any], queue: Any) -> bool:
         """Whether the generated function takes such arrays: contiguous ones, of that queue."""
-        queues = [*map(_QUEUE, arrays)]
-        if queues.count(queue) != len(queues) and any(
-            each is not None and each is not queue for each in queues
-        ):
-            return False
-        forms = [*map(_FORM, arrays)]
-        if forms != self._forms:
-            if not all(map(_IS_CONTIGUOUS, arrays)):
+        forms = self._forms
+        for number, array in enumerate(arrays):
+            given = array.queue
+            if given is not queue and given is not None:
                 return False
-            self._forms = forms
+            form = forms[number]
+            if (array.shape, array.strides, array.dtype) != form:
+                if not array.flags.forc:
+                    return False
+                forms[number] = _FORM(array)
         return True
 
     def _moved(self, kernel: CalledKernel, offsets: list[Any]) -> bool:
         """Set the kernel's offsets to others than before; False if the usual way has to do it."""
+        places = [start + 1 for _, start in self._arrays]
         try:
-            packed = [
-                kernel.converting[at](value) for at, value in zip(self._offsets_at, offsets, strict=True)
-            ]
+            packed = [kernel.converting[at](value) for at, value in zip(places, offsets, strict=True)]
         except Exception:
             return False
-        self._offsets, self._packed = offsets, packed
-        for at, each in zip(self._offsets_at, packed, strict=True):
-            kernel.args[at] = each
+        self._offsets = offsets
+        for at, each in zip(places, packed, strict=True):
+            self._captured[at] = kernel.args[at] = each
         if kernel.repetition is not None and not kernel.repetition.takes_values:
             kernel.repetition = None
         return True
 
     def behind(self, args: Sequence[Any], wait_for: Iterable[Any] | None) -> Iterable[Any] | None:
         """Also for the events of its arrays."""
-        events = [*map(_EVENTS, self._pick_arrays(args[_AHEAD:]))]
-        return [*(wait_for or ()), *chain.from_iterable(events)] if any(events) else wait_for
+        events = [*wait_for] if wait_for else []
+        for source, _ in self._arrays:
+            events += args[source].events
+        return events or wait_for
 
 
 def _starts(count: int, arrays: Sequence[int]) -> list[int]:

@@ -8,12 +8,10 @@ possible (`vdev.session.in_a_row`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import ref
 
 from vdev.facade.memory import Memory
-from vdev.facade.repeat import picking
 
 if TYPE_CHECKING:
     from vdev.session.commands import Argument, Repeater
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 Known: TypeAlias = tuple["Repeater | None", int]
 Key: TypeAlias = tuple[Any, ...]
 
-_ARGUMENT = attrgetter("argument")
-_pick_none = picking(())
 #: sets of buffers that are known of a kernel
 _MOST = 8
 #: launches with other buffers than before that are not looked at, after sets of which none came back
@@ -39,48 +35,42 @@ class RotatedKernel(Protocol):
 class Rotation:
     """What is known of the launches of one kernel, by their buffers."""
 
-    __slots__ = ("_came_back", "_known", "_left", "_pause", "_pick_buffers", "_pick_others", "_types")
+    __slots__ = ("_came_back", "_known", "_pause", "left")
 
     def __init__(self) -> None:
         self._known: dict[Key, Known] = {}
         self._came_back = False  #: whether any of them has been found again
-        self._pause = self._left = 0
-        self._types: list[type] = []
-        self._pick_buffers = self._pick_others = _pick_none
+        self._pause = 0
+        #: launches with other buffers that are not looked at from now on
+        self.left = 0
 
     def key(self, kernel: RotatedKernel, args: Sequence[Argument]) -> Key | None:
         """The buffers, and all else that is no value, of a launch with these `args`, which keeps no memory of theirs alive. None where
         nobody should look for them, and where the kernel's arguments are others by now: another thread has set some.
         """
-        if self._left:
-            self._left -= 1
+        if self.left:
+            self.left -= 1
             return None
-        kept = tuple(kernel.args)
+        kept: Sequence[Any] = (*kernel.args,)
+        found: list[Any] = []
         if len(kept) != len(args):
             return None
-        if [*map(type, kept)] != self._types:
-            self._learn(kept)
-        memories = self._pick_buffers(kept)
-        try:
-            current = [*map(_ARGUMENT, memories)]
-        except AttributeError:  # another thread has just released it
-            return None
-        others = self._pick_others(kept)
-        if not all(map(is_, current, self._pick_buffers(args))) or not all(
-            map(is_, others, self._pick_others(args))
-        ):
-            return None
-        found = *map(ref, memories), *others  # of a buffer, the same object each time
-        hash(found)  # which they know from now on, even if another thread lets go of a buffer
-        return found
-
-    def _learn(self, kept: Sequence[Any]) -> None:
-        """Note where the kernel's buffers are, and what else is no value."""
-        self._types = [*map(type, kept)]
-        self._pick_buffers = picking([at for at, kind in enumerate(self._types) if kind is Memory])
-        self._pick_others = picking(
-            [at for at, kind in enumerate(self._types) if kind is not Memory and kind is not bytes]
-        )
+        for each, arg in zip(kept, args, strict=True):
+            if type(each) is Memory:
+                try:
+                    current: Any = each.argument
+                except AttributeError:  # another thread has just released it
+                    return None
+                if current is not arg:
+                    return None
+                found.append(ref(each))
+            elif type(each) is not bytes:
+                if each is not arg:
+                    return None
+                found.append(each)
+        key = (*found,)  # of a buffer, the same object each time
+        hash(key)  # which they know from now on, even if another thread lets go of a buffer
+        return key
 
     def find(self, key: Key) -> Known | None:
         """What was kept last for these buffers."""
@@ -93,6 +83,6 @@ class Rotation:
         """Keep what makes launches with these buffers again."""
         if len(self._known) >= _MOST and key not in self._known:
             self._pause = 0 if self._came_back else min(2 * self._pause + _MOST, _LONGEST_PAUSE)
-            self._left, self._came_back = self._pause, False
+            self.left, self._came_back = self._pause, False
             self._known.clear()
         self._known[key] = known

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from vdev.session.commands import CopyBuffer, Fill, Migrate
 from vdev.session.immediate_moves import RepeatedWrite
 from vdev.translators.ranges.rectangles import Layout, box_region
 
+if TYPE_CHECKING:
+    from vdev.executor.completion import Completion
+
 #: what programs give as origins, regions and pitches: types of the sequence, and by number those of its components
 _SEQUENCES, _INTEGERS = (tuple, list), [[int] * count for count in range(4)]
 
@@ -56,7 +59,8 @@ def _move_span(
         _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
     )
     if memory is not None:
-        return _move_usual(call, queue, memory, hostbuf, offset, wait_for, is_blocking)
+        after = call.after(queue, wait_for) if wait_for else ()
+        return _move_usual(call, queue, memory, hostbuf, offset, after, is_blocking)
     start = as_int(call.function, offset)
     call.check_blocking(is_blocking)
     if hostbuf is None:
@@ -78,11 +82,10 @@ def _move_usual(
     memory: Memory,
     hostbuf: Any,
     offset: int,
-    wait_for: WaitList,
+    after: Sequence[Completion],
     is_blocking: bool,
 ) -> Event:
     """The same for what `_usual` has found to need no further checks."""
-    after = call.after(queue, wait_for) if wait_for else ()
     host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
     span = Layout.contiguous(memory.offset + offset, host.size)
     return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
@@ -122,9 +125,9 @@ def _enqueue_read_buffer(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
-    if is_blocking is not True or wait_for:
+    if is_blocking is not True:
         return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
-    if type(hostbuf) is np.ndarray and type(mem) is Buffer and type(queue) is CommandQueue:
+    if not wait_for and type(hostbuf) is np.ndarray and type(mem) is Buffer and type(queue) is CommandQueue:
         memory, line = mem._vdev_state, queue._vdev_state
         offset, reading = memory.last_read
         if (
@@ -146,21 +149,44 @@ def _enqueue_read_buffer(
                 if isinstance(done, int):
                     READ_BUFFER.fail(done)
                 return done
-    return _read_anew(queue, mem, hostbuf, src_offset)
+    return _read_anew(queue, mem, hostbuf, src_offset, wait_for)
 
 
 @waits
-def _read_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any) -> Event:
-    """A blocking read that waits for no events, which is not made again as it was; the next one may be."""
+def _read_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, wait_for: WaitList) -> Event:
+    """A blocking read that is not made again as it was; the next one may be."""
     memory = _usual(READ_BUFFER, queue, mem, hostbuf, offset)
     if memory is None:
-        return _move_span(READ_BUFFER, queue, mem, hostbuf, offset, None, True)
+        return _move_span(READ_BUFFER, queue, mem, hostbuf, offset, wait_for, True)
+    after = READ_BUFFER.after(queue, wait_for) if wait_for else ()
     buffer, start = memory.buffer, memory.offset + offset
-    event = _move_usual(READ_BUFFER, queue, memory, hostbuf, offset, None, True)
+    event = _read_first(queue, memory, hostbuf, start, after)
+    if event is None:
+        event = _move_usual(READ_BUFFER, queue, memory, hostbuf, offset, after, True)
     reading = buffer.reading
     if reading is not None and (reading.start, reading.nbytes) == (start, hostbuf.nbytes):
         memory.last_read = offset, reading
     return event
+
+
+@waits
+def _read_first(
+    queue: CommandQueue, memory: Memory, hostbuf: Any, start: int, after: Sequence[Completion]
+) -> Event | None:
+    """A blocking read of the buffer's bytes from `start` on that needs no plan (`Moves.read_first`); None if it has to go another way."""
+    line = queue._vdev_state
+    if line.is_finalized or (starts and is_shared(hostbuf)):
+        return None
+    clocked = Clocked(time.perf_counter_ns()) if line.is_profiling else None
+    given = queue, line.context, READ_BUFFER.kind, clocked or DONE, hostbuf
+    done = line.session.moves.read_first(
+        memory.buffer, start, hostbuf, line.order, after, NannyEvent._vdev_of_taken, given, clocked
+    )
+    if done is not None and after and any(earlier.status < 0 for earlier in after):
+        done = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+    if isinstance(done, int):
+        READ_BUFFER.fail(done)
+    return done
 
 
 @waits
@@ -204,7 +230,7 @@ def _write_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, is_blo
     if memory is None:
         return _move_span(WRITE_BUFFER, queue, mem, hostbuf, offset, None, is_blocking)
     buffer, start = memory.buffer, memory.offset + offset
-    event = _move_usual(WRITE_BUFFER, queue, memory, hostbuf, offset, None, is_blocking)
+    event = _move_usual(WRITE_BUFFER, queue, memory, hostbuf, offset, (), is_blocking)
     writing = buffer.writing
     if type(writing) is RepeatedWrite and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):
         memory.last_write = offset, writing

@@ -51,11 +51,6 @@ _Found: TypeAlias = tuple[
     CachedPlan, int, list[VirtualBuffer], list["Holdings"], tuple[tuple[int, int, int], ...]
 ]
 
-_BUFFERS = {BufferArg}
-_buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
-_offset_of: Callable[[BufferArg], int] = attrgetter("offset")
-_resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
-_holdings_of: Callable[[VirtualBuffer], Any] = attrgetter("holdings")
 _account_of: Callable[[VirtualBuffer], Any] = attrgetter("account")
 
 
@@ -148,19 +143,26 @@ class AtOnce(MapsAtOnce):
         line = self._executor.lines[self._at]
         return self.is_alone or (line is not None and line.has_had_all_since(number))
 
-    def formed(self, kernel: SessionKernel) -> Formed | None:
-        """What makes launches like the kernel's last one, which was handed over just now, with other arguments; None where nothing
-        does.
+    def formed(self, kernel: SessionKernel, before: Formed | None) -> Formed | None:
+        """What makes launches like the kernel's last one, which was handed over just now, with other arguments: the one from `before`,
+        if there was one for that worker, which has learnt that. None where nothing does.
         """
         session, cache = self._session, kernel.plans
         with session.lock:
             if cache is None or session.checker is not None:
                 return None
-            line, cached = self._executor.lines[self._at], self._cached
-            if line is None or cached is None or self._places is not cache.plain_places:
-                return None
-            form = cached.prepared.step.form(self._places)  # type: ignore[union-attr]
-            return None if form is None else Formed(session, self._executor, self, line, form, cached, cache)
+            at, cached, places = self._at, self._cached, self._places
+            line = self._executor.lines[at]
+            if line is None or cached is None or len(places) != len(cache.pointers):
+                return before
+            if cached is not cache.resident.get((at, len({slot for _, slot, _ in places}))):
+                return before  # another thread has launched another kernel meanwhile
+            form = cached.prepared.step.form(places)
+            if form is not None and (before is None or before.line is not line):
+                before = Formed(session, self._executor, self, line, cache)
+            if before is not None and before.line is line:
+                before.learn(form, cached, places)
+            return before
 
     def are_here(
         self, buffers: Sequence[VirtualBuffer], worker: int, cache: LaunchCache, args: Sequence[Argument]
@@ -309,32 +311,43 @@ class AtOnce(MapsAtOnce):
         if cache is None or not self._launches:
             return None
         pointers = cache.pointers
-        given: list[Any] = [*map(args.__getitem__, pointers)]
-        if {*map(type, given)} != _BUFFERS:
-            given = [arg for arg in given if type(arg) is BufferArg]
-        buffers: list[VirtualBuffer] = [*dict.fromkeys(map(_buffer_of, given))]
+        given: list[VirtualBuffer] = []
+        offsets = 0
+        for index in pointers:  # which takes less time than iterators over a few arguments take to be made
+            arg = args[index]
+            if type(arg) is BufferArg:
+                given.append(arg.buffer)
+                offsets |= arg.offset
+        buffers = [*dict.fromkeys(given)]
         worker, account = self._only, None
         if worker is None:
-            for buffer in buffers:  # the first that is kept on a worker without plans
-                account = buffer.account
-                if account is not None and account.thrifty:
-                    break
-            else:
-                account = self._account_of_new(cache, buffers, ndrange)
+            account = self._account_among(cache, buffers, ndrange)
             worker = None if account is None else account.keeper
             if worker is None:
                 return None
-        if {*map(_resident_of, buffers)} != {worker} and not self._all_placed(
-            buffers, worker, account, partial(_counted, cache, args)
-        ):
+        holdings, are_here = [], True
+        for buffer in buffers:
+            if buffer.resident != worker:
+                are_here = False
+            holdings.append(buffer.holdings)
+        if not are_here and not self._all_placed(buffers, worker, account, partial(_counted, cache, args)):
             return None
-        holdings: list[Holdings] = [*map(_holdings_of, buffers)]
         cached = cache.resident.get((worker, len(buffers)))
         if cached is None:
             return None
-        is_plain = len(buffers) == len(pointers) and not any(map(_offset_of, given))
+        is_plain = not offsets and len(buffers) == len(pointers)
         places = cache.plain_places if is_plain else _places(pointers, args, buffers)
         return cached, worker, buffers, holdings, places
+
+    def _account_among(
+        self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange
+    ) -> Account | None:
+        """With several workers: the account of the first buffer that is kept on one of them without plans."""
+        for buffer in buffers:
+            account: Account | None = buffer.account
+            if account is not None and account.thrifty:
+                return account
+        return self._account_of_new(cache, buffers, ndrange)
 
     def _account_of_new(
         self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange

@@ -6,11 +6,9 @@ of that form (`vdev.executor.whole`). What might be otherwise for a launch is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg
 from vdev.session.immediate_moves import may_follow
 
@@ -21,17 +19,19 @@ if TYPE_CHECKING:
     from vdev.executor.line import Line
     from vdev.executor.step import LaunchForm
     from vdev.executor.stretch import Part
+    from vdev.executor.whole import Places
+    from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
 
-_BUFFERS, _BEGINNING = {BufferArg}, {0}
-_buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
-_offset_of: Callable[[BufferArg], int] = attrgetter("offset")
-_resident_of: Callable[[VirtualBuffer], int | None] = attrgetter("resident")
-_holdings_of: Callable[[VirtualBuffer], Any] = attrgetter("holdings")
+#: of the ways in which a kernel's pointers share buffers, those that are known
+_MOST_KNOWN = 16
+#: a way: by pointer, the first one to the same buffer; nothing where each points to one of its own
+_Way: TypeAlias = tuple[int, ...]
+_APART: _Way = ()
 
 
 class Placing(Protocol):
@@ -60,32 +60,42 @@ class Placing(Protocol):
 
 
 class Formed:
-    """Launches of a kernel whose pointers point to the beginnings of as many buffers, which one worker has whole: the only one, or the one
-    that keeps them.
+    """Launches of a kernel whose pointers point to the beginnings of buffers that one worker has whole, the only one or the one that keeps
+    them, and share these as they did in others before.
     """
 
     __slots__ = (
-        "_alone", "_at", "_at_once", "_cache", "_cached", "_executor", "_form", "_line", "_pointers", "_residents", "_session",
+        "_alone", "_at", "_at_once", "_cache", "_executor", "_known", "_pointers", "_queue", "_session", "_standing",
+        "line",
     )  # fmt: skip
 
     def __init__(
-        self,
-        session: SessionCore,
-        executor: Executor,
-        at_once: Placing,
-        line: Line,
-        form: LaunchForm,
-        cached: CachedPlan,
-        cache: LaunchCache,
+        self, session: SessionCore, executor: Executor, at_once: Placing, line: Line, cache: LaunchCache
     ) -> None:
-        """`cached`: their plan. `cache`: their kernel's."""
+        """`cache`: their kernel's."""
         self._session, self._executor, self._at_once = session, executor, at_once
-        self._line, self._form = line, form
-        self._cached, self._cache = cached, cache
-        self._pointers = cache.pointers
+        self.line = line  #: the direct way to their worker
+        self._cache, self._pointers = cache, cache.pointers
+        #: what makes launches of each way, their plan, and where their pointers point
+        self._known: dict[_Way, tuple[LaunchForm, CachedPlan, Places]] = {}
+        #: the queue and the executor's standing in which launches were last found to be possible
+        self._queue: QueueOrder | None = None
+        self._standing: object = None
         self._at = line.worker.number
-        self._residents = {self._at}
         self._alone = at_once.is_alone
+
+    def learn(self, form: LaunchForm | None, cached: CachedPlan, places: Places) -> None:
+        """Launches whose pointers point to these `places` have this plan, and are made by `form`; None if nothing makes them."""
+        if any(offset for _, _, offset in places):
+            return
+        slots = [slot for _, slot, _ in places]
+        way = _APART if len({*slots}) == len(slots) else (*map(slots.index, slots),)
+        if form is None:
+            self._known.pop(way, None)
+            return
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[way] = form, cached, places
 
     def launch(
         self, queue: QueueOrder, ndrange: NDRange, args: Sequence[Argument], after: Sequence[Completion]
@@ -93,41 +103,80 @@ class Formed:
         """Launch, behind whatever was submitted; None if that has to be done like any other launch: then nothing has happened. So it is
         if what it has to come `after` was not handed to the worker, or has failed.
         """
-        session, executor, line = self._session, self._executor, self._line
+        session, line = self._session, self.line
         session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
-            if session.observers or session.deferrals.held or session.recorder is not None:
+            standing = self._executor.standing
+            if session.observers or session.recorder is not None:
                 return None
-            standing = executor.standing
-            is_free = queue.barrier is None and not queue.profiled and not executor.failures.any
-            if not is_free or (after and not may_follow(after, queue, self._at, alone=self._alone)):
+            if (queue is not self._queue or standing is not self._standing) and not self._may_be_in(queue):
                 return None
-            given: list[Any] = [*map(args.__getitem__, self._pointers)]
-            if {*map(type, given)} != _BUFFERS or {*map(_offset_of, given)} != _BEGINNING:
+            if after and not may_follow(after, queue, self._at, alone=self._alone):
                 return None
-            buffers = [*map(_buffer_of, given)]
-            if len({*buffers}) != len(buffers):
-                return None
-            holdings: list[Holdings] = [*map(_holdings_of, buffers)]
-            here = self._at_once
-            if (
-                {*map(_resident_of, buffers)} != self._residents
-                and not here.are_here(buffers, self._at, self._cache, args)
-            ) or not (self._alone or here.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
-                return None
-            entry = self._cached.prepared, holdings, args, ndrange, self._cache.plain_places, after
-            part = line.hand_over_formed(self._form, entry, standing)
+            part = self._handed_over(queue, ndrange, args, after, standing)
             if part is None:
                 return None
-            number = session.number = session.number + 1
-            for buffer in buffers:
-                buffer.used = number
-            self._at_once.streak_length += 1
-            self._cached.outcome.launches += 1
-            if queue.last is not part.stretch.completion:
-                queue.remember(part.stretch.completion)
+            completion = part.stretch.completion
+            if queue.last is not completion:
+                queue.remember(completion)
         finally:
             session.lock.release()
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part
+
+    def _handed_over(
+        self,
+        queue: QueueOrder,
+        ndrange: NDRange,
+        args: Sequence[Argument],
+        after: Sequence[Completion],
+        standing: object,
+    ) -> Part | None:
+        """`launch` of what may be launched as far as others are concerned, which waits for nothing elsewhere."""
+        line, known, at_once, here = self.line, self._known, self._at_once, self._at
+        buffers: list[VirtualBuffer] = []
+        holdings: list[Holdings] = []
+        are_here = True
+        for at in self._pointers:  # which takes less time than iterators over a few arguments take to be made
+            arg = args[at]
+            if type(arg) is not BufferArg or arg.offset:
+                return None
+            buffer = arg.buffer
+            if buffer.resident != here:
+                are_here = False
+            buffers.append(buffer)
+            holdings.append(buffer.holdings)
+        way = _APART
+        if len({*buffers}) != len(buffers):
+            way = (*map(buffers.index, buffers),)
+            buffers, holdings = [*dict.fromkeys(buffers)], [*dict.fromkeys(holdings)]
+        found = known.get(way)
+        if found is None or not (are_here or at_once.are_here(buffers, here, self._cache, args)):
+            return None
+        form, cached, places = found
+        if not (self._alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
+            return None
+        del known[way]  # until it has made the launch
+        part = line.hand_over_formed(
+            form, (cached.prepared, holdings, args, ndrange, places, after), standing
+        )
+        if part is None:
+            return None
+        known[way] = found
+        session = self._session
+        number = session.number = session.number + 1
+        for buffer in buffers:
+            buffer.used = number
+        at_once.streak_length += 1
+        cached.outcome.launches += 1
+        return part
+
+    def _may_be_in(self, queue: QueueOrder) -> bool:
+        """Whether launches in a queue come behind nothing that is held back or has failed. Under the session's lock."""
+        session, executor = self._session, self._executor
+        if session.deferrals.held or executor.failures.any or queue.barrier is not None or queue.profiled:
+            return False
+        if queue.in_order:  # which has no barriers: it holds until the executor's standing changes
+            self._queue, self._standing = queue, executor.standing
+        return True

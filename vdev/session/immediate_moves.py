@@ -7,7 +7,6 @@ Decides which: those whose plan is known and is one step on one worker, and that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.backends.base import Box
@@ -43,8 +42,6 @@ _LONG = 64
 _NEAR_NBYTES = 1 << 20
 #: small reads under way at one worker, each of which has memory of the back end's
 _MOST_ARRIVALS = 64
-_PARTS = {Part}
-_stretch_of: Callable[[Completion], Stretch] = attrgetter("stretch")
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
@@ -636,13 +633,16 @@ def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, a
     barrier = queue.barrier
     if barrier is not None and not is_ahead(barrier, worker):
         return False
-    if {*map(type, after)} != _PARTS:
-        for item in after:
-            if type(item) is not Part and not _is_behind(item, worker, alone=alone):
+    known: Stretch | None = None  # for arrays, ten and more, in a few stretches
+    for item in after:
+        if type(item) is not Part:
+            if not _is_behind(item, worker, alone=alone):
                 return False
-        after = [item for item in after if type(item) is Part]
-    # For arrays, ten and more, in a few stretches.
-    return all(each.parts is None and each.worker == worker for each in {*map(_stretch_of, after)})
+        elif (stretch := item.stretch) is not known:
+            if stretch.parts is not None or stretch.worker != worker:
+                return False
+            known = stretch
+    return True
 
 
 def is_ahead(barrier: Completion, worker: int) -> bool:

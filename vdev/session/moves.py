@@ -386,6 +386,39 @@ class Moves:
             order.wait()
         return status if status else found
 
+    @waits
+    def read_first(
+        self,
+        buffer: VirtualBuffer,
+        start: int,
+        host: NDArray[Any],
+        queue: QueueOrder,
+        after: Sequence[Completion],
+        meanwhile: Callable[..., T],
+        given: Sequence[Any],
+        clocked: Clocked | None = None,
+    ) -> T | int | None:
+        """`read_again` of bytes from `start` on of a buffer that the only worker has all of, whether any were read before or not, behind
+        `after` as well: a program's arrays of a few numbers come and go.
+        """
+        worker, session, nbytes = self._only, self._session, host.nbytes
+        if worker is None or buffer.resident is None or nbytes > worker.backend.small_read_nbytes:
+            return None
+        executor, at = session.executor, worker.number
+        with session.lock:
+            if buffer.resident != at or executor.damaged or executor.lines[at] is None:
+                return None
+            if after and not may_follow(after, queue, at, alone=True):
+                return None
+            reading, holdings = buffer.reading, buffer.holdings
+            if reading is None or (reading.start, reading.nbytes) != (start, nbytes):
+                replica, state = holdings.replicas[at], buffer.state
+                if replica is None or replica.start > start or replica.stop < start + nbytes:
+                    return None
+                reading = RepeatedRead(executor, worker, holdings, start, nbytes, (state, state))
+                buffer.reading = reading
+        return self.read_again(buffer, reading, host, queue, meanwhile, given, clocked)
+
     def _is_folded_for(self, buffer: VirtualBuffer, reading: RepeatedRead) -> bool:
         """Whether a buffer that was in the state in which a read found it is now in that in which it was read: what was pending of it is
         folded, as the read would do.

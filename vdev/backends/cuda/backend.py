@@ -155,6 +155,10 @@ class CudaBackend(CudaCompiling):
         return prepared(partial(self.driver.stream_synchronize, self.stream), waits=True)
 
     @cached_property
+    def _query(self) -> PreparedCall:
+        return prepared(partial(self.driver.query_assembled, c_void_p(self.stream)))
+
+    @cached_property
     def _visit(self) -> Callable[[], object]:
         return self.visitor()
 
@@ -283,9 +287,8 @@ class CudaBackend(CudaCompiling):
         assert type(source) is CudaAllocation
         if nbytes > LANDING_NBYTES:
             return self._long_read_again(source, start, nbytes)
-        landing, driver, counters = self._landing, self.driver, self.counters
+        landing, driver, counters, query = self._landing, self.driver, self.counters, self._query
         stream = c_void_p(self.stream)
-        query = prepared(partial(driver.query_assembled, stream))
         at, size = c_uint64(source.address + start), c_size_t(nbytes)
         pinned: Pinned | None = None
         arrived: Bytes

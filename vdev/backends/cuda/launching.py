@@ -6,7 +6,6 @@ Decides how a launch reaches the driver: what is set and asked before it, and ho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from vdev.backends.base import (
@@ -29,8 +28,6 @@ from vdev.backends.cuda.marker import Lapse
 from vdev.backends.cuda.modules import Modules
 
 T = TypeVar("T")
-
-_word_of: Callable[[Any], bytes] = attrgetter("word")
 
 #: so often a launch that is made again finds its kernel's parameters set to others before it gets a parameter buffer of its own
 _MOST_LOST = 4
@@ -193,8 +190,6 @@ class CudaLaunches(Backend):
         kernel = self._fitting(kernel, args, known.threads)
         known = kernel.grids(shape)
         pointers = [at for at, arg in enumerate(args) if type(arg) is CudaAllocation]
-        #: by argument: where it is in a row of the pointers' words and all arguments behind these
-        order = [pointers.index(at) if at in pointers else len(pointers) + at for at in range(len(args))]
         counters, owner, pack, buffer = self.counters, object(), kernel.pack, kernel.buffer
         last, unset, what = kernel.last, [UNSET] * len(args), f"launch of kernel {kernel.info.name}"
         hidden, start = kernel.starts(known, self.stream, self.driver)[0]
@@ -206,11 +201,13 @@ class CudaLaunches(Backend):
                 if found is None:
                     found = kernel.starts(kernel.grids(other), self.stream, self.driver)[0]
                 hidden, start = found
-            words = *map(_word_of, map(now.__getitem__, pointers)), *now
+            words: list[Any] = [*now]
+            for at in pointers:
+                words[at] = words[at].word
             if kernel.owner is not owner:
                 last[:] = unset  # others set all of them anew
                 kernel.owner = owner
-            pack(buffer, 0, *map(words.__getitem__, order), hidden)
+            pack(buffer, 0, *words, hidden)
             kernel.hidden = hidden
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._in_own_context(self._begin)
