@@ -275,6 +275,27 @@ def test_a_text_is_expanded_again_only_for_another_answer(
     assert dict(program.target.answers)["__GNUC__"] == answers.get("__GNUC__", "4")
 
 
+def test_only_what_defines_structures_is_searched_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """#pragma omp declare target
+constant float table[4] = {1, 2, 3, 4};
+typedef struct { char c; int i; } s_t;
+constant s_t records[1] = {{1, 2}};
+int sum(int n) { return n + (int)table[n & 3]; }
+int inner(void) { struct s { char c; int i; } s = {1, 2}; return s.i; }
+"""
+    searched: list[str] = []
+    walk = clang.walk
+
+    def noted(cursor: Any) -> Any:
+        searched.append(cursor.spelling)
+        return walk(cursor)
+
+    monkeypatch.setattr(clang, "walk", noted)
+    assert parse_program(text).exact
+    assert "inner" in searched
+    assert {"table", "records", "sum"}.isdisjoint(searched)
+
+
 OPTIONS = (
     "-Wall -Wextra -Wno-unused-variable -Wno-error=incompatible-pointer-types -w -g -O0 -O3 -cl-opt-disable -cl-kernel-arg-info "
     "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros -cl-uniform-work-group-size -cl-strict-aliasing -x cl -cl-nv-verbose "
