@@ -580,6 +580,27 @@ FIX  out[i] = in ? in[i] : 0;
         (empty(N, I), None),
     ),
     Pair(
+        "through parameters that are written as arrays",
+        OUT,
+        """
+int first(int4 v[2]) { return v[0].x + v[1].y; }
+int at(global const int from[64], global const int *other, int i, local int mine[], int4 v[2]) {
+  mine[i % 16] = i;
+BUG  from = other + 60;
+BUG  return from[i] + first(v); //@
+FIX  return from[min(i + 3, 63)] + first(v);
+}
+kernel void k(global int *out, global const int *in, global const int *short_one) {
+  int i = get_global_id(0);
+  local int m[16];
+  int4 v[2];
+  v[0] = i;
+  v[1] = v[0] + 1;
+  out[i] = at(in, short_one, i, m, v) + first(v);
+}""",
+        (empty(N, I), ints(), ints(100)),
+    ),
+    Pair(
         "a null argument in a function",
         "null-pointer",
         """

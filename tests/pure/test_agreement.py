@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from vdev.translators.dialects.cuda.translation import UnknownOption, nvrtc_options, translate_cuda
 from vdev.translators.dialects.subgrid import translate_subgrid
-from vdev.translators.frontend import clang, macros
+from vdev.translators.frontend import clang, macros, source
 from vdev.translators.frontend import preprocessor as preprocess
 from vdev.translators.frontend.compiler_macros import answers_from, question_program
 from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.macros import Expander
-from vdev.translators.frontend.preprocessor import Preprocessor
+from vdev.translators.frontend.preprocessor import Preprocessed, Preprocessor
 from vdev.translators.frontend.source import CompileError, parse_program
 from vdev.translators.frontend.tokens import Token, TokenKind
 
@@ -246,6 +246,54 @@ int other(void) { return __clang_major__; }
     assert [cursor.spelling for cursor in program.functions()] == ["other"]
     assert program.exact
     assert "return __clang_major__" in program.preprocessed  # the engine's own
+
+
+@pytest.mark.parametrize(
+    ("answers", "times"),
+    [
+        ({"__GNUC__": "4", "__OTHER__": None}, 1),  # clang's own
+        ({}, 1),
+        ({"__GNUC__": "5"}, 2),
+        ({"__GNUC__": None}, 2),
+        ({"__OTHER__": "1"}, 2),
+    ],
+)
+def test_a_text_is_expanded_again_only_for_another_answer(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, str | None], times: int
+) -> None:
+    expanded: list[str] = []
+
+    def counted(text: str, *rest: Any) -> Preprocessed:
+        expanded.append(text)
+        return preprocess.preprocess(text, *rest)
+
+    monkeypatch.setattr(source, "preprocess", counted)
+    text = "#if __GNUC__ == 4 && !defined(__OTHER__)\nint clangs(void);\n#else\nint other(void);\n#endif\n"
+    program = parse_program(text, ask=lambda questions: answers)
+    assert len(expanded) == times
+    assert [cursor.spelling for cursor in program.functions()] == ["clangs" if times == 1 else "other"]
+    assert dict(program.target.answers)["__GNUC__"] == answers.get("__GNUC__", "4")
+
+
+def test_only_what_defines_structures_is_searched_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """#pragma omp declare target
+constant float table[4] = {1, 2, 3, 4};
+typedef struct { char c; int i; } s_t;
+constant s_t records[1] = {{1, 2}};
+int sum(int n) { return n + (int)table[n & 3]; }
+int inner(void) { struct s { char c; int i; } s = {1, 2}; return s.i; }
+"""
+    searched: list[str] = []
+    walk = clang.walk
+
+    def noted(cursor: Any) -> Any:
+        searched.append(cursor.spelling)
+        return walk(cursor)
+
+    monkeypatch.setattr(clang, "walk", noted)
+    assert parse_program(text).exact
+    assert "inner" in searched
+    assert {"table", "records", "sum"}.isdisjoint(searched)
 
 
 OPTIONS = (

@@ -41,6 +41,11 @@ for name, whole, group in (
         continue
     cl.enqueue_copy(queue, result, buffer)
     said[name] = np.unique(result).tolist()
+uneven = cl.Program(context, "kernel void plain(global int *r) { r[get_global_id(0)] = 1; }").build("-cl-std=CL2.0")
+try:
+    uneven.plain(queue, (12,), (8,), buffer)
+except cl.LogicError as error:
+    said["uneven"] = [error.code, str(error)]
 said["asked"] = list(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
 print(json.dumps(said))
 """
@@ -49,4 +54,7 @@ print(json.dumps(said))
 def test_a_required_size_holds(tmp_path: Path) -> None:
     said = json.loads(fake_cuda.run(PROGRAM, fake_cuda.environment(tmp_path)))
     refused = -54  # CL_INVALID_WORK_GROUP_SIZE
+    code, text = said.pop("uneven")
+    assert code == refused
+    assert "does not divide the global size" in text
     assert said == {"open": [842], "given": [842], "other": refused, "parts": refused, "asked": [8, 4, 2]}

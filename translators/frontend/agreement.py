@@ -20,6 +20,7 @@ from .clang import Cursor, CursorKind, TranslationUnit
 Place = tuple[str | None, int, bool]
 
 _RECORDS = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL)
+_RECORD = re.compile(r"\b(?:struct|union)\b")
 #: Characters of a difference that a reason quotes.
 _SHOWN = 60
 #: Pragmas that clang's trees show, or that only change messages.
@@ -62,8 +63,10 @@ def _content(cursor: Cursor, layouts: bool) -> list[str]:
 
     `layouts`: pragmas may have changed the layouts of structures anywhere.
     """
-    lines = [cursor.kind.name, *clang.printed(cursor).split("\n")]
-    if layouts or cursor.kind in _RECORDS:
+    text = clang.printed(cursor)
+    lines = [cursor.kind.name, *text.split("\n")]
+    # A structure is defined where its keyword is: long tables of numbers need not be walked through.
+    if cursor.kind in _RECORDS or (layouts and _RECORD.search(text)):
         records = (each for each in clang.walk(cursor) if each.kind in _RECORDS)
         lines += [f"{each.type.get_size()} bytes at {each.type.get_align()}" for each in records]
     return lines

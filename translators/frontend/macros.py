@@ -169,7 +169,7 @@ class Expander:
             if macro is None and condition:
                 macro = self._of_compiler(token.text)
             if macro is None:
-                done.append(self._predefined(token))
+                done.append(self._predefined(token) if token.text in PREDEFINED else token)
             elif macro.listed and not condition:
                 done.append(token)
             elif macro.parameters is None:
@@ -334,8 +334,10 @@ class Expander:
         are expanded before.
         """
         result, gap = self._replaced(macro, macro.body, arguments, {})
+        # Many tokens hide the same macros already.
+        hides = {t.hide: t.hide | hide for t in result}
         tokens = [
-            Token(t.text, t.kind, t.space, t.hide | hide, line) for t in result if t is not _PLACEMARKER
+            Token(t.text, t.kind, t.space, hides[t.hide], line) for t in result if t is not _PLACEMARKER
         ]
         return tokens, gap
 

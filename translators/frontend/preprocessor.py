@@ -285,8 +285,11 @@ class Preprocessor(Expander):
     def _directive(self, file: _File, branches: list[_Branch], line: Line) -> None:
         match = _DIRECTIVE.match(line.text)
         assert match is not None
-        name, rest = match.group(1) or "", file.tokens(line, match.start(2))
+        name = match.group(1) or ""
         active = not branches or branches[-1].active
+        # A definition is read from its text, and what is skipped not at all.
+        read = name in _CONDITIONALS or (active and name != "define")
+        rest = file.tokens(line, match.start(2)) if read else []
         if name == "pragma":
             self.pragmas.append((file.path, line.first, active))
         if name in _CONDITIONALS:

@@ -129,9 +129,12 @@ def _expand_asking(
     text = _expand(source, options, target)
     sought = text.sought
     while ask is not None and (asked := text.asked - dict(target.answers).keys()):
-        # Another branch may ask more.
-        answers = dict(target.answers) | clangs_answers(asked) | dict(ask(asked))
+        supposed = clangs_answers(asked)
+        answers = dict(target.answers) | supposed | dict(ask(asked))
         target = replace(target, answers=tuple(answers.items()))
+        if all(answers[question] == supposed[question] for question in asked):
+            break  # the text that has been made already
+        # Another branch may ask more.
         text = _expand(source, options, target)
         sought |= text.sought
     return replace(text, sought=sought), target

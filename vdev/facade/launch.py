@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from vdev.session.in_a_row import ReadyLaunch
 
 _ROUTINE = "clEnqueueNDRangeKernel"
+#: Why sizes are refused that some devices take from programs in OpenCL C 2.0 and later.
+_UNEVEN = "the local size does not divide the global size, and the workers have no non-uniform work-groups"
 _FUNCTION = "enqueue_nd_range_kernel"
 _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
@@ -509,7 +511,8 @@ def _check_group(kernel: KernelState, sizes: tuple[int, ...], local: tuple[int, 
     if any(map(gt, local, values["MAX_WORK_ITEM_SIZES"])):
         fail(_ROUTINE, status.INVALID_WORK_ITEM_SIZE)
     if not kernel.signature.allows_partial_groups and any(map(mod, sizes, local)):
-        fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
+        uneven = "" if values["NON_UNIFORM_WORK_GROUP_SUPPORT"] else _UNEVEN
+        fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE, uneven)
 
 
 def _check_local_memory(kernel: KernelState) -> None:

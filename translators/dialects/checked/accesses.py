@@ -19,7 +19,7 @@ from ...frontend.types import OWN, Space
 from . import images
 from .barriers import Meetings, Wrap
 from .calls import Call, classify, is_plain
-from .roots import Roots, expression_parts, is_array, is_parameter, is_pointer
+from .roots import Roots, expression_parts, is_address, is_array, is_parameter, is_pointer
 from .sites import Recorder, flat, integer_name
 from .uses import (
     ATOMICALLY,
@@ -459,7 +459,7 @@ class Body:
             self._known_call(cursor, call, arguments)
 
     def _own_call(self, cursor: Cursor, arguments: list[Cursor]) -> None:
-        roots = "".join(f", {self.roots.of(argument)}" for argument in arguments if is_pointer(argument))
+        roots = "".join(f", {self.roots.of(argument)}" for argument in arguments if is_address(argument))
         text = f"{self.p}c{roots}"
         if arguments:
             self.edits.insert(self.recorder.extent(arguments[0])[0], f"{text}, ")

@@ -17,7 +17,7 @@ from ...frontend.types import Space
 from .accesses import CHECKS, Body
 from .calls import Call
 from .intervals import Touch
-from .roots import UNKNOWN, expression_parts, is_array, is_pointer
+from .roots import UNKNOWN, expression_parts, is_address, is_array, is_pointer
 from .sites import integer_name
 from .uses import (
     ATOMICALLY,
@@ -69,7 +69,7 @@ class FastBody(Body):
     def _refuse_casts(self) -> None:
         """Refuse casts that drop `const`: a caller takes a pointer to const for one that is only read."""
         for index, parameter in enumerate(self.function.cursor.get_arguments()):
-            if f"{self.p}r{index}" in self.writes and is_pointer(parameter) and _is_const(parameter):
+            if f"{self.p}r{index}" in self.writes and is_address(parameter) and _is_const(parameter):
                 self.refuse("memory is written through a pointer to const")
 
     def refuse(self, reason: str) -> None:
@@ -236,7 +236,7 @@ class FastBody(Body):
 
     def _own_call(self, cursor: Cursor, arguments: list[Cursor]) -> None:
         for argument, parameter in zip(arguments, cursor.referenced.get_arguments(), strict=False):
-            if is_pointer(argument):
+            if is_address(argument):
                 space = self._pointee_space(argument)
                 mode = READS if _is_const(parameter) else READS | WRITES
                 if space in CHECKS:
@@ -258,7 +258,9 @@ class FastBody(Body):
 
 
 def _is_const(parameter: Cursor) -> bool:
-    return bool(parameter.type.get_canonical().get_pointee().is_const_qualified())
+    canonical = parameter.type.get_canonical()
+    target = canonical.get_array_element_type() if is_array(parameter) else canonical.get_pointee()
+    return bool(target.is_const_qualified())
 
 
 __all__ = ["FastBody", "value_name"]

@@ -47,7 +47,7 @@ from .program import (
     log_words,
 )
 from .provenance import is_closed
-from .roots import is_pointer
+from .roots import is_address
 
 __all__ = ["Untranslatable", "translate_checked", "translate_fast"]
 
@@ -200,7 +200,7 @@ class _Translation:
         parameters = "".join(
             f", int {self.prefix}r{index}"
             for index, parameter in enumerate(use.cursor.get_arguments())
-            if is_pointer(parameter)
+            if is_address(parameter)
         )
         place = parentheses_after(self.functions.text, stop)
         text = f"{self.prefix}C {self.prefix}c{parameters}"
@@ -213,7 +213,7 @@ class _Translation:
         known = {
             int(parameter.hash): f"{self.prefix}r{index}"
             for index, parameter in enumerate(function.cursor.get_arguments())
-            if is_pointer(parameter)
+            if is_address(parameter)
         }
         self._body(function, known)
 

@@ -32,6 +32,11 @@ def is_array(cursor: Cursor) -> bool:
     return cursor.type.get_canonical().kind in _ARRAYS
 
 
+def is_address(cursor: Cursor) -> bool:
+    """Whether a parameter or an argument is a pointer, or was declared as an array: libclang shows what was written (C99 6.7.5.3p7)."""
+    return is_pointer(cursor) or is_array(cursor)
+
+
 def is_parameter(cursor: Cursor) -> bool:
     """Whether this names a parameter: one that is written as an array is a pointer to any number of elements."""
     while cursor.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR):
@@ -77,7 +82,7 @@ class Roots:
             if len(parts) != 1:
                 return None
             cursor = parts[0]
-        if cursor.kind is not CursorKind.DECL_REF_EXPR or not is_pointer(cursor):
+        if cursor.kind is not CursorKind.DECL_REF_EXPR or not (is_pointer(cursor) or is_parameter(cursor)):
             return None
         declared = cursor.referenced
         return None if declared is None else int(declared.hash)
@@ -116,7 +121,7 @@ class Roots:
     def _of_sum(self, cursor: Cursor, parts: list[Cursor], asked: frozenset[int]) -> RootText | None:
         operator = clang.binary_operator(cursor)
         if operator in (Binary.ADD, Binary.SUBTRACT) and len(parts) == 2:
-            pointers = [part for part in parts if is_pointer(part)]
+            pointers = [part for part in parts if is_address(part)]
             return self._of(pointers[0], asked) if len(pointers) == 1 else None
         return self._of(parts[1], asked) if operator in (Joining.ASSIGN, Joining.COMMA) else None
 

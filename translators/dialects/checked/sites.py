@@ -13,7 +13,7 @@ from ...frontend import clang
 from ...frontend.edits import Edits, Functions
 from ...frontend.source import ParsedProgram
 from .program import Site
-from .roots import expression_parts, is_pointer
+from .roots import expression_parts, is_address
 
 #: OpenCL C's names of integer types by clang's kinds.
 _INTEGERS = {
@@ -105,7 +105,7 @@ class Recorder:
             if call.kind is CursorKind.CALL_EXPR and self._is_own(call):
                 arguments = expression_parts(call)[1:]
                 place = self.extent(arguments[0])[0] if arguments else self.extent(call)[1] - 1
-                hidden = "".join(", 0" for argument in arguments if is_pointer(argument))
+                hidden = "".join(", 0" for argument in arguments if is_address(argument))
                 edits.insert(place - start, f"{self.prefix}c{hidden}{', ' if arguments else ''}")
         return flat(edits.apply())
 
