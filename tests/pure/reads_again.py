@@ -327,16 +327,19 @@ def a_smaller_launch() -> None:
 
 @case
 def a_wait_list() -> None:
-    """The read waits for a launch in another queue, which waits for the program."""
+    """The read waits for the program, and for a launch in another queue which does."""
     reads = Reads()
     reads.until_again()
-    other, gate = cl.CommandQueue(reads.context), cl.UserEvent(reads.context)
-    launched = reads.launch(other, wait_for=[gate])
-    timer = threading.Timer(0.05, lambda: gate.set_status(0))
-    timer.start()
-    reads.read(wait_for=[launched])
-    reads.check()
-    timer.join()
+    other = cl.CommandQueue(reads.context)
+    for behind in (False, True):
+        gate = cl.UserEvent(reads.context)
+        awaited = reads.launch(other, wait_for=[gate]) if behind else gate
+        timer = threading.Timer(0.05, gate.set_status, [0])
+        timer.start()
+        reads.read(wait_for=[awaited])
+        assert gate.command_execution_status == cl.command_execution_status.COMPLETE, "it did not wait"
+        reads.check()
+        timer.join()
 
 
 @case

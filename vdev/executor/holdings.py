@@ -122,9 +122,11 @@ class Holdings:
 
     def __del__(self) -> None:
         # Whoever uses the replicas keeps this object alive, so nothing uses them any more.
-        for owner, replica in zip(self._owners, self.replicas, strict=True):
+        owners, number = self._owners, 0
+        for replica in self.replicas:
             if replica is not None:
-                owner.discard(replica.allocation)
+                owners[number].discard(replica.allocation)
+            number += 1  # noqa: SIM113 (each buffer comes here, and has one or two)
 
     @property
     def is_sound(self) -> bool:

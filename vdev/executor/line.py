@@ -528,7 +528,8 @@ class Line:
             return False
         try:
             worker.holder = get_ident()
-            with executor.lock:
+            executor.lock.acquire()  # as in `again`
+            try:
                 if worker.queue or executor.closed or executor.has_failed:
                     return False
                 outside = None if self.visit is None else self.visit()
@@ -537,6 +538,8 @@ class Line:
                 finally:
                     if outside is not None:
                         self._leave(outside)
+            finally:
+                executor.lock.release()
         finally:
             worker.holder = 0
             worker.turn.release()

@@ -154,7 +154,12 @@ class WorkerMemory:
 
         None if nothing fits: then all that was discarded is freed.
         """
-        discarded, others = self.discarded, deque[Allocation]()
+        discarded = self.discarded
+        found = discarded.popleft()
+        if found.counted_nbytes == nbytes and found.whole is None:  # mostly
+            return found
+        discarded.appendleft(found)
+        others: deque[Allocation] = deque()
         while discarded:
             found = discarded.popleft()
             if found.counted_nbytes == nbytes and found.whole is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -41,10 +40,6 @@ _PACK_OFFSET = PACKERS[b"l"]
 
 #: arguments of a call before the kernel's own: queue, global and local size
 _AHEAD = 3
-
-_bytes_of: Callable[[Any], bytes] = methodcaller("tobytes")
-#: of an array of PyOpenCL's, what tells whether it is contiguous
-_FORM = attrgetter("shape", "strides", "dtype")
 
 
 class CalledKernel(Protocol):
@@ -79,11 +74,11 @@ class Repeat:
         #: The memory objects are kept and not the wrappers, since dropping a wrapper may release it.
         self._memories: list[Memory] = [state_of(args[source]) for source, _ in self._buffers]
         #: by the kernel's argument, of those that are neither buffers nor arrays: what was given, the type that may be given
-        #: instead, whether a number's bytes are what is captured, and what a launch captures
+        #: instead, the same where a number's bytes are what is captured, and what a launch captures
         count = len(kernel.args)
         self._values: list[Any] = [None] * count
         self._kinds: list[type | None] = [None] * count
-        self._keeps = [False] * count
+        self._keeps: list[Any] = [None] * count
         self._captured: list[Any] = [None] * count
         for source, at in self._others:
             value, kept = args[source], kernel.args[at]
@@ -91,7 +86,7 @@ class Repeat:
             self._values[at], self._captured[at] = value, kept
             self._kinds[at] = kind if kind in _CONVERTED else None
             if kind in _numbers and value.tobytes() == kept:
-                self._keeps[at] = _keeps_bytes(kind, kernel.converting[at])
+                self._keeps[at] = kind if _keeps_bytes(kind, kernel.converting[at]) else None
         self._count = len(args)
 
     def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
@@ -141,12 +136,22 @@ class Repeat:
         """Set the kernel's other arguments to those of a call; what a launch captures, of which `found` has the rest. None if the usual
         way has to do it.
         """
-        values, captured = self._values, self._captured
+        values, captured, keeps = self._values, self._captured, self._keeps
         for source, at in self._others:
             value = args[source]
-            if value is not values[at] and not self._changed(kernel, at, value):
+            if value is values[at]:
+                found[at] = captured[at]
+            elif type(value) is keeps[at]:  # as in `_changed`, with fewer calls
+                values[at], arg = value, value.tobytes()
+                found[at] = arg
+                if arg != captured[at]:
+                    captured[at] = kernel.args[at] = arg
+                    if kernel.repetition is not None and not kernel.repetition.takes_values:
+                        kernel.repetition = None
+            elif self._changed(kernel, at, value):
+                found[at] = captured[at]
+            else:
                 return None
-            found[at] = captured[at]
         return (*found,)
 
     def _changed(self, kernel: CalledKernel, at: int, value: Any) -> bool:
@@ -155,16 +160,13 @@ class Repeat:
         arg: Any
         if kind is None or type(value) is not kind:
             return False
-        if self._keeps[at]:
-            arg = _bytes_of(value)
         # numbers that programs make again for each call; there are several kinds of nought
-        elif value == before and (kind is int or (value and kind in _COMPARED)):
+        if value == before and (kind is int or (value and kind in _COMPARED)):
             return True
-        else:
-            try:
-                arg = kernel.converting[at](value)
-            except Exception:
-                return False
+        try:
+            arg = kernel.converting[at](value)
+        except Exception:
+            return False
         self._values[at] = value
         if arg != self._captured[at]:
             self._captured[at] = kernel.args[at] = arg
@@ -187,7 +189,7 @@ class RepeatOfArrays(Repeat):
     """The same where there are arrays of PyOpenCL's among the arguments: of each the kernel gets two."""
 
     has_arrays = True
-    __slots__ = ("_arrays", "_forms", "_offsets")
+    __slots__ = ("_arrays", "_forms", "_offsets", "_plain")
 
     def __init__(self, kernel: CalledKernel, args: Sequence[Any], arrays: Sequence[int]) -> None:
         """`arrays`: where they are among the arguments."""
@@ -196,35 +198,42 @@ class RepeatOfArrays(Repeat):
         self._keep(kernel, args, [each for at, each in enumerate(places) if at not in arrays])
         self._arrays = [places[at] for at in arrays]
         given = [args[source] for source, _ in self._arrays]
-        #: also of arrays, which come first
+        #: where buffers are that are no arrays'; and all of them, arrays' first
+        self._plain = self._buffers
         self._buffers = [*self._arrays, *self._buffers]
         self._memories = [*[state_of(array.base_data) for array in given], *self._memories]
-        self._forms, self._offsets = [*map(_FORM, given)], [array.offset for array in given]
+        self._forms = [(array.shape, array.strides, array.dtype) for array in given]
+        self._offsets = [array.offset for array in given]
         for _, start in self._arrays:
             self._captured[start + 1] = kernel.args[start + 1]
 
     def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         if len(args) != self._count:
             return None
-        narrays, memories = len(self._arrays), []
+        found, queue, forms = [*self._captured], args[0], self._forms
+        memories: list[Memory] = []
+        offsets: list[Any] = []
         try:
-            arrays = [args[source] for source, _ in self._arrays]
-            if not self._may_be_given(arrays, args[0]):
-                return None
-            offsets = [array.offset for array in arrays]
-            if offsets != self._offsets and not self._moved(kernel, offsets):
-                return None
-            found = [*self._captured]
-            for number, (source, at) in enumerate(self._buffers):
-                given = arrays[number].base_data if number < narrays else args[source]
-                memory = given._vdev_state
-                found[at] = memory.argument
-                if memory.references <= 0:
+            for source, at in self._arrays:
+                array = args[source]
+                if array.queue is not queue and array.queue is not None:
                     return None
+                form = array.shape, array.strides, array.dtype
+                if form != forms[len(offsets)] and not self._is_contiguous(len(offsets), array, form):
+                    return None
+                memory = array.base_data._vdev_state
+                found[at] = memory.argument
+                offsets.append(array.offset)
+                memories.append(memory)
+            for source, at in self._plain:
+                memory = args[source]._vdev_state
+                found[at] = memory.argument
                 memories.append(memory)
         except AttributeError:  # released, or no array
             return None
-        if memories != self._memories and not self._replaced(kernel, memories):
+        if (memories != self._memories and not self._replaced(kernel, memories)) or (
+            offsets != self._offsets and not self._moved(kernel, offsets, found)
+        ):
             return None
         values = self._values
         for source, at in self._others:
@@ -232,22 +241,15 @@ class RepeatOfArrays(Repeat):
                 return self._with_values(kernel, args, found)
         return (*found,)
 
-    def _may_be_given(self, arrays: Sequence[Any], queue: Any) -> bool:
-        """Whether the generated function takes such arrays: contiguous ones, of that queue."""
-        forms = self._forms
-        for number, array in enumerate(arrays):
-            given = array.queue
-            if given is not queue and given is not None:
-                return False
-            form = forms[number]
-            if (array.shape, array.strides, array.dtype) != form:
-                if not array.flags.forc:
-                    return False
-                forms[number] = _FORM(array)
+    def _is_contiguous(self, number: int, array: Any, form: tuple[Any, ...]) -> bool:
+        """Whether the generated function takes an array of that form, as the last call's of that number was not."""
+        if not array.flags.forc:
+            return False
+        self._forms[number] = form
         return True
 
-    def _moved(self, kernel: CalledKernel, offsets: list[Any]) -> bool:
-        """Set the kernel's offsets to others than before; False if the usual way has to do it."""
+    def _moved(self, kernel: CalledKernel, offsets: list[Any], found: list[Any]) -> bool:
+        """Set the kernel's offsets to others than before, also in what is `found` for a launch; False if the usual way has to do it."""
         places = [start + 1 for _, start in self._arrays]
         try:
             packed = [kernel.converting[at](value) for at, value in zip(places, offsets, strict=True)]
@@ -255,7 +257,7 @@ class RepeatOfArrays(Repeat):
             return False
         self._offsets = offsets
         for at, each in zip(places, packed, strict=True):
-            self._captured[at] = kernel.args[at] = each
+            self._captured[at] = kernel.args[at] = found[at] = each
         if kernel.repetition is not None and not kernel.repetition.takes_values:
             kernel.repetition = None
         return True

@@ -71,14 +71,14 @@ class Occupancy:
     done; an allocation that does not fit before waits for that.
     """
 
-    __slots__ = ("_released", "room", "taken")
+    __slots__ = ("released", "room", "taken")
 
     def __init__(self, room: Sequence[int]) -> None:
         #: by worker: bytes that replicas may take
         self.room = list(room)
         #: by worker: bytes that they take, including those given to `release` that `settle` has not counted yet
         self.taken = [0] * len(self.room)
-        self._released: deque[Replicas] = deque()
+        self.released: deque[Replicas] = deque()  #: what `settle` has not counted yet
 
     def change(self, before: Replicas, after: Replicas) -> None:
         """A buffer's replicas have changed."""
@@ -90,12 +90,12 @@ class Occupancy:
 
     def release(self, replicas: Replicas) -> None:
         """A buffer with these replicas is gone. Called from a finaliser: takes no lock."""
-        self._released.append(replicas)
+        self.released.append(replicas)
 
     def settle(self) -> None:
         """Count what was released."""
-        while self._released:
-            self.change(self._released.popleft(), ())
+        while self.released:
+            self.change(self.released.popleft(), ())
 
     def free(self) -> list[int]:
         """By worker: bytes that may still be taken."""

@@ -311,17 +311,15 @@ class AtOnce(MapsAtOnce):
         if cache is None or not self._launches:
             return None
         pointers = cache.pointers
-        given: list[VirtualBuffer] = []
-        offsets = 0
-        for index in pointers:  # which takes less time than iterators over a few arguments take to be made
-            arg = args[index]
-            if type(arg) is BufferArg:
-                given.append(arg.buffer)
-                offsets |= arg.offset
-        buffers = [*dict.fromkeys(given)]
+        buffers, offsets = _pointed_to(pointers, args)
         worker, account = self._only, None
         if worker is None:
-            account = self._account_among(cache, buffers, ndrange)
+            for buffer in buffers:  # the first that is kept on a worker without plans
+                account = buffer.account
+                if account is not None and account.thrifty:
+                    break
+            else:
+                account = self._account_of_new(cache, buffers, ndrange)
             worker = None if account is None else account.keeper
             if worker is None:
                 return None
@@ -338,16 +336,6 @@ class AtOnce(MapsAtOnce):
         is_plain = not offsets and len(buffers) == len(pointers)
         places = cache.plain_places if is_plain else _places(pointers, args, buffers)
         return cached, worker, buffers, holdings, places
-
-    def _account_among(
-        self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange
-    ) -> Account | None:
-        """With several workers: the account of the first buffer that is kept on one of them without plans."""
-        for buffer in buffers:
-            account: Account | None = buffer.account
-            if account is not None and account.thrifty:
-                return account
-        return self._account_of_new(cache, buffers, ndrange)
 
     def _account_of_new(
         self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange
@@ -486,6 +474,18 @@ class AtOnce(MapsAtOnce):
 def _keeps(account: Account | None, worker: int) -> bool:
     """Whether launches on the buffers of an account are made on that worker, without plans."""
     return account is not None and account.thrifty and account.keeper == worker
+
+
+def _pointed_to(pointers: Sequence[int], args: Sequence[Argument]) -> tuple[list[VirtualBuffer], int]:
+    """The buffers that a launch's pointers point to, each once; and whether any pointer does not point to the beginning of one."""
+    given: list[VirtualBuffer] = []
+    offsets = 0
+    for index in pointers:  # which takes less time than iterators over a few arguments take to be made
+        arg = args[index]
+        if type(arg) is BufferArg:
+            given.append(arg.buffer)
+            offsets |= arg.offset
+    return [*dict.fromkeys(given)], offsets
 
 
 def _places(

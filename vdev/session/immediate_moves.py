@@ -365,7 +365,8 @@ class MovesAtOnce:
     def _has_place(self, buffer: VirtualBuffer, worker: int) -> bool:
         """Whether a worker has memory for all of a buffer, of which it has had none."""
         occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
-        occupancy.settle()
+        if occupancy.released:
+            occupancy.settle()
         if line is None or occupancy.taken[worker] + buffer.nbytes > occupancy.room[worker]:
             return False
         return line.place(buffer.holdings)
