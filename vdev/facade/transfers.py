@@ -43,8 +43,8 @@ from vdev.translators.ranges.rectangles import Layout, box_region
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
 
-#: what programs give as origins, regions and pitches: types of the sequence, and by number those of its components
-_SEQUENCES, _INTEGERS = (tuple, list), [[int] * count for count in range(4)]
+#: what programs give as origins, regions and pitches: types of the sequence; and what is more than any of its components may be
+_SEQUENCES, _TOO_MANY = (tuple, list), 1 << 64
 
 #: numbers of bytes that a pattern may have (clEnqueueFillBuffer)
 PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -312,10 +312,12 @@ def components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, .
         fail_cast()
     if count > len(default):
         fail("transfer", status.INVALID_VALUE, f"{name}has too many components")
-    if type(values) in _SEQUENCES and [*map(type, values)] == _INTEGERS[count]:  # nearly always: all at once
-        if count and not (min(values) >= 0 and max(values) < 1 << 64):
-            fail_cast()
-        return (*values, *default[count:])
+    if type(values) in _SEQUENCES:
+        for value in values:
+            if type(value) is not int or not 0 <= value < _TOO_MANY:
+                break
+        else:  # nearly always
+            return (*values, *default[count:])
     return tuple(cast_int(value) for value in values) + default[count:]
 
 
