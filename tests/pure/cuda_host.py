@@ -113,7 +113,8 @@ def host_text(program: CudaProgram) -> str:
     rest = rest[rest.index('#line 1 "vdev/vectors.h"') :]
     rest = re.sub(r"extern __shared__ __align__\((\d+)\) (.*?)\[\];", r"alignas(\1) static \2[232448];", rest)
     rest = rest.replace("static __constant__", "__constant__").replace("static __shared__", "__shared__")
-    rest = re.sub(r"\bconst(?:\s+const\b)+", "const", rest)  # `const constant`, which NVCC takes
+    # `const constant` and `constant static const`, which NVCC takes
+    rest = re.sub(r"\bconst\s+(static\s+)?(?:const\b\s*)+", r"\1const ", rest)
     runs = "".join(
         f'extern "C" void run_{kernel.entry}(void **args, const unsigned *grid, const unsigned *block) '
         f"{{ launch(vdev_cl::user::{kernel.entry}, args, grid, block); }}\n"

@@ -274,7 +274,7 @@ class Chosen(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known(_Node):
-    """A value that only clang can tell: `__alignof__`, `vec_step`, `__builtin_types_compatible_p`."""
+    """What only clang can tell: `__alignof__`, `vec_step`, `__builtin_types_compatible_p`, the text that `__func__` stands for."""
 
     text: str
 

@@ -335,8 +335,11 @@ class Reader:
     def _float(self, cursor: Cursor, start: int, stop: int) -> nodes.Float:
         return nodes.Float(cursor, start, stop, self._text[start:stop].decode())
 
-    def _string(self, cursor: Cursor, start: int, stop: int) -> nodes.String:
-        return nodes.String(cursor, start, stop, self._text[start:stop].decode("utf-8", "surrogateescape"))
+    def _string(self, cursor: Cursor, start: int, stop: int) -> nodes.String | nodes.Known:
+        written = self._text[start:stop].decode("utf-8", "surrogateescape")
+        if written.startswith("__"):  # `__func__` and its like: functions are called otherwise in C++
+            return nodes.Known(cursor, start, stop, cursor.spelling)
+        return nodes.String(cursor, start, stop, written)
 
     def _size(self, cursor: Cursor, start: int, stop: int) -> Node:
         if self._text.startswith(b"vec_step", start):
