@@ -85,6 +85,7 @@ def test_one_worker_on_trial_is_no_choice_for_new_buffers_until_it_stays() -> No
     account.kernels.clear()
     changes.stay(account)
     assert len(changes.alone) == len(account.alone) > 0
+    assert account.returns == 1, "what was measured makes leaving it more expensive"
     assert not account.tried
     assert changes.change(account), "split again"
     assert changes.alone == set()

@@ -103,8 +103,11 @@ class WayChanges:
         account.alone.clear()
 
     def stay(self, account: Account) -> None:
-        """One worker was tried, and is better, as whole periods were measured: so it is on new buffers and in the program's next run."""
+        """One worker was tried, and is better, as whole periods were measured: so it is on new buffers and in the program's next run. It
+        counts as a return to it.
+        """
         kernels, account.tried = account.tried, ()
+        account.returns += 1
         account.alone.update(id(tally) for tally, _ in kernels)
         self.alone |= account.alone
         for _, timing in kernels:
