@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["pack_descriptor", "pack_sampler", "unpack_descriptor"]
+__all__ = ["pack_descriptor", "pack_sampler", "unpack_descriptor", "with_texture"]
 
 #: `struct P_desc` of `image_lowering`
 _DESCRIPTOR_FORMAT = struct.Struct("<3iIq2I")
@@ -36,6 +36,18 @@ def unpack_descriptor(descriptor: bytes) -> tuple[int, int, int, int, int, int]:
     """
     width, height, _, row_pitch, _, element_nbytes, form = _DESCRIPTOR_FORMAT.unpack(descriptor)
     return width, height, row_pitch, 0x10B0 + (form & 255), 0x10D0 + (form >> 8 & 255), element_nbytes
+
+
+def with_texture(descriptor: bytes, sampler: int, texture: int) -> bytes:
+    """The same descriptor of an image of two dimensions with a texture that has been made of it and of a sampler's bits. It holds the
+    texture where others have the bytes of a slice, which such an image lacks, and the sampler's complement as depth.
+
+    >>> plain = pack_descriptor((13, 9, 1), 64, 576, 0x10B5, 0x10D2, 4, 4)
+    >>> unpack_descriptor(with_texture(plain, 0x22, 5)) == unpack_descriptor(plain)
+    True
+    """
+    width, height, _, row_pitch, _, element_nbytes, form = _DESCRIPTOR_FORMAT.unpack(descriptor)
+    return _DESCRIPTOR_FORMAT.pack(width, height, ~sampler, row_pitch, texture, element_nbytes, form)
 
 
 #: CL_ADDRESS_* to the bits of OpenCL C's constants

@@ -21,6 +21,7 @@ from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import WORDS_OF_BOX, OwnKernels, Prepared
 from vdev.errors import BackendError
+from vdev.translators.frontend.kernels import SampledImage
 
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
 #: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
@@ -101,6 +102,32 @@ class CudaCall(ListedCall):
             setattr(counters, name, getattr(counters, name) + more)
 
 
+class CudaTexturedLaunch(CudaCall):
+    """A launch with textures, which show the memory that they were made for: so none of its addresses are `placed`."""
+
+    __slots__ = ("_args",)
+
+    def __init__(
+        self, backend: CudaCompiling, what: str, start: DriverCall, kernel: Kernel, args: list[KernelArgument]
+    ) -> None:
+        """`args`: without textures."""
+        super().__init__(backend, what, [start], counted=[("launches", 1)], kernel=kernel)
+        self._args = args
+
+    def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        super().set_values(changed)
+        args, kernel = self._args, self._kernel
+        assert kernel is not None, "it launches one"
+        assert kernel.info.textured is not None, "which takes textures"
+        for index, value in changed:
+            args[index] = value
+        images, indices = kernel.info.textured.images, {index for index, _ in changed}
+        if any(image.descriptor in indices or image.sampler in indices for image in images):
+            given = self._backend.textured(images, args) or args
+            for image in images:
+                kernel.set_argument(image.descriptor, given[image.descriptor])
+
+
 class CudaUpload(CudaCall):
     """A write of bytes that are a value of the command's, from memory of its own."""
 
@@ -157,6 +184,12 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         """Start the copies from peers that have been requested."""
         raise NotImplementedError
 
+    def textured(
+        self, images: Sequence[SampledImage], args: Sequence[KernelArgument]
+    ) -> list[KernelArgument] | None:
+        """As `Textures.given`."""
+        return self._textures.given(images, args)
+
     def begin_operations(self, count: int) -> None:
         """So many operations are about to be handed over."""
         if self._fetches or not self._first or self._gpu.lost is not None:
@@ -185,13 +218,15 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        kernel = self._fitting(kernel, args, known.threads)
-        own = kernel.with_own_parameters(moved(args, known.bases), self.driver)
+        version, given = self._version(kernel, moved(args, known.bases), known.threads)
+        own = version.with_own_parameters(given, self.driver)
         if own is None:
             return None
         own.set_hidden(known.grids[0][6])
         start = own.assembled(known.grids[0], self.stream, self.driver)
         what = f"launch of kernel {own.info.name}"
+        if version is kernel.textured:
+            return CudaTexturedLaunch(self, what, start, own, [*moved(args, known.bases)])
         return CudaCall(
             self, what, [start], counted=[("launches", 1)], kernel=own, placed=own.placed_arguments()
         )

@@ -105,6 +105,10 @@ class Pool:
         for free in (self._small, self._large, self._rests):
             free.clear()
 
+    def segment_of(self, address: int) -> int | None:
+        """Where the driver's allocation begins in which an address lies; None if it is none of the pool's."""
+        return next((at for at, size in self._segments.items() if at <= address < at + size), None)
+
     def _collect(self) -> None:
         """Enter what has been given back meanwhile."""
         returned = self._returned
