@@ -11,9 +11,9 @@ functions. For them there is a text whose kernels take additional arguments (`wi
 that they read at floating-point coordinates, an image of the engine's and whether it may be used. The engine then
 samples it; everything else is as in the first text, which also runs where no such image could be created.
 
-GPUs' own units for textures read images where they lie. In the text for them (`LoweredProgram.for_textures`), a descriptor may hold a
-texture, and the sampler that it was made with: then what is read with that sampler, the texture gives. Such a descriptor has a negative
-depth; those of all other launches have the depth 1 there, as an image of two dimensions has.
+GPUs' own units for textures read images where they lie. In the text for them (`LoweredProgram.for_textures`), a descriptor's depth is
+either 1, as that of an image of two dimensions is, or the complement of a sampler: then it also holds a texture, which gives what is read
+with that sampler. The entry functions of the translation to CUDA set it, so that the compiler knows which of both it is.
 
 Decides how the text is rewritten and how a descriptor is laid out. Never decides what formats a device has, and
 computes no pixels. What it cannot lower it refuses, with the reason.
@@ -578,9 +578,7 @@ def _read(variant: _Variant) -> str:
 
 
 def _textured(variant: _Variant) -> str:
-    """The same, where a descriptor may hold a texture. What it does not give is read elsewhere, so that registers are those of a kernel
-    that reads nothing else.
-    """
+    """The same, where a descriptor may hold a texture. What that does not give is read by another function: nothing, as a rule."""
     plain = _read(variant)
     head, _, body = plain.partition("{")
     other = head.replace(f"P_{variant.name}(", f"P_{variant.name}_other(")

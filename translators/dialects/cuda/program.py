@@ -44,8 +44,8 @@ class Apart:
 
 @dataclass(frozen=True)
 class Textured:
-    """A kernel's version in which the descriptors of these images may hold textures (`image_arguments.with_texture`). It also relies on
-    what `Apart` says, where the kernel has such a version.
+    """A kernel's version in which the descriptors of these images hold textures (`image_arguments.with_texture`), each for the image's
+    sampler. It also relies on what `Apart` says, where the kernel has such a version.
     """
 
     entry: str  #: as of `CudaKernel`

@@ -28,7 +28,7 @@ how many work-groups are to be resident is left to the compiler unless `CudaKern
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from clang.cindex import Cursor
@@ -36,11 +36,12 @@ from clang.cindex import Cursor
 from ...frontend import clang
 from ...frontend.depth import deep_translation
 from ...frontend.edits import Edits, Function, Functions
-from ...frontend.kernels import Untranslatable
+from ...frontend.kernels import SampledImage, Untranslatable
 from ...frontend.options import joined_values, parse_options
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import BUFFERS, ArgKind, KernelInfo, ParsedProgram, parse_program
 from ...frontend.unused_functions import without_unused
+from ..image_arguments import SAMPLER_BITS
 from ..subgrid import SHIFT, translate_subgrid
 from ..subgrid_kernel import SubgridKernel
 from . import tables as cuda_dialect
@@ -226,7 +227,7 @@ class _Translation:
                 names,
                 kernel.textured.entry,
                 () if kernel.apart is None else kernel.apart.read,
-                [image.descriptor for image in kernel.textured.images],
+                textured=True,
             )
         return groups + structure + entries
 
@@ -236,11 +237,10 @@ class _Translation:
         names: Mapping[int, str],
         entry: str,
         apart: tuple[int, ...],
-        textured: Collection[int] = (),
+        *,
+        textured: bool = False,
     ) -> str:
-        """One function. `apart`: arguments whose memory is no other's that is stored to. `textured`: descriptors that may hold
-        a texture.
-        """
+        """One function. `apart`: arguments whose memory is no other's that is stored to. `textured`: it takes textures."""
         kernel = self.kernels[function.name]
         info = self.program.kernels[function.name]
         parameters, arguments = [], []
@@ -269,10 +269,7 @@ class _Translation:
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
         sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
         first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
-        # The compiler is to know whether there may be a texture: the sign of a descriptor's depth.
-        for image in self.program.sampled.get(function.name, ()):
-            depth = f"{self.prefix}a{image.descriptor}.depth"
-            first += f" {depth} |= ~0x7fffffff;" if image.descriptor in textured else f" {depth} = 1;"
+        first += "".join(self._depths(self.program.sampled.get(function.name, ()), textured))
         if self.printer.uses_work_dim:
             first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
         callee = names.get(function.key, self.printer.word(function.name))
@@ -280,6 +277,18 @@ class _Translation:
             f'extern "C" __global__ void {bounds}{entry}({", ".join(parameters)}) '
             f"{{{first} {callee}({', '.join(arguments)}); }}\n"
         )
+
+    def _depths(self, images: Sequence[SampledImage], textured: bool) -> Iterator[str]:
+        """Statements that tell the compiler with which sampler each image is read by a texture, or that it is not."""
+        for image in images:
+            depth = f"{self.prefix}a{image.descriptor}.depth"
+            if not textured or not image.is_known:
+                yield f" {depth} = 1;"
+            elif image.sampler is None:
+                yield f" {depth} = ~{image.bits};"
+            else:  # of a sampler that is known to be one, the complement is negative
+                sampler = f"{self.prefix}a{image.sampler}"
+                yield f" {sampler} &= {SAMPLER_BITS}; {depth} = (int)~{sampler};"
 
     def _type_text(self, parameter: Cursor) -> str:
         known = spell(parameter.type)

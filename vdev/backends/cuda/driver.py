@@ -80,6 +80,10 @@ class _Kept(ctypes.c_void_p):
     kept: object
 
 
+#: which parameter of a call that launches a kernel the function is
+FUNCTION = 1
+
+
 def launch_handles(function: int, extra: int) -> tuple[ctypes.c_void_p, ...]:
     """Of a call that launches a kernel: the function, no parameters in an array, and where the driver is told of the parameters, which
     it copies at each call.

@@ -15,7 +15,7 @@ from functools import cached_property
 from vdev.backends.base import KernelArgument
 from vdev.backends.cuda.driver import Driver
 from vdev.backends.cuda.launch import CudaAllocation
-from vdev.translators.dialects.image_arguments import unpack_descriptor, with_texture
+from vdev.translators.dialects.image_arguments import SAMPLER_BITS, unpack_descriptor, with_texture
 from vdev.translators.frontend.kernels import SampledImage
 
 logger = logging.getLogger("vdev.cuda")
@@ -26,7 +26,7 @@ _FORMATS = {0x10D0: 0x08, 0x10D1: 0x09, 0x10D2: 0x01, 0x10D3: 0x02, 0x10DD: 0x10
 _CHANNELS = {0x10B0: 1, 0x10B1: 1, 0x10B2: 2, 0x10B5: 4, 0x10B6: 4, 0x10B8: 1, 0x10B9: 1}
 _RGBA, _FLOAT = 0x10B5, 0x10DE
 #: of a sampler's bits: normalised coordinates, the addressing mode, and filtering between pixels
-_NORMALIZED, _MODE, _NEAREST, _LINEAR = 0x01, 0x0E, 0x10, 0x20
+_NORMALIZED, _MODE, _LINEAR = 0x01, 0x0E, 0x20
 #: CUaddress_mode by the bits of the addressing mode: CLAMP_TO_EDGE, CLAMP, REPEAT
 _ADDRESSING = {2: 1, 4: 3, 6: 0}
 _REPEATS = 6  #: of these, the one that is only for normalised coordinates
@@ -101,7 +101,7 @@ class Textures:
         return made[1] if made is not None and ahead + made[0] <= memory.nbytes else None
 
     def _make(self, key: _Key) -> _Made:
-        address, descriptor, sampler = key
+        address, descriptor, _ = key
         segment = self._segment_of(address)
         if segment is None:
             return None
@@ -110,7 +110,7 @@ class Textures:
         if texture:
             width, height, row_pitch, _, _, element_nbytes = unpack_descriptor(descriptor)
             nbytes = (height - 1) * row_pitch + width * element_nbytes
-            made = nbytes, with_texture(descriptor, sampler, texture)
+            made = nbytes, with_texture(descriptor, texture)
         self._made[key] = made
         self._within.setdefault(segment, []).append((key, texture))
         return made
@@ -121,7 +121,7 @@ class Textures:
         width, height, row_pitch, order, data_type, _ = unpack_descriptor(descriptor)
         form, mode = (_FORMATS.get(data_type, 0), _CHANNELS.get(order, 0)), sampler & _MODE
         linear, normalized = bool(sampler & _LINEAR), bool(sampler & _NORMALIZED)
-        if 0 in form or mode not in _ADDRESSING or sampler & ~(_NORMALIZED | _MODE | _NEAREST | _LINEAR):
+        if 0 in form or mode not in _ADDRESSING or sampler & ~SAMPLER_BITS:
             return 0
         # Such pixels are as quickly loaded.
         if (mode == _REPEATS and not normalized) or (not linear and (order, data_type) == (_RGBA, _FLOAT)):
