@@ -174,12 +174,11 @@ class CudaLaunches(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
         args = moved(args, known.bases)
-        version, given = self._version(kernel, args, known.threads)
-        launch = self._again(version, given, shape)
-        if version is not kernel.textured:
-            return launch
         plain = self._again(self._fitting(kernel, args, known.threads), [*args], shape)
-        return _Textured(launch, plain, self._textures, kernel, args, shape).again
+        if kernel.textured is None or not kernel.takes_textures(args, known.threads):
+            return plain
+        textured = self._again(kernel.textured, [*args], shape)
+        return _Textured(textured, plain, self._textures, kernel, args, shape).again
 
     def _again(self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape) -> Repeated:
         """The same of one version."""
@@ -221,12 +220,11 @@ class CudaLaunches(Backend):
             return None
         if not all(type(arg) is bytes or type(arg) is CudaAllocation for arg in args):
             return None
-        version, _ = self._version(kernel, [*args], known.threads)
-        launch = self._again_whole(version, args, shape)
-        if version is not kernel.textured:
-            return launch
         plain = self._again_whole(self._fitting(kernel, args, known.threads), args, shape)
-        return _Textured(launch, plain, self._textures, kernel, [*args], shape).again_whole
+        if kernel.textured is None or not kernel.takes_textures(args, known.threads):
+            return plain
+        textured = self._again_whole(kernel.textured, args, shape)
+        return _Textured(textured, plain, self._textures, kernel, [*args], shape).again_whole
 
     def _again_whole(
         self, kernel: Kernel, args: Sequence[KernelArgument], shape: LaunchShape
@@ -288,7 +286,8 @@ class _Textured:
     ) -> None:
         """`textured`, `plain`: those versions' launches, both `Repeated` or both `RepeatedWhole`. `args`: without textures."""
         assert kernel.info.textured is not None, "it has such a version"
-        self._textured, self._plain, self._used = textured, plain, textured
+        self._textured, self._plain = textured, plain
+        self._used: Any = None  #: of these, the one that has been told of all arguments
         self._textures, self._images = textures, kernel.info.textured.images
         self._read = {at for image in self._images for at in (image.pixels, image.descriptor, image.sampler)}
         self._args, self._shape = args, shape
@@ -296,16 +295,15 @@ class _Textured:
     def again(
         self, changed: Sequence[tuple[int, KernelArgument]] = (), other: LaunchShape | None = None, /
     ) -> int:
-        args = self._args
+        args, used = self._args, self._used
         for at, value in changed:
             args[at] = value
         if other is not None:
             self._shape = other
-        if not any(at in self._read for at, _ in changed):
-            return int(self._used(changed, other))
+        if used is not None and not any(at in self._read for at, _ in changed):
+            return int(used(changed, other))
         given = self._textures.given(self._images, args)
         self._used = self._plain if given is None else self._textured
-        # That version has not heard of what has changed since it was used.
         return int(self._used([*enumerate(args if given is None else given)], self._shape))
 
     def again_whole(self, now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:

@@ -27,9 +27,9 @@ _CHANNELS = {0x10B0: 1, 0x10B1: 1, 0x10B2: 2, 0x10B5: 4, 0x10B6: 4, 0x10B8: 1, 0
 _RGBA, _FLOAT = 0x10B5, 0x10DE
 #: of a sampler's bits: normalised coordinates, the addressing mode, and filtering between pixels
 _NORMALIZED, _MODE, _LINEAR = 0x01, 0x0E, 0x20
-#: CUaddress_mode by the bits of the addressing mode: CLAMP_TO_EDGE, CLAMP, REPEAT
-_ADDRESSING = {2: 1, 4: 3, 6: 0}
-_REPEATS = 6  #: of these, the one that is only for normalised coordinates
+#: CUaddress_mode by the bits of the addressing mode: NONE, CLAMP_TO_EDGE, CLAMP, REPEAT, MIRRORED_REPEAT
+_ADDRESSING = {0: 1, 2: 1, 4: 3, 6: 0, 8: 2}
+_REPEATS = (6, 8)  #: of these, the ones that are only for normalised coordinates
 #: CUdevice_attribute: what addresses and rows have to be multiples of; the most pixels of a row, rows, and bytes of a row
 _ALIGNMENT, _ROW_ALIGNMENT, _MOST_WIDTH, _MOST_HEIGHT, _MOST_ROW = 14, 51, 70, 71, 72
 #: images and samplers that are known at a time
@@ -124,7 +124,7 @@ class Textures:
         if 0 in form or mode not in _ADDRESSING or sampler & ~SAMPLER_BITS:
             return 0
         # Such pixels are as quickly loaded.
-        if (mode == _REPEATS and not normalized) or (not linear and (order, data_type) == (_RGBA, _FLOAT)):
+        if (mode in _REPEATS and not normalized) or (not linear and (order, data_type) == (_RGBA, _FLOAT)):
             return 0
         if not self._takes(address, width, height, row_pitch):
             return 0
