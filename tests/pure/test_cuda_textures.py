@@ -181,7 +181,10 @@ def _textures(driver: Any) -> Textures:
         (_memory(), _described(data_type=0x10D7), LINEAR, False),  # integers
         (_memory(), _described(), (0x26).to_bytes(4, "little"), False),  # repeats, and not normalised
         (_memory(), _described(), (0x27).to_bytes(4, "little"), True),
-        (_memory(), _described(), (0x29).to_bytes(4, "little"), False),  # mirrored
+        (_memory(), _described(), (0x28).to_bytes(4, "little"), False),  # mirrored
+        (_memory(), _described(), (0x29).to_bytes(4, "little"), True),
+        (_memory(), _described(), (0x19).to_bytes(4, "little"), True),  # and to the nearest: other pixels than in software
+        (_memory(), _described(), (0x20).to_bytes(4, "little"), True),
         (_memory(), _described(), (0x64).to_bytes(4, "little"), False),  # no sampler
         (_memory(512), _described(), LINEAR, False),  # not the pool's
         (None, _described(), LINEAR, False),
@@ -276,14 +279,17 @@ def picture(array, channels=order.RGBA, type_=kind.FLOAT):
     height, width = array.shape[:2]
     form = cl.ImageFormat(channels, type_)
     return cl.create_image(context, flags.READ_ONLY | flags.COPY_HOST_PTR, form, shape=(width, height), hostbuf=array)
+NORMALIZED = (mode.REPEAT, mode.MIRRORED_REPEAT)
 def axis(x, n, how, linear):  # the pixels' numbers, n where they are the border's, and the second one's share
-    x = x * n if how in (mode.REPEAT,) else x
+    x = x * n if how in NORMALIZED else x
     x = x - 0.5 if linear else x
     first = np.floor(x).astype(int)
     found = []
     for i in (first, first + 1):
         if how == mode.REPEAT:
             i = i % n
+        elif how == mode.MIRRORED_REPEAT:
+            i = np.where(i % (2 * n) < n, i % (2 * n), 2 * n - 1 - i % (2 * n))
         elif how == mode.CLAMP_TO_EDGE:
             i = np.clip(i, 0, n - 1)
         else:
@@ -301,7 +307,7 @@ def expected(pixels, border, at, how, linear):
             + (1 - a) * b * with_border[l, i] + a * b * with_border[l, j])
 def places(width, height, how, steps=256):
     at = rng.integers(-2 * steps, (max(width, height) + 2) * steps, (N, 2)) / steps + 1 / (2 * steps) * (steps < 256)
-    return (at / (width, height) if how == mode.REPEAT else at).astype(np.float32)
+    return (at / (width, height) if how in NORMALIZED else at).astype(np.float32)
 out = buffer(np.zeros((N, 4), np.float32))
 def read(target=None):
     found = np.empty((N, 4), np.float32)
@@ -334,9 +340,9 @@ for name, (channels, type_, dtype, count, decoded) in FORMATS.items():
         least, most = (0, 1) if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         stored = (rng.random((height, width, count)) * (float(most) - least) + least).astype(dtype)
         image = picture(stored, channels, type_)
-        for how in (mode.CLAMP, mode.CLAMP_TO_EDGE, mode.REPEAT):
+        for how in (mode.CLAMP, mode.CLAMP_TO_EDGE, mode.REPEAT, mode.MIRRORED_REPEAT):
             for way in (between.LINEAR, between.NEAREST):
-                sampler = cl.Sampler(context, how == mode.REPEAT, how, way)
+                sampler = cl.Sampler(context, how in NORMALIZED, how, way)
                 for _ in range(2):
                     at = places(width, height, how)
                     before = launches()
@@ -346,7 +352,7 @@ for name, (channels, type_, dtype, count, decoded) in FORMATS.items():
                     found = read()
                     assert np.abs(found - wanted).max() < 2e-6, (name, width, how, way, np.abs(found - wanted).max())
                     new = (launches() - before).tolist()
-                    plain = name == "RGBA float" and way == between.NEAREST
+                    plain = name == "RGBA float" and way == between.NEAREST and how != mode.MIRRORED_REPEAT
                     assert new == ([1, 0] if plain else [0, 1]), (name, width, how, way, new)
 assert driver.fake_textures() > 0
 # shares of eight bits, where software has those of a float
@@ -383,6 +389,7 @@ class OfBuffer(Picture):
         self.image = object.__new__(cl.Image)
         form = cl.ImageFormat(order.RGBA, kind.FLOAT)
         cl.Image._custom_init(self.image, context, flags.READ_ONLY, form, described, None)
+TEXTURES = True  # whether there are any
 one, two, odd, small, of, written = Picture(), Picture(), Picture(63), Picture(32), OfBuffer(), OfBuffer()
 at = places(64, 32, mode.CLAMP)
 where, there = buffer(at), buffer(np.roll(at, 1, 0))
@@ -438,6 +445,7 @@ for _ in range(40):
 # image, sampler and what else there is, each by itself
 f.set_args(one.image, LINEAR, where, out)
 for index, value in ((0, two), (1, NEAREST), (0, odd), (1, LINEAR), (0, one), (1, OTHER), (0, odd), (0, two)):
+    before = launches()
     for _ in range(5):
         f.set_arg(index, value if index else value.image)
         cl.enqueue_nd_range_kernel(queue, f, (N,), (64,))
@@ -446,6 +454,8 @@ for index, value in ((0, two), (1, NEAREST), (0, odd), (1, LINEAR), (0, one), (1
     picture_now = value if not index else picture_now if "picture_now" in globals() else one
     sampler_now = value if index else sampler_now if "sampler_now" in globals() else LINEAR
     how, linear = HOWS[sampler_now]
+    new, textured = launches() - before, TEXTURES and linear and picture_now is not odd
+    assert WORKERS > 1 or new.tolist() == [0 if textured else 5, 5 if textured else 0], (index, value, new)
     assert np.abs(read() - expected(picture_now.array, 0, at, how, linear)).max() < 2e-6, (index, value)
 print("right")
 """
@@ -506,4 +516,5 @@ def test_textures_go_before_their_memory_does(tmp_path: Path, workers: int) -> N
 @pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 def test_a_gpu_that_makes_no_textures_reads_in_software(tmp_path: Path) -> None:
     script = KINDS.replace("), True, ", "), False, ").replace("refilled, True", "refilled, False")
+    script = script.replace("TEXTURES = True", "TEXTURES = False")
     _run(tmp_path, script, FAKE_CUDA_REFUSED="cuTexObjectCreate")

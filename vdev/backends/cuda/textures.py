@@ -27,9 +27,10 @@ _CHANNELS = {0x10B0: 1, 0x10B1: 1, 0x10B2: 2, 0x10B5: 4, 0x10B6: 4, 0x10B8: 1, 0
 _RGBA, _FLOAT = 0x10B5, 0x10DE
 #: of a sampler's bits: normalised coordinates, the addressing mode, and filtering between pixels
 _NORMALIZED, _MODE, _LINEAR = 0x01, 0x0E, 0x20
+_MIRRORED = 8
 #: CUaddress_mode by the bits of the addressing mode: NONE, CLAMP_TO_EDGE, CLAMP, REPEAT, MIRRORED_REPEAT
-_ADDRESSING = {0: 1, 2: 1, 4: 3, 6: 0, 8: 2}
-_REPEATS = (6, 8)  #: of these, the ones that are only for normalised coordinates
+_ADDRESSING = {0: 1, 2: 1, 4: 3, 6: 0, _MIRRORED: 2}
+_REPEATS = (6, _MIRRORED)  #: of these, the ones that are only for normalised coordinates
 #: CUdevice_attribute: what addresses and rows have to be multiples of; the most pixels of a row, rows, and bytes of a row
 _ALIGNMENT, _ROW_ALIGNMENT, _MOST_WIDTH, _MOST_HEIGHT, _MOST_ROW = 14, 51, 70, 71, 72
 #: images and samplers that are known at a time
@@ -123,8 +124,11 @@ class Textures:
         linear, normalized = bool(sampler & _LINEAR), bool(sampler & _NORMALIZED)
         if 0 in form or mode not in _ADDRESSING or sampler & ~SAMPLER_BITS:
             return 0
-        # Such pixels are as quickly loaded.
-        if (mode in _REPEATS and not normalized) or (not linear and (order, data_type) == (_RGBA, _FLOAT)):
+        if mode in _REPEATS and not normalized:
+            return 0
+        # Such pixels are more quickly loaded. Where images repeat mirrored, NVIDIA's units take other pixels than the specification says
+        # for some coordinates between two.
+        if (order, data_type) == (_RGBA, _FLOAT) and not linear and mode != _MIRRORED:
             return 0
         if not self._takes(address, width, height, row_pitch):
             return 0
