@@ -264,9 +264,13 @@ kernel void own(read_only image2d_t a, global const float2 *at, global float4 *o
 float4 between(read_only image2d_t a, sampler_t s, float2 at) { return read_imagef(a, s, at); }
 kernel void helped(read_only image2d_t a, sampler_t s, global const float2 *at, global float4 *o)
 { int i = get_global_id(0); o[i] = between(a, s, at[i]); }
+kernel void scoped(read_only image2d_t a, global const float2 *at, global float4 *o)
+{ int i = get_global_id(0);
+  { const sampler_t s = CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_LINEAR; o[i] = read_imagef(a, s, at[i]); }
+  { const sampler_t s = CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST; o[i] += 2 * read_imagef(a, s, at[i]); } }
 '''
 program = cl.Program(context, source).build()
-f, own, helped = (cl.Kernel(program, name) for name in ("f", "own", "helped"))
+f, own, helped, scoped = (cl.Kernel(program, name) for name in ("f", "own", "helped", "scoped"))
 rng = np.random.default_rng(1)
 N = 1024
 def launches(number=0):
@@ -442,6 +446,12 @@ for kind in kinds:
     round_of(kind, 12)
 for _ in range(40):
     round_of(list(kinds)[rng.integers(len(kinds))], int(rng.integers(1, 6)))
+# of two samplers with one name, one was expected
+before = launches(3)
+scoped(queue, (N,), (64,), one.image, where, out)
+both = expected(one.array, 0, at, mode.CLAMP_TO_EDGE, True) + 2 * expected(one.array, 0, at, mode.CLAMP_TO_EDGE, False)
+assert np.abs(read() - both).max() < 4e-6
+assert (launches(3) - before)[int(TEXTURES)]
 # image, sampler and what else there is, each by itself
 f.set_args(one.image, LINEAR, where, out)
 for index, value in ((0, two), (1, NEAREST), (0, odd), (1, LINEAR), (0, one), (1, OTHER), (0, odd), (0, two)):
@@ -482,6 +492,47 @@ print("right")
 """
 
 
+#: each step's result is the next one's image, in memory of its own
+STEPS = """
+SIZE, how = 64 * 32, mode.CLAMP_TO_EDGE
+LINEAR = cl.Sampler(context, False, how, between.LINEAR)
+at = (np.indices((32, 64)).reshape(2, SIZE).T[:, ::-1] + rng.integers(0, 256, (SIZE, 2)) / 256).astype(np.float32)
+where = buffer(at)
+described = cl.ImageDescriptor()
+described.image_type, described.shape, described.pitches = cl.mem_object_type.IMAGE2D, (64, 32), (1024, 0)
+class Value:
+    def __init__(self):
+        self.array = rng.random((SIZE, 4)).astype(np.float32)
+        self.buffer = buffer(self.array)
+    def step(self, kernel=f):
+        described.buffer, image = self.buffer, object.__new__(cl.Image)
+        cl.Image._custom_init(image, context, flags.READ_ONLY, cl.ImageFormat(order.RGBA, kind.FLOAT), described, None)
+        out = cl.Buffer(context, flags.READ_WRITE, 16 * SIZE)
+        kernel(queue, (SIZE,), (64,), image, *([LINEAR] if kernel is f else []), where, out)
+        self.array = expected(self.array.reshape(32, 64, 4), 0, at, how, True)
+        self.buffer = out
+    def check(self):
+        found = np.empty((SIZE, 4), np.float32)
+        cl.enqueue_copy(queue, found, self.buffer)
+        assert np.abs(found - self.array).max() < 1e-4, np.abs(found - self.array).max()
+        self.array = rng.random((SIZE, 4)).astype(np.float32)
+        cl.enqueue_copy(queue, self.buffer, self.array)
+value, other = Value(), Value()
+for number in range(60):
+    value.step()
+    if WAITS or number < 12:
+        queue.finish()
+    if number % 3 == 2:
+        value.check()
+    other.step(own)
+    if number % 7 == 6:
+        other.check()
+value.check(), other.check()
+assert launches()[1] >= 60 and not launches()[0] and launches(1)[1] >= 60 and not launches(1)[0]
+print("right")
+"""
+
+
 def _run(folder: Path, script: str, workers: int = 1, *, waits: bool = False, **more: str) -> None:
     env = fake_cuda.environment(folder, f"cuda:0-{workers - 1}" if workers > 1 else "cuda:0")
     env |= {
@@ -505,6 +556,12 @@ def test_textures_give_what_the_specification_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("workers", "waits"), [(1, False), (1, True), (2, False), (3, True)])
 def test_textures_serve_where_all_images_have_one(tmp_path: Path, workers: int, waits: bool) -> None:
     _run(tmp_path, KINDS, workers, waits=waits)
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+@pytest.mark.parametrize(("workers", "waits"), [(1, False), (2, False), (3, True)])
+def test_textures_are_of_the_memory_of_each_launch(tmp_path: Path, workers: int, waits: bool) -> None:
+    _run(tmp_path, STEPS, workers, waits=waits)
 
 
 @pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
