@@ -635,6 +635,8 @@ DEFECTS: tuple[Defect, ...] = (
              " or not are_only_read(self.info, args):", ":")),
     _session("textures outlive their memory", "test_cuda_textures", ("backends.cuda.backend",
              "self._textures.forget(address)", "pass")),
+    _session("textures go while they may be in use", "test_cuda_textures", ("backends.cuda.textures",
+             "        self._wait()\n", "")),
     _session("a launch made again keeps its texture", "test_cuda_textures", ("backends.cuda.launching",
              "if used is not None and not any(at in self._read for at, _ in changed):", "if used is not None:")),
     _session("a launch made again on other memory keeps its texture", "test_cuda_textures", ("backends.cuda.launching",

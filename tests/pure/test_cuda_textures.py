@@ -156,10 +156,28 @@ def _memory(address: int = SEGMENT, nbytes: int = 8192) -> CudaAllocation:
     return CudaAllocation(SimpleNamespace(ptr=address), nbytes)
 
 
+class _Pool:
+    """Segments of one size; of their memory, some is free."""
+
+    def __init__(self) -> None:
+        self.free: set[int] = set()
+
+    def segment_of(self, address: int) -> int | None:
+        return None if address < SEGMENT else address // SEGMENT * SEGMENT
+
+    def free_now(self) -> Any:
+        return self.free.__contains__
+
+
+def _textures_in(driver: Any, pool: Any) -> Textures:
+    def wait() -> None:
+        driver.gone.append(0)
+
+    return Textures(driver, 0, pool, lambda call: call(), wait)
+
+
 def _textures(driver: Any) -> Textures:
-    return Textures(
-        driver, 0, lambda at: None if at < SEGMENT else at // SEGMENT * SEGMENT, lambda call: call()
-    )
+    return _textures_in(driver, _Pool())
 
 
 @pytest.mark.parametrize(
@@ -236,14 +254,23 @@ def test_a_driver_may_refuse_one() -> None:
 
 
 def test_there_are_so_many_at_most() -> None:
-    driver = _Driver()
-    textures = _textures(driver)
+    driver, pool = _Driver(), _Pool()
+    textures = _textures_in(driver, pool)
     image = SampledImage(0, 1, None, 0x24)
-    made = [
-        textures.given([image], [_memory(SEGMENT + 512 * at), _described()]) is not None for at in range(5000)
-    ]
-    assert made == [True] * 4096 + [False] * 904
-    assert len(driver.asked) == 4096
+
+    def given(at: int) -> bool:
+        return textures.given([image], [_memory(SEGMENT + 512 * at), _described()]) is not None
+
+    assert [given(at) for at in range(5000)] == [True] * 4096 + [False] * 904
+    assert driver.gone == [0]  # it has waited once, in vain
+    pool.free = {SEGMENT + 512 * at for at in (7, 3000)}
+    for _ in range(1000):
+        assert given(8)
+    assert not any(given(5000) for _ in range(1024 - 904))
+    assert given(5000)
+    assert driver.gone == [0, 0, 8, 3001]  # what is under way may use them until then
+    assert given(7)
+    assert len(driver.asked) == 4096 + 2
 
 
 PROGRAM = """
@@ -533,6 +560,30 @@ print("right")
 """
 
 
+#: room for a few textures, and images of many sizes
+ROOM = """
+from vdev.backends.cuda import textures
+textures._MOST, textures._ASKED = 8, 4
+LINEAR = cl.Sampler(context, False, mode.CLAMP_TO_EDGE, between.LINEAR)
+held, at = [], buffer(places(64, 32, mode.CLAMP))
+for turn in range(80):
+    array = np.full((turn % 40 + 2, 32, 4), turn, np.float32)
+    results = [buffer(np.zeros((N, 4), np.float32)) for _ in range(3)]
+    image = picture(array)
+    for result in results:
+        f(queue, (N,), (64,), image, LINEAR, at, result)
+    held.append((turn, image if turn % 20 == 7 else None, results))
+    if turn % 9 == 8:
+        for number, _, results in held:
+            for result in results:
+                assert (read(result) == number).all(), number
+        held = [(number, kept, []) for number, kept, _ in held if kept is not None]
+assert 0 < driver.fake_textures() <= 8, driver.fake_textures()
+assert launches()[1] >= 150, launches()
+print("right")
+"""
+
+
 def _run(folder: Path, script: str, workers: int = 1, *, waits: bool = False, **more: str) -> None:
     env = fake_cuda.environment(folder, f"cuda:0-{workers - 1}" if workers > 1 else "cuda:0")
     env |= {
@@ -568,6 +619,11 @@ def test_textures_are_of_the_memory_of_each_launch(tmp_path: Path, workers: int,
 @pytest.mark.parametrize("workers", [1, 2])
 def test_textures_go_before_their_memory_does(tmp_path: Path, workers: int) -> None:
     _run(tmp_path, SHORT, workers, FAKE_CUDA_MEMORY=str(80 << 20), VDEV_MEMORY=str(64 << 20))
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_textures_of_free_memory_make_room_when_nobody_reads_them(tmp_path: Path) -> None:
+    _run(tmp_path, ROOM, FAKE_CUDA_LATE="0")
 
 
 @pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)

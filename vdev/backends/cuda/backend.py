@@ -98,7 +98,13 @@ class CudaBackend(CudaCompiling):
         self.stream: int = self._native_stream.ptr
         self._gpu = Gpu(cupy, driver, number)
         self._pool = Pool(self._take, self._give)
-        self._textures = Textures(driver, number, self._pool.segment_of, self._in_own_context)
+        self._textures = Textures(
+            driver,
+            number,
+            self._pool,
+            self._in_own_context,
+            partial(driver.stream_synchronize, self.stream),
+        )
         self._sparse = SparseMemory(
             partial(self._take, managed=True),
             self._give,

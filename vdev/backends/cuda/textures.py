@@ -1,20 +1,21 @@
 """Images in one GPU's memory as its units for textures read them.
 
 Decides for which images and samplers there is a texture, and when it goes: with the memory that it shows, which is given back to the
-driver when nothing is under way. Until then whatever lies there in the same form has the same texture. A launch for which one is missing
-reads its images in software.
+driver when nothing is under way. Until then whatever lies there in the same form has the same texture. If there are many, those of
+memory that is free go, for which the work that may use them is waited for. A launch for which one is missing reads its images in software.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from vdev.backends.base import KernelArgument
 from vdev.backends.cuda.driver import Driver
 from vdev.backends.cuda.launch import CudaAllocation
+from vdev.backends.cuda.pool import Pool
 from vdev.translators.dialects.image_arguments import SAMPLER_BITS, unpack_descriptor, with_texture
 from vdev.translators.frontend.kernels import SampledImage
 
@@ -33,8 +34,8 @@ _ADDRESSING = {0: 1, 2: 1, 4: 3, 6: 0, _MIRRORED: 2}
 _REPEATS = (6, _MIRRORED)  #: of these, the ones that are only for normalised coordinates
 #: CUdevice_attribute: what addresses and rows have to be multiples of; the most pixels of a row, rows, and bytes of a row
 _ALIGNMENT, _ROW_ALIGNMENT, _MOST_WIDTH, _MOST_HEIGHT, _MOST_ROW = 14, 51, 70, 71, 72
-#: images and samplers that are known at a time
-_MOST = 4096
+#: images and samplers that are known at a time, and so many more are asked for before room is made again
+_MOST, _ASKED = 4096, 1024
 _UINT = struct.Struct("<I")
 
 #: where an image begins, its descriptor, and its sampler's bits
@@ -50,17 +51,19 @@ class Textures:
         self,
         driver: Driver,
         number: int,
-        segment_of: Callable[[int], int | None],
+        pool: Pool,
         inside: Callable[[Callable[[], int]], int],
+        wait: Callable[[], object],
     ) -> None:
-        """`segment_of`: where the driver's allocation begins in which an address lies, None for memory that is not the pool's. `inside`
-        makes a call in the GPU's own context.
+        """`pool`: of the memory that images lie in. `inside` makes a call in the GPU's own context. `wait` returns when no launch is under
+        way.
         """
         self._driver, self._number = driver, number
-        self._segment_of, self._inside = segment_of, inside
+        self._pool, self._inside, self._wait = pool, inside, wait
         self._made: dict[_Key, _Made] = {}
         #: by where the driver's allocation begins: what has been made in it
         self._within: dict[int, list[tuple[_Key, int]]] = {}
+        self._asked = 0  #: how often there was no room
 
     def given(
         self, images: Sequence[SampledImage], args: Sequence[KernelArgument]
@@ -82,10 +85,32 @@ class Textures:
 
     def forget(self, segment: int) -> None:
         """What begins there is about to be given back to the driver, and nothing is under way."""
-        for key, texture in self._within.pop(segment, ()):
+        self._destroy(self._within.pop(segment, ()))
+
+    def _destroy(self, made: Iterable[tuple[_Key, int]]) -> None:
+        for key, texture in made:
             del self._made[key]
             if texture and (result := self._driver.destroy_texture(texture)):
                 logger.debug("%s", self._driver.error(result, "the driver did not destroy a texture"))
+
+    def _has_room(self) -> bool:
+        """Whether there may be another one."""
+        if len(self._made) >= _MOST:
+            if self._asked % _ASKED == 0:
+                self._inside(self._make_room)
+            self._asked += 1
+        return len(self._made) < _MOST
+
+    def _make_room(self) -> int:
+        """Destroy those of memory that is free: nobody launches with it again. How many there were."""
+        self._wait()
+        is_free, before = self._pool.free_now(), len(self._made)
+        for segment, made in self._within.items():
+            gone = [each for each in made if is_free(each[0][0])]
+            self._within[segment] = [each for each in made if not is_free(each[0][0])]
+            self._destroy(gone)
+        self._asked = 0 if len(self._made) < _MOST else self._asked
+        return before - len(self._made)
 
     def _descriptor(self, pixels: KernelArgument, descriptor: KernelArgument, sampler: int) -> bytes | None:
         memory, ahead = pixels if type(pixels) is tuple else (pixels, 0)
@@ -94,7 +119,7 @@ class Textures:
         key = memory.address + ahead, descriptor, sampler
         if key in self._made:
             made = self._made[key]
-        elif len(self._made) < _MOST:
+        elif self._has_room():
             made = self._make(key)
         else:
             return None
@@ -103,7 +128,7 @@ class Textures:
 
     def _make(self, key: _Key) -> _Made:
         address, descriptor, _ = key
-        segment = self._segment_of(address)
+        segment = self._pool.segment_of(address)
         if segment is None:
             return None
         texture = self._inside(lambda: self._texture(key))
