@@ -25,6 +25,7 @@
 #define __align__(n) alignas(n)
 #define __builtin_assume(truth)
 
+#include "fake_cuda/textures.h"
 #include "misaligned.h"
 
 // Fibres ----------------------------------------------------------------------------------------------
@@ -283,6 +284,7 @@ inline float fused_float(float x, float y, float z) { return x * y + z; }
 inline double fused_double(double x, double y, double z) { return x * y + z; }
 inline float fused_onto_float(float z, float x, float y) { return z + x * y; }
 inline double fused_onto_double(double z, double x, double y) { return z + x * y; }
+inline void texel(unsigned long texture, float x, float y, float *found) { ((const Texture *)texture)->read(x, y, found); }
 inline int product24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
 inline unsigned product24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
 }  // namespace vdev_cl

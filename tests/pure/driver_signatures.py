@@ -19,6 +19,7 @@ SIGNATURES = {
     "cuCtxGetCurrent": "*p",
     "cuCtxSetCurrent": "p",
     "cuDeviceGet": "*i4 i4",
+    "cuDeviceGetAttribute": "*i4 i4 i4",
     "cuDeviceGetCount": "*i4",
     "cuDeviceGetName": "*i1 i4 i4",
     "cuDevicePrimaryCtxRetain": "*p i4",
@@ -47,6 +48,8 @@ SIGNATURES = {
     "cuStreamQuery": "p",
     "cuStreamSynchronize": "p",
     "cuStreamWaitEvent": "p p u4",
+    "cuTexObjectCreate": "*u8 p p p",
+    "cuTexObjectDestroy": "u8",
 }
 
 #: prints each function's parameters in the words of `SIGNATURES`

@@ -19,7 +19,7 @@ from vdev.backends.cuda.own_kernels import OwnKernels
 from . import driver_signatures
 from .cuda_host import COMPILER, MISSING
 from .driver_signatures import SIGNATURES
-from .fake_cuda import HERE
+from .fake_cuda import driver_text
 
 #: C's types by ctypes'
 _KINDS = {
@@ -104,10 +104,14 @@ def _fits(function: _Function, arg: Any, kind: str) -> bool:
     if kind == "*i1":
         return isinstance(arg, bytes) or (isinstance(arg, ctypes.Array) and arg._type_ is ctypes.c_char)
     if hasattr(arg, "_obj"):  # what `byref` gives: the driver writes there
+        if isinstance(arg._obj, ctypes.Structure):  # or what it reads there
+            return kind == "p"
         return kind in ("*p" if type(arg._obj) is ctypes.c_char_p else "", f"*{_KINDS[type(arg._obj)]}")
     if function.argtypes is None:  # a ctypes object passes as its own type
         of = next(each for each in type(arg).__mro__ if each in _KINDS)
         return _KINDS[of] == ("p" if "*" in kind else kind)
+    if arg is None:
+        return kind == "p"
     return kind == "p" if isinstance(arg, bytes) else isinstance(arg, int) and not kind.startswith(("*", "f"))
 
 
@@ -116,6 +120,8 @@ def _call_all_with_results() -> None:
     driver.open_device(0)
     driver.count_devices()
     driver.name(0)
+    driver.attribute(14, 0)
+    driver.new_texture(512, (8, 8, 64), (0x20, 1), 1, linear=True, normalized=False)
     driver.context()
     driver.visitor(7)()
     for managed in (False, True):
@@ -189,6 +195,15 @@ def test_a_launch_is_described_as_the_header_lays_it_out() -> None:
     assert ctypes.sizeof(config) == 56
 
 
+def test_a_texture_is_described_as_the_header_lays_it_out() -> None:
+    """`cuda.h`, CUDA_RESOURCE_DESC with `pitch2D`, and CUDA_TEXTURE_DESC."""
+    image, sampling = cuda_driver._Pitched, cuda_driver._Sampling
+    names = ("kind", "address", "format", "channels", "width", "height", "row_pitch", "flags")
+    assert [getattr(image, name).offset for name in names] == [0, 8, 16, 20, 24, 32, 40, 136]
+    assert [getattr(sampling, name).offset for name in ("addressing", "filter", "flags")] == [0, 12, 16]
+    assert (ctypes.sizeof(image), ctypes.sizeof(sampling)) == (144, 104)
+
+
 def test_a_launch_made_ready_keeps_its_description() -> None:
     made: Any = _Launched()
     call = made.starting((1, 2, 3, 4, 5, 6), 7, 8, cuda_driver.launch_handles(1 << 40, 9))
@@ -201,7 +216,7 @@ def test_a_launch_made_ready_keeps_its_description() -> None:
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
 def test_the_driver_for_tests_is_declared_like_the_real_one(tmp_path: Path) -> None:
-    assert driver_signatures.described((HERE / "driver.cc").read_text(), tmp_path) == SIGNATURES
+    assert driver_signatures.described(driver_text(), tmp_path) == SIGNATURES
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["pack_descriptor", "pack_sampler", "unpack_descriptor"]
+__all__ = ["SAMPLER_BITS", "pack_descriptor", "pack_sampler", "unpack_descriptor", "with_texture"]
 
 #: `struct P_desc` of `image_lowering`
 _DESCRIPTOR_FORMAT = struct.Struct("<3iIq2I")
@@ -38,6 +38,19 @@ def unpack_descriptor(descriptor: bytes) -> tuple[int, int, int, int, int, int]:
     return width, height, row_pitch, 0x10B0 + (form & 255), 0x10D0 + (form >> 8 & 255), element_nbytes
 
 
+def with_texture(descriptor: bytes, texture: int) -> bytes:
+    """The same descriptor of an image of two dimensions with a texture, where others have the bytes of a slice, which such an image lacks.
+
+    >>> plain = pack_descriptor((13, 9, 1), 64, 576, 0x10B5, 0x10D2, 4, 4)
+    >>> unpack_descriptor(with_texture(plain, 5)) == unpack_descriptor(plain)
+    True
+    """
+    width, height, depth, row_pitch, _, element_nbytes, form = _DESCRIPTOR_FORMAT.unpack(descriptor)
+    return _DESCRIPTOR_FORMAT.pack(width, height, depth, row_pitch, texture, element_nbytes, form)
+
+
+#: all that a sampler may have
+SAMPLER_BITS = 0x3F
 #: CL_ADDRESS_* to the bits of OpenCL C's constants
 _ADDRESSING = {0x1130: 0, 0x1131: 2, 0x1132: 4, 0x1133: 6, 0x1134: 8}
 

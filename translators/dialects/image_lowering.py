@@ -11,6 +11,10 @@ functions. For them there is a text whose kernels take additional arguments (`wi
 that they read at floating-point coordinates, an image of the engine's and whether it may be used. The engine then
 samples it; everything else is as in the first text, which also runs where no such image could be created.
 
+GPUs' own units for textures read images where they lie. In the text for them (`LoweredProgram.for_textures`), a descriptor's depth is
+either 1, as that of an image of two dimensions is, or the complement of a sampler: then it also holds a texture, which gives what is read
+with that sampler. The entry functions of the translation to CUDA set it, so that the compiler knows which of both it is.
+
 Decides how the text is rewritten and how a descriptor is laid out. Never decides what formats a device has, and
 computes no pixels. What it cannot lower it refuses, with the reason.
 """
@@ -29,10 +33,11 @@ from vdev.translators.values import dataclass
 
 from ..frontend import clang
 from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after
-from ..frontend.kernels import Untranslatable
+from ..frontend.kernels import SampledImage, Untranslatable
 from ..frontend.preprocessor import GENERATED_FILE, MAIN_FILE
 from ..frontend.source import ArgKind, CompileError, ParsedProgram, parse_program
 from .image_arguments import pack_descriptor, pack_sampler
+from .sampled_images import READ, sampled_images
 
 __all__ = [
     "LoweredProgram",
@@ -114,6 +119,8 @@ class LoweredProgram:
     #: by kernel: the image arguments that an engine's own image may stand for; each has two more arguments
     native_images: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     _model: str | None = field(default=None, repr=False)
+    #: the text for GPUs' textures, and what `ParsedProgram.sampled` is of it
+    _textured: tuple[str, Mapping[str, tuple[SampledImage, ...]]] | None = field(default=None, repr=False)
 
     @cached_property
     def model(self) -> ParsedProgram:
@@ -121,6 +128,14 @@ class LoweredProgram:
         if self._model is None:
             return self.program
         return _parse(self._model, self.program, self.program)
+
+    @cached_property
+    def for_textures(self) -> ParsedProgram:
+        """The same as `program` for a GPU's translator. CompileError would be a fault of ours."""
+        if self._textured is None:
+            return self.program
+        text, sampled = self._textured
+        return replace(_parse(text, self.program, self.program), sampled=sampled)
 
 
 def uses_images(program: ParsedProgram) -> bool:
@@ -142,7 +157,10 @@ def lower_images(program: ParsedProgram) -> LoweredProgram:
         lowered = _parse(text, program, program)
     except CompileError as error:
         raise Untranslatable(f"images could not be lowered:\n{error.log}") from error
-    return LoweredProgram(lowered, images, _model=model)
+    textured = None
+    if not program.target.is_cpu and (sampled := sampled_images(program, lowering.functions, _constants())):
+        textured = lowering.prelude("images.cl", textures=True) + body, sampled
+    return LoweredProgram(lowered, images, _model=model, _textured=textured)
 
 
 def with_native_images(program: ParsedProgram) -> LoweredProgram | None:
@@ -216,6 +234,16 @@ class _Variant:
     sampled: bool = False  #: it has a sampler
     floating: bool = False  #: its coordinates are floating point
     native: bool = False  #: it also gets an image of the engine's
+
+    @property
+    def may_be_textured(self) -> bool:
+        """Whether a texture may give what it reads."""
+        return (
+            self.function == READ
+            and self.sampled
+            and self.floating
+            and self.image == _ImageType("image2d_t", "ro")
+        )
 
     @property
     def name(self) -> str:
@@ -476,17 +504,23 @@ class _Lowering:
 
     # the prelude
 
-    def prelude(self, file: str) -> str:
-        """Types and functions in front of the text: the real ones, or a model of them, depending on `file`."""
+    def prelude(self, file: str, *, textures: bool = False) -> str:
+        """Types and functions in front of the text: the real ones, or a model of them, depending on `file`. `textures`: a descriptor may
+        hold one.
+        """
         text = _DESCRIPTOR
         for kind in sorted(self.types):
             text += f"typedef struct {{ {kind.pointer}p; struct P_desc d; }} P_{kind.tag};\n"
         if any(v.function.startswith(("read", "write")) for v in self.variants):
             text += _PIXELS_ANYWHERE if self.program.target.is_cpu else _PIXELS_ALIGNED
+            text += "#define P_TEXTURES\n" * textures
             text += _include(file)
         if any(variant.function.endswith("imageh") for variant in self.variants):
             text += "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
-        text += "".join(_definition(variant) for variant in sorted(self.variants))
+        text += "".join(
+            _textured(variant) if textures and variant.may_be_textured else _definition(variant)
+            for variant in sorted(self.variants)
+        )
         return f'#line 1 "{GENERATED_FILE}"\n' + re.sub(r"\bP_", self.prefix, text)
 
 
@@ -541,6 +575,19 @@ def _read(variant: _Variant) -> str:
         first = f"if (u) switch (s) {{ {cases}}} "
     body = f"{first}{_sizes_of(variant)}return {call};"
     return f"{result} P_{variant.name}({native}P_{variant.image.tag} im, {sampler}{kind} c) {{ {body} }}\n"
+
+
+def _textured(variant: _Variant) -> str:
+    """The same, where a descriptor may hold a texture. What that does not give is read by another function: nothing, as a rule."""
+    plain = _read(variant)
+    head, _, body = plain.partition("{")
+    other = head.replace(f"P_{variant.name}(", f"P_{variant.name}_other(")
+    given = "P_components_t(__vdev_texel((ulong)im.d.slice, c), im.d.format)"
+    return (
+        f"__attribute__((noinline)) {other}{{{body}"
+        f"{head}{{ if (im.d.depth < 0) {{ if (im.d.depth == (int)~s) return {given}; "
+        f"return P_{variant.name}_other(im, s, c); }}{body}"
+    )
 
 
 def _write(variant: _Variant) -> str:

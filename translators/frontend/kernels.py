@@ -10,7 +10,16 @@ from enum import Enum
 
 from vdev.translators.values import dataclass
 
-__all__ = ["BUFFERS", "ArgInfo", "ArgKind", "CompileError", "KernelInfo", "Line", "Untranslatable"]
+__all__ = [
+    "BUFFERS",
+    "ArgInfo",
+    "ArgKind",
+    "CompileError",
+    "KernelInfo",
+    "Line",
+    "SampledImage",
+    "Untranslatable",
+]
 
 
 class Line(int):
@@ -93,6 +102,24 @@ class ArgInfo:
     nbytes: int
     scalar: str | None
     pointee_const: bool
+
+
+@dataclass(frozen=True)
+class SampledImage:
+    """An image of two dimensions that a kernel only reads, in a program without images: the numbers of the arguments that are its pixels
+    and its descriptor, and the sampler with which it is expected to be read at floating-point coordinates, which is another argument's
+    value, or `bits` of a constant; None and 0: nobody knows it, or there are several.
+    """
+
+    pixels: int
+    descriptor: int
+    sampler: int | None
+    bits: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its sampler is."""
+        return self.sampler is not None or self.bits != 0
 
 
 @dataclass(frozen=True)

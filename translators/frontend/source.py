@@ -20,7 +20,7 @@ from . import clang
 from .agreement import difference, hides_pragmas
 from .compiler_macros import clangs_answers
 from .conditions import NAME, Malformed, evaluate_integer
-from .kernels import BUFFERS, ArgInfo, ArgKind, CompileError, KernelInfo
+from .kernels import BUFFERS, ArgInfo, ArgKind, CompileError, KernelInfo, SampledImage
 from .macros import FEATURE, definitions
 from .options import BuildOptions, may_include, parse_options
 from .preprocessor import Preprocessed, preprocess
@@ -83,7 +83,7 @@ class ParsedProgram:
     made macro-free: then `preprocessed` and `tu` are of the original source and positions must not be used for
     rewriting; `doubts` says why. `engine_options` are the options without -D, -U and -I, for compiling text made from
     `preprocessed`. `sought`: every path at which a file to be included was looked for; None if only clang knows which
-    these were.
+    these were. `sampled`: by kernel, what its images were, in a program for GPUs whose units for textures may read them.
     """
 
     source: str
@@ -99,6 +99,7 @@ class ParsedProgram:
     included: tuple[str, ...] = ()
     sought: frozenset[str] | None = frozenset()
     _bytes: bytes = field(default=b"", repr=False)
+    sampled: Mapping[str, tuple[SampledImage, ...]] = field(default_factory=dict)
 
     def text_of(self, cursor: Cursor) -> str:
         """The text of a cursor."""

@@ -73,6 +73,10 @@ float4 P_components_f(float4 c, uint format) {
 #define P_LIGHT(v) v
 int4 P_components_i(int4 c, uint format) { P_COMPONENTS(int, int4) }
 uint4 P_components_ui(uint4 c, uint format) { P_COMPONENTS(uint, uint4) }
+#ifdef P_TEXTURES
+/* Of formats that textures are made of, in which no channel is to be converted. */
+float4 P_components_t(float4 c, uint format) { P_COMPONENTS(float, float4) }
+#endif
 #undef P_LIGHT
 
 /* Of any format. Not inlined, as the other way round: compilers take seconds for a kernel with many copies of it. */

@@ -260,6 +260,9 @@ typedef struct { unsigned int workDimension; size_t globalWorkOffset[3], globalW
 #define M_SQRT2_H ((half)1.41421356237309504880168872420969808h)
 #define M_SQRT1_2_H ((half)0.707106781186547524400844362104849039h)
 
+// Text for GPUs has this function: what a texture gives at a place, channel by channel as its pixels have them.
+float4 __attribute__((const)) __vdev_texel(ulong texture, float2 place);
+
 #if __OPENCL_C_VERSION__ >= 120
 int printf(__constant const char *restrict format, ...) __attribute__((format(printf, 1, 2)));
 #endif

@@ -251,7 +251,7 @@ class SessionProgram:
             if translation.as_written:
                 return self.parsed
             program = self.lowered
-            return None if program is None else program.program
+            return None if program is None else program.for_textures
 
         key = "" if self._kept is None else self._kept.content
         return BackendProgram(

@@ -43,6 +43,12 @@ def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Pat
     return library
 
 
+def driver_text() -> str:
+    """The driver's C++, complete in itself."""
+    text, textures = ((HERE / name).read_text() for name in ("driver.cc", "textures.h"))
+    return text.replace('#include "textures.h"\n', textures)
+
+
 def library_of(source: str, options: Sequence[str], folder: Path | None = None) -> Path:
     """What stands for a cubin: the library of a program for CUDA, vdev's own kernels or translated ones."""
     header, text, space = HERE / "plain.h", source, ""
@@ -73,7 +79,7 @@ def environment(
     """What a process needs to find these GPUs. `late`: the number of the one that does nothing until somebody waits for it.
     `seed`: of what all of them do by chance until then.
     """
-    driver = _built((HERE / "driver.cc").read_text(), folder, "driver", ["-Wl,-soname,libcuda.so.1"])
+    driver = _built(driver_text(), folder, "driver", ["-Wl,-soname,libcuda.so.1"])
     named = folder / "libcuda.so.1"
     if not named.exists():
         named.symlink_to(driver)

@@ -33,6 +33,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include "textures.h"
+
 typedef int CUresult;
 enum {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, NO_CONTEXT = 201,
@@ -165,6 +167,7 @@ struct Function {
 static std::vector<Stream *> streams;  // those that exist, and of the others nothing
 static size_t streams_made;
 static std::set<void *> events, modules, functions;
+static std::set<Texture *> textures;
 static std::map<std::string, long> launches;  // by the kernel's name
 static void require_stream(Stream *stream) {
   for (auto *s : streams) if (s == stream) return;
@@ -429,6 +432,52 @@ CUresult NAME(uint64_t target, T value, size_t count, void *where) { \
   return give(stream, op); \
 }
 FILL(cuMemsetD8Async, uint8_t) FILL(cuMemsetD16Async, uint16_t) FILL(cuMemsetD32Async, uint32_t)
+
+// Textures: of memory that is as aligned, and no larger, than the H200 asks for. Nobody may read one while it goes.
+CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
+  CALLED;
+  static const std::map<int, int> known = {{14, 512}, {51, 32}, {70, 131072}, {71, 65000}, {72, 2097120}};
+  auto found = known.find(attribute);
+  require(found != known.end() && device >= 0 && device < devices, "no such attribute");
+  *value = found->second;
+  return SUCCESS;
+}
+struct CUresourceDesc { int kind; uint64_t address; int form; unsigned channels; size_t width, height, pitch; int other[22]; unsigned flags; };
+struct CUtextureDesc { int addressing[3], filter; unsigned flags, other[21]; };
+static_assert(sizeof(CUresourceDesc) == 144 && sizeof(CUtextureDesc) == 104);
+CUresult cuTexObjectCreate(uint64_t *handle, const void *resource, const void *sampling, const void *view) {
+  ASKED;
+  require(current, "no context");
+  const auto &image = *(const CUresourceDesc *)resource;
+  const auto &how = *(const CUtextureDesc *)sampling;
+  require(image.kind == 3 && !image.flags && !view, "not memory in rows");
+  require(image.width && image.height && image.width <= 131072 && image.height <= 65000 && image.pitch <= 2097120, "the size of an image");
+  require(!(image.address % 512) && !(image.pitch % 32), "an image that is less aligned than a texture is");
+  size_t row = image.width * image.channels * Texture::nbytes_of(image.form);
+  require(row <= image.pitch && (image.channels == 1 || image.channels == 2 || image.channels == 4), "rows shorter than their pixels");
+  require(how.addressing[0] == how.addressing[1] && !(how.flags & ~2u) && (how.filter == 0 || how.filter == 1), "how it is read");
+  require((how.flags & 2) || how.addressing[0] == Texture::CLAMP || how.addressing[0] == Texture::BORDER, "coordinates of pixels that repeat");
+  Part *part = used(image.address, (image.height - 1) * image.pitch + row);
+  require(part && part->device == current->device, "not memory of this GPU");
+  auto *made = new Texture{Texture::EXISTS, image.form, (int)image.channels, how.addressing[0], how.filter == 1, (how.flags & 2) != 0,
+                           (long)image.width, (long)image.height, image.pitch, (const char *)image.address};
+  textures.insert(made);
+  *handle = (uint64_t)made;
+  return SUCCESS;
+}
+CUresult cuTexObjectDestroy(uint64_t handle) {
+  CALLED;
+  auto *texture = (Texture *)handle;
+  require(current, "no context");
+  require(textures.count(texture), "no texture");
+  Part *part = part_of((uintptr_t)texture->pixels);
+  require(part && !part->gone, "the memory that a texture shows went before it");
+  require(known.covers(part->used), "a texture that goes may still be in use");
+  textures.erase(texture);
+  texture->exists = 0;  // and stays, so that whoever reads it is found out
+  return SUCCESS;
+}
+long fake_textures() { return (long)textures.size(); }
 
 static Function *function_of(void *handle) {
   require(functions.count(handle), "no function");

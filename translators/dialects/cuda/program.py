@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from vdev.translators.values import dataclass
 
-from ...frontend.kernels import Untranslatable
+from ...frontend.kernels import SampledImage, Untranslatable
 from ...ranges.ndrange import Chunk, NDRange
 from ..subgrid_kernel import SubgridKernel
 
@@ -17,12 +17,13 @@ __all__ = [
     "Apart",
     "CudaKernel",
     "CudaProgram",
+    "Textured",
     "UnknownOption",
     "resident_macro",
 ]
 
 #: Raised with every change to translations: part of the key under which cubins are kept.
-VERSION = 17
+VERSION = 18
 
 #: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
 LOCAL_ALIGNMENT = 128
@@ -39,6 +40,16 @@ class Apart:
     entry: str  #: as of `CudaKernel`
     read: tuple[int, ...]
     written: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Textured:
+    """A kernel's version in which the descriptors of these images hold textures (`image_arguments.with_texture`), each for the image's
+    sampler. It also relies on what `Apart` says, where the kernel has such a version.
+    """
+
+    entry: str  #: as of `CudaKernel`
+    images: tuple[SampledImage, ...]
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,7 @@ class CudaKernel:
     #: dynamic shared memory of the kernel's own local variables, at its beginning
     local_nbytes: int = 0
     apart: Apart | None = None
+    textured: Textured | None = None
 
     def resident_groups(self, count: int) -> str:
         """NVRTC's option that lets the kernel use as many registers as `count` work-groups on a multiprocessor allow.

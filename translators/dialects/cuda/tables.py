@@ -17,6 +17,7 @@ from ...frontend import clang
 #: Our headers, in the order in which they depend on each other.
 HEADERS = (
     "machine.h", "vectors.h", "unaligned.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h", "gnu.h",
+    "textures.h",
 )  # fmt: skip
 #: The namespace of everything of ours; a program's own names are in a namespace inside it.
 NAMESPACE = "vdev_cl"

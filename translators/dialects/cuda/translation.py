@@ -28,7 +28,7 @@ how many work-groups are to be resident is left to the compiler unless `CudaKern
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from clang.cindex import Cursor
@@ -36,17 +36,27 @@ from clang.cindex import Cursor
 from ...frontend import clang
 from ...frontend.depth import deep_translation
 from ...frontend.edits import Edits, Function, Functions
-from ...frontend.kernels import Untranslatable
+from ...frontend.kernels import SampledImage, Untranslatable
 from ...frontend.options import joined_values, parse_options
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import BUFFERS, ArgKind, KernelInfo, ParsedProgram, parse_program
 from ...frontend.unused_functions import without_unused
+from ..image_arguments import SAMPLER_BITS
 from ..subgrid import SHIFT, translate_subgrid
 from ..subgrid_kernel import SubgridKernel
 from . import tables as cuda_dialect
 from .apart import arguments_apart, reads_behind_stores, stores_by_arguments_alone
 from .printing import Printer
-from .program import LOCAL_ALIGNMENT, VERSION, Apart, CudaKernel, CudaProgram, UnknownOption, resident_macro
+from .program import (
+    LOCAL_ALIGNMENT,
+    VERSION,
+    Apart,
+    CudaKernel,
+    CudaProgram,
+    Textured,
+    UnknownOption,
+    resident_macro,
+)
 from .types import spell
 
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
@@ -77,7 +87,7 @@ def _translated(program: ParsedProgram, renumbers: bool) -> CudaProgram:
         for argument in info.args:
             if argument.kind not in _TRANSLATED:
                 raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
-    program = without_unused(program)
+    program = replace(without_unused(program), sampled=program.sampled)
     subgrid = translate_subgrid(program, shared_variables=True, offsets=False, renumbers=renumbers)
     again = parse_program(subgrid.source, program.engine_options, target=program.target)
     if not again.exact:
@@ -138,7 +148,12 @@ class _Translation:
         body = self.edits.apply()
         apart = self._apart()
         self.kernels = {
-            name: replace(kernel, local_nbytes=self.printer.large.get(name, 0), apart=apart.get(name))
+            name: replace(
+                kernel,
+                local_nbytes=self.printer.large.get(name, 0),
+                apart=apart.get(name),
+                textured=self._textured(kernel),
+            )
             for name, kernel in self.kernels.items()
         }
         entries = "".join(
@@ -157,6 +172,10 @@ class _Translation:
             return {}
         shifts = {match.start() for match in SHIFT.finditer(self.functions.text)}
         return found if stores_by_arguments_alone(self.again.declarations, bodies, shifts) else {}
+
+    def _textured(self, kernel: CudaKernel) -> Textured | None:
+        images = tuple(image for image in self.program.sampled.get(kernel.name, ()) if image.is_known)
+        return Textured(f"{kernel.entry}_textured", images) if images else None
 
     def _prelude(self) -> str:
         macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
@@ -202,10 +221,26 @@ class _Translation:
         entries = self._entry(function, names, kernel.entry, ())
         if kernel.apart is not None:
             entries += self._entry(function, names, kernel.apart.entry, kernel.apart.read)
+        if kernel.textured is not None:
+            entries += self._entry(
+                function,
+                names,
+                kernel.textured.entry,
+                () if kernel.apart is None else kernel.apart.read,
+                textured=True,
+            )
         return groups + structure + entries
 
-    def _entry(self, function: Function, names: Mapping[int, str], entry: str, apart: tuple[int, ...]) -> str:
-        """One function. `apart`: arguments whose memory is no other's that is stored to."""
+    def _entry(
+        self,
+        function: Function,
+        names: Mapping[int, str],
+        entry: str,
+        apart: tuple[int, ...],
+        *,
+        textured: bool = False,
+    ) -> str:
+        """One function. `apart`: arguments whose memory is no other's that is stored to. `textured`: it takes textures."""
         kernel = self.kernels[function.name]
         info = self.program.kernels[function.name]
         parameters, arguments = [], []
@@ -234,6 +269,7 @@ class _Translation:
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
         sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
         first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
+        first += "".join(self._depths(self.program.sampled.get(function.name, ()), textured))
         if self.printer.uses_work_dim:
             first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
         callee = names.get(function.key, self.printer.word(function.name))
@@ -241,6 +277,18 @@ class _Translation:
             f'extern "C" __global__ void {bounds}{entry}({", ".join(parameters)}) '
             f"{{{first} {callee}({', '.join(arguments)}); }}\n"
         )
+
+    def _depths(self, images: Sequence[SampledImage], textured: bool) -> Iterator[str]:
+        """Statements that tell the compiler with which sampler each image is read by a texture, or that it is not."""
+        for image in images:
+            depth = f"{self.prefix}a{image.descriptor}.depth"
+            if not textured or not image.is_known:
+                yield f" {depth} = 1;"
+            elif image.sampler is None:
+                yield f" {depth} = ~{image.bits};"
+            else:  # of a sampler that is known to be one, the complement is negative
+                sampler = f"{self.prefix}a{image.sampler}"
+                yield f" {sampler} &= {SAMPLER_BITS}; {depth} = (int)~{sampler};"
 
     def _type_text(self, parameter: Cursor) -> str:
         known = spell(parameter.type)

@@ -1,4 +1,4 @@
-// What only the machine's own instructions say: binary16, approximations and products of 24 bits. Everything else of these headers is C++ on CUDA's functions.
+// What only the machine's own instructions say: binary16, approximations, products of 24 bits and textures. Everything else of these headers is C++ on CUDA's functions.
 namespace vdev_cl {
 
 typedef unsigned char uchar;
@@ -79,4 +79,10 @@ inline double fused_onto_double(double z, double x, double y) { return __fma_rn(
 // and keeps what p[0] was.
 inline int product24(int x, int y) { int r; asm("mul24.lo.s32 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y)); return r; }
 inline uint product24(uint x, uint y) { uint r; asm("mul24.lo.u32 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y)); return r; }
+
+// What a texture of two dimensions gives at a place. Nothing else in a kernel changes it, so it is no volatile instruction.
+inline void texel(ulong texture, float x, float y, float *found) {
+  asm("tex.2d.v4.f32.f32 {%0, %1, %2, %3}, [%4, {%5, %6}];"
+      : "=f"(found[0]), "=f"(found[1]), "=f"(found[2]), "=f"(found[3]) : "l"(texture), "f"(x), "f"(y));
+}
 }  // namespace vdev_cl

@@ -52,6 +52,7 @@ from vdev.backends.cuda.pool import Block, Pool
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
 from vdev.backends.cuda.sparse import SparseMemory
 from vdev.backends.cuda.staging import give_back, staging
+from vdev.backends.cuda.textures import Textures
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.process.folders import cache_dir
 from vdev.translators.ranges.grain import Grain
@@ -97,6 +98,13 @@ class CudaBackend(CudaCompiling):
         self.stream: int = self._native_stream.ptr
         self._gpu = Gpu(cupy, driver, number)
         self._pool = Pool(self._take, self._give)
+        self._textures = Textures(
+            driver,
+            number,
+            self._pool,
+            self._in_own_context,
+            partial(driver.stream_synchronize, self.stream),
+        )
         self._sparse = SparseMemory(
             partial(self._take, managed=True),
             self._give,
@@ -231,7 +239,10 @@ class CudaBackend(CudaCompiling):
 
     def _give(self, address: int) -> None:
         """Memory back to the driver. A lost GPU refuses it; its work has reported that."""
-        result = 0 if self._gpu.lost is not None else self.driver.give_memory(address)
+        if self._gpu.lost is not None:
+            return
+        self._textures.forget(address)
+        result = self.driver.give_memory(address)
         if result:
             logger.debug("the driver did not free memory: %s", self._gpu.error(result, "free"))
 

@@ -14,6 +14,7 @@ from vdev.backends.call_lists import CallList, DriverCall
 from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed, Words
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
+from vdev.backends.cuda.driver import FUNCTION
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, address_of, moved
@@ -21,6 +22,7 @@ from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import WORDS_OF_BOX, OwnKernels, Prepared
 from vdev.errors import BackendError
+from vdev.translators.frontend.kernels import SampledImage
 
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
 #: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
@@ -101,6 +103,56 @@ class CudaCall(ListedCall):
             setattr(counters, name, getattr(counters, name) + more)
 
 
+class CudaTexturedLaunch(CudaCall):
+    """A launch with textures where all images have one, and of the kernel's other version where they have not. Textures show the memory
+    that they were made for: so none of its addresses are `placed`.
+    """
+
+    __slots__ = ("_args", "_plain", "_textured", "_words")
+
+    def __init__(
+        self,
+        backend: CudaCompiling,
+        what: str,
+        start: DriverCall,
+        kernel: Kernel,
+        plain: Kernel,
+        args: list[KernelArgument],
+    ) -> None:
+        """`kernel`: the version with textures, with parameters of its own. `args`: without textures."""
+        super().__init__(backend, what, [start], counted=[("launches", 1)], kernel=kernel)
+        self._textured, self._plain = kernel, plain
+        self._args = args
+        #: where the function is among a list's parameters
+        self._words: tuple[Words, int] | None = None
+
+    def was_listed(self, calls: CallList, start: int) -> None:
+        self._words = calls.words, calls.place(start, FUNCTION).parameter
+
+    def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        super().set_values(changed)
+        args, kernel = self._args, self._textured
+        assert kernel.info.textured is not None, "it takes textures"
+        for index, value in changed:
+            args[index] = value
+        images, indices = kernel.info.textured.images, {index for index, _ in changed}
+        if any(image.descriptor in indices or image.sampler in indices for image in images):
+            given = self._backend.textured(images, args)
+            if given is None:
+                self._set_function(self._plain.function)
+                return
+            for image in images:
+                kernel.set_argument(image.descriptor, given[image.descriptor])
+            self._set_function(kernel.function)
+
+    def _set_function(self, function: int) -> None:
+        """Both versions have the same parameters."""
+        self._textured.handles[0].value = function
+        if self._words is not None:
+            words, at = self._words
+            words[at] = function
+
+
 class CudaUpload(CudaCall):
     """A write of bytes that are a value of the command's, from memory of its own."""
 
@@ -157,6 +209,12 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         """Start the copies from peers that have been requested."""
         raise NotImplementedError
 
+    def textured(
+        self, images: Sequence[SampledImage], args: Sequence[KernelArgument]
+    ) -> list[KernelArgument] | None:
+        """As `Textures.given`."""
+        return self._textures.given(images, args)
+
     def begin_operations(self, count: int) -> None:
         """So many operations are about to be handed over."""
         if self._fetches or not self._first or self._gpu.lost is not None:
@@ -185,13 +243,17 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        kernel = self._fitting(kernel, args, known.threads)
-        own = kernel.with_own_parameters(moved(args, known.bases), self.driver)
+        version, given = self._version(kernel, moved(args, known.bases), known.threads)
+        own = version.with_own_parameters(given, self.driver)
         if own is None:
             return None
         own.set_hidden(known.grids[0][6])
         start = own.assembled(known.grids[0], self.stream, self.driver)
         what = f"launch of kernel {own.info.name}"
+        if version is kernel.textured:
+            args = [*moved(args, known.bases)]
+            plain = self._fitting(kernel, args, known.threads)
+            return CudaTexturedLaunch(self, what, start, own, plain, args)
         return CudaCall(
             self, what, [start], counted=[("launches", 1)], kernel=own, placed=own.placed_arguments()
         )

@@ -28,6 +28,9 @@ _ATTACH_GLOBAL = 1
 MAX_THREADS_PER_BLOCK, SHARED_NBYTES, LOCAL_NBYTES, NUM_REGS, MAX_DYNAMIC_SHARED = 0, 1, 3, 4, 8
 
 
+#: CUresourcetype, and the flag of a texture whose coordinates are parts of its size
+_PITCHED_2D, _NORMALIZED = 3, 2
+
 _NAME_NBYTES = 256  #: room for a GPU's name
 
 
@@ -44,10 +47,41 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
+class _Pitched(ctypes.Structure):
+    """CUDA_RESOURCE_DESC of two-dimensional memory in rows."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int),
+        ("address", ctypes.c_uint64),
+        ("format", ctypes.c_int),
+        ("channels", ctypes.c_uint),
+        ("width", ctypes.c_size_t),  #: in pixels
+        ("height", ctypes.c_size_t),
+        ("row_pitch", ctypes.c_size_t),  #: in bytes
+        ("other", ctypes.c_int * 22),
+        ("flags", ctypes.c_uint),
+    )
+
+
+class _Sampling(ctypes.Structure):
+    """CUDA_TEXTURE_DESC."""
+
+    _fields_ = (
+        ("addressing", ctypes.c_int * 3),
+        ("filter", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("other", ctypes.c_uint * 21),  #: anisotropy, levels of detail, a border of zeros
+    )
+
+
 class _Kept(ctypes.c_void_p):
     """An address, and what has to live as long as it."""
 
     kept: object
+
+
+#: which parameter of a call that launches a kernel the function is
+FUNCTION = 1
 
 
 def launch_handles(function: int, extra: int) -> tuple[ctypes.c_void_p, ...]:
@@ -107,6 +141,9 @@ class Driver:
         self._mem_alloc = declared(waiting.cuMemAlloc_v2, handle, size)
         self._mem_alloc_managed = declared(waiting.cuMemAllocManaged, handle, size, number)
         self._mem_free = declared(waiting.cuMemFree_v2, ctypes.c_uint64)
+        self._attribute = declared(waiting.cuDeviceGetAttribute, handle, ctypes.c_int, ctypes.c_int)
+        self._texture = declared(waiting.cuTexObjectCreate, handle, handle, handle, handle)
+        self.destroy_texture = declared(waiting.cuTexObjectDestroy, ctypes.c_uint64)
 
     def error(self, result: int, text: str) -> BackendError:
         """The BackendError of a CUresult."""
@@ -198,6 +235,32 @@ class Driver:
     def give_memory(self, address: int) -> int:
         """End what `take_memory` began; a CUresult. It may wait for the device."""
         return int(self._mem_free(address))
+
+    def attribute(self, attribute: int, number: int) -> int:
+        """Of a GPU: a CUdevice_attribute. 0 where the driver does not know it."""
+        found, device = ctypes.c_int(), ctypes.c_int()
+        if self._device(ctypes.byref(device), number):
+            return 0
+        return 0 if self._attribute(ctypes.byref(found), attribute, device.value) else found.value
+
+    def new_texture(
+        self,
+        address: int,
+        size: tuple[int, int, int],
+        form: tuple[int, int],
+        addressing: int,
+        *,
+        linear: bool,
+        normalized: bool,
+    ) -> tuple[int, int]:
+        """(CUresult, texture) of an image in memory, in the calling thread's context. `size`: width and height in pixels, bytes of a row;
+        `form`: CUarray_format, and the channels of a pixel; `addressing`: a CUaddress_mode. What it gives are floating-point numbers.
+        """
+        found = ctypes.c_uint64()
+        image = _Pitched(_PITCHED_2D, address, *form, *size)
+        sampling = _Sampling((addressing,) * 3, int(linear), _NORMALIZED if normalized else 0)
+        result = self._texture(ctypes.byref(found), ctypes.byref(image), ctypes.byref(sampling), None)
+        return int(result), found.value
 
     def new_event(self) -> int:
         """An event that takes times."""

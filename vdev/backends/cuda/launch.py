@@ -127,6 +127,7 @@ class Kernel:
         "sizes",
         "small",
         "static",
+        "textured",
         "threads",
     )
 
@@ -161,6 +162,8 @@ class Kernel:
         self.apart: Kernel | None = (
             None  #: the same for arguments that lie apart, where there is such a version
         )
+        #: the same whose images' descriptors may hold textures, where there is such a version
+        self.textured: Kernel | None = None
         #: by the identity of a shape: its grids
         self.shapes: dict[int, Grids] = {}
         self.latest: Grids | None = None  #: of these, the last that was asked for
@@ -183,6 +186,13 @@ class Kernel:
         if apart is None or threads > apart.threads or not lie_apart(self.info, args):
             return self
         return apart
+
+    def takes_textures(self, args: Sequence[KernelArgument], threads: int) -> bool:
+        """Whether there is a version that does, for these arguments and this many work-items."""
+        textured = self.textured
+        if textured is None or threads > textured.threads or not are_only_read(self.info, args):
+            return False
+        return self.apart is None or lie_apart(self.info, args)
 
     def starts(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, PreparedCall]]:
         """For each grid of a shape, the hidden argument and the driver's call that starts it, with the parameters at
@@ -294,6 +304,16 @@ def lie_apart(info: CudaKernel, args: Sequence[KernelArgument]) -> bool:
     assert apart is not None, "it has one"
     written = {id(block) for index in apart.written if (block := _block_of(args[index])) is not None}
     return not any(id(_block_of(args[index])) in written for index in apart.read)
+
+
+def are_only_read(info: CudaKernel, args: Sequence[KernelArgument]) -> bool:
+    """Whether no memory of the images that a kernel's version reads as textures is that of another argument."""
+    assert info.textured is not None, "it has one"
+    images = {image.pixels for image in info.textured.images}
+    others = {
+        id(block) for at, arg in enumerate(args) if at not in images and (block := _block_of(arg)) is not None
+    }
+    return not any(id(_block_of(args[at])) in others for at in images)
 
 
 def _block_of(arg: KernelArgument) -> object:

@@ -23,9 +23,16 @@ from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import UNSET, CudaAllocation, Kernel, LoadedProgram, moved
+from vdev.backends.cuda.launch import (
+    UNSET,
+    CudaAllocation,
+    Kernel,
+    LoadedProgram,
+    moved,
+)
 from vdev.backends.cuda.marker import Lapse
 from vdev.backends.cuda.modules import Modules
+from vdev.backends.cuda.textures import Textures
 
 T = TypeVar("T")
 
@@ -41,6 +48,7 @@ class CudaLaunches(Backend):
     driver: Driver
     _gpu: Gpu
     _modules: Modules
+    _textures: Textures
     _fetches: list[PlacedBox]  #: copies from peers that have been requested and not started
     _first: int  #: of the operations since the last marker
     _count: int
@@ -80,13 +88,14 @@ class CudaLaunches(Backend):
         known = kernel.latest
         if known is None or known.shape is not shape:
             known = kernel.grids(shape)
+        given = moved(args, known.bases) if known.bases else args
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        elif kernel.apart is not None:
-            kernel = self._fitting(kernel, args, known.threads)
+        elif kernel.apart is not None or kernel.textured is not None:
+            kernel, given = self._version(kernel, given, known.threads)
             known = kernel.grids(shape)
-        kernel.set_arguments(moved(args, known.bases) if known.bases else args)
+        kernel.set_arguments(given)
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._begin()
         else:
@@ -113,6 +122,20 @@ class CudaLaunches(Backend):
         if found is not kernel:
             self.counters.apart.add(kernel.info.name)
         return found
+
+    def _version(
+        self, kernel: Kernel, args: list[KernelArgument], threads: int
+    ) -> tuple[Kernel, list[KernelArgument]]:
+        """The version for these arguments and this many work-items of a work-group, and the arguments as it takes them. It also fits other
+        memory, if those share memory that have shared it, with textures of that.
+        """
+        if kernel.takes_textures(args, threads):
+            assert kernel.info.textured is not None, "it has such a version"
+            given = self._textures.given(kernel.info.textured.images, args)
+            if given is not None:
+                assert kernel.textured is not None, "as above"
+                return kernel.textured, given
+        return self._fitting(kernel, args, threads), args
 
     def _in_own_context(self, call: Callable[[], T]) -> T:
         outside = self.visit()
@@ -147,8 +170,15 @@ class CudaLaunches(Backend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        kernel = self._fitting(kernel, args, known.threads)
         args = moved(args, known.bases)
+        plain = self._again(self._fitting(kernel, args, known.threads), [*args], shape)
+        if kernel.textured is None or not kernel.takes_textures(args, known.threads):
+            return plain
+        textured = self._again(kernel.textured, [*args], shape)
+        return _Textured(textured, plain, self._textures, kernel, args, shape).again
+
+    def _again(self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape) -> Repeated:
+        """The same of one version."""
         made = _Made(kernel, args, shape, self.stream, self.driver)
         start = kernel.starts(kernel.grids(shape), self.stream, self.driver)[0][1]
         counters = self.counters
@@ -187,7 +217,16 @@ class CudaLaunches(Backend):
             return None
         if not all(type(arg) is bytes or type(arg) is CudaAllocation for arg in args):
             return None
-        kernel = self._fitting(kernel, args, known.threads)
+        plain = self._again_whole(self._fitting(kernel, args, known.threads), args, shape)
+        if kernel.textured is None or not kernel.takes_textures(args, known.threads):
+            return plain
+        textured = self._again_whole(kernel.textured, args, shape)
+        return _Textured(textured, plain, self._textures, kernel, [*args], shape).again_whole
+
+    def _again_whole(
+        self, kernel: Kernel, args: Sequence[KernelArgument], shape: LaunchShape
+    ) -> RepeatedWhole:
+        """The same of one version."""
         known = kernel.grids(shape)
         pointers = [at for at, arg in enumerate(args) if type(arg) is CudaAllocation]
         counters, owner, pack, buffer = self.counters, object(), kernel.pack, kernel.buffer
@@ -224,8 +263,52 @@ class CudaLaunches(Backend):
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
-        most = kernel.threads if kernel.apart is None else min(kernel.threads, kernel.apart.threads)
-        return len(known.grids) == 1 and known.threads <= most
+        versions = (each for each in (kernel, kernel.apart, kernel.textured) if each is not None)
+        return len(known.grids) == 1 and all(known.threads <= each.threads for each in versions)
+
+
+class _Textured:
+    """A launch that is made again with textures where all images have one, and by the kernel's other version where they have not."""
+
+    __slots__ = ("_args", "_images", "_plain", "_read", "_shape", "_textured", "_textures", "_used")
+
+    def __init__(
+        self,
+        textured: Any,
+        plain: Any,
+        textures: Textures,
+        kernel: Kernel,
+        args: list[KernelArgument],
+        shape: LaunchShape,
+    ) -> None:
+        """`textured`, `plain`: those versions' launches, both `Repeated` or both `RepeatedWhole`. `args`: without textures."""
+        assert kernel.info.textured is not None, "it has such a version"
+        self._textured, self._plain = textured, plain
+        self._used: Any = None  #: of these, the one that has been told of all arguments
+        self._textures, self._images = textures, kernel.info.textured.images
+        self._read = {at for image in self._images for at in (image.pixels, image.descriptor, image.sampler)}
+        self._args, self._shape = args, shape
+
+    def again(
+        self, changed: Sequence[tuple[int, KernelArgument]] = (), other: LaunchShape | None = None, /
+    ) -> int:
+        args, used = self._args, self._used
+        for at, value in changed:
+            args[at] = value
+        if other is not None:
+            self._shape = other
+        if used is not None and not any(at in self._read for at, _ in changed):
+            return int(used(changed, other))
+        given = self._textures.given(self._images, args)
+        self._used = self._plain if given is None else self._textured
+        return int(self._used([*enumerate(args if given is None else given)], self._shape))
+
+    def again_whole(self, now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:
+        given, used = self._textures.given(self._images, now), self._used
+        if other is not None:
+            self._shape = other
+        self._used = self._plain if given is None else self._textured
+        return int(self._used(now if given is None else given, other if self._used is used else self._shape))
 
 
 class _Made:

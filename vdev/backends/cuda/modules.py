@@ -76,6 +76,8 @@ class Modules:
             found = loaded.kernels[name] = self._version(info, loaded, info.entry)
             if info.apart is not None:
                 found.apart = self._version(info, loaded, info.apart.entry)
+            if info.textured is not None:
+                found.textured = self._version(info, loaded, info.textured.entry)
         return found
 
     def _version(self, info: CudaKernel, loaded: LoadedProgram, entry: str) -> Kernel:

@@ -16,8 +16,10 @@ called when nothing is under way on any worker; if memory is short, that is wait
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 
@@ -104,6 +106,22 @@ class Pool:
             self._give(address)
         for free in (self._small, self._large, self._rests):
             free.clear()
+
+    def segment_of(self, address: int) -> int | None:
+        """Where the driver's allocation begins in which an address lies; None if it is none of the pool's."""
+        return next((at for at, size in self._segments.items() if at <= address < at + size), None)
+
+    def free_now(self) -> Callable[[int], bool]:
+        """Tells whether memory at an address is nobody's now."""
+        self._collect()
+        lists = (self._small, self._large, self._rests)
+        found = sorted((at, size) for free in lists for size, addresses in free.items() for at in addresses)
+
+        def is_free(address: int) -> bool:
+            before = bisect_right(found, address, key=itemgetter(0)) - 1
+            return before >= 0 and address < sum(found[before])
+
+        return is_free
 
     def _collect(self) -> None:
         """Enter what has been given back meanwhile."""

@@ -19,9 +19,16 @@ from vdev.backends.base import BackendProgram
 from vdev.errors import OUT_OF_RESOURCES, BackendError, BuildFailure
 from vdev.process.late_libraries import Ending, LateLibrary
 from vdev.process.private_files import Store
-from vdev.translators.dialects.cuda.program import VERSION, Apart, CudaKernel, CudaProgram, UnknownOption
+from vdev.translators.dialects.cuda.program import (
+    VERSION,
+    Apart,
+    CudaKernel,
+    CudaProgram,
+    Textured,
+    UnknownOption,
+)
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
-from vdev.translators.frontend.kernels import Untranslatable
+from vdev.translators.frontend.kernels import SampledImage, Untranslatable
 from vdev.translators.values import dataclass
 
 logger = logging.getLogger("vdev.cuda")
@@ -292,6 +299,11 @@ def _plain_program(program: CudaProgram) -> dict[str, Any]:
             ],
             kernel.local_nbytes,
             kernel.apart and [kernel.apart.entry, kernel.apart.read, kernel.apart.written],
+            kernel.textured
+            and [
+                kernel.textured.entry,
+                [(each.pixels, each.descriptor, each.sampler, each.bits) for each in kernel.textured.images],
+            ],
         ]
         for kernel in program.kernels.values()
     ]
@@ -300,11 +312,16 @@ def _plain_program(program: CudaProgram) -> dict[str, Any]:
 
 def _read_program(plain: Mapping[str, Any]) -> CudaProgram:
     kernels = {}
-    for name, entry, hidden, pointers, local, most, of_subgrid, nbytes, of_apart in plain["kernels"]:
+    for name, entry, hidden, pointers, local, most, of_subgrid, nbytes, of_apart, of_textured in plain[
+        "kernels"
+    ]:
         inner, inner_hidden, inner_pointers, renumbers = of_subgrid
         subgrid = SubgridKernel(inner, inner_hidden, tuple(inner_pointers), renumbers)
         apart = of_apart and Apart(of_apart[0], tuple(of_apart[1]), tuple(of_apart[2]))
+        textured = of_textured and Textured(
+            of_textured[0], tuple(SampledImage(*each) for each in of_textured[1])
+        )
         kernels[name] = CudaKernel(
-            name, entry, hidden, tuple(pointers), tuple(local), most, subgrid, nbytes, apart
+            name, entry, hidden, tuple(pointers), tuple(local), most, subgrid, nbytes, apart, textured
         )
     return CudaProgram(plain["source"], tuple(plain["options"]), kernels)
