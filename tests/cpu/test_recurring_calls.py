@@ -178,7 +178,7 @@ from vdev.executor.worker import Worker
 from vdev.session.recalls import RecalledLaunch
 {TOGETHER}
 {PLANTED_TOGETHER[planted]}
-{SCRIPT.format(20, 24)}
+{SCRIPT.format(60, 24)}
 """
     with pytest.raises(AssertionError, match=r"seed \d"):
         fake_cuda.run(script, fake_cuda.environment(tmp_path, "cuda:0-2", late=1) | ON_THREE)
