@@ -153,12 +153,8 @@ class Executor:
         return tuple(worker.backend.counters for worker in self.all_workers[:-1])
 
     def record(self, *, exact: bool) -> WorkRecords:
-        """Record all work from now on; call it before there is any. `exact`: also the times of every single
-        operation.
-        """
+        """Record all work from now on; call it before there is any. `exact`: as for `WorkRecords`."""
         records = WorkRecords(len(self.workers), exact=exact)
-        if exact:  # the times of commands in a stretch are not known
-            self.lines = (None,) * len(self.lines)
         for worker in self.all_workers:
             worker.start_recording(records)
         return records

@@ -10,7 +10,7 @@ its command's turn in the queue, past the queue's. Counters: device memory held,
 travel.
 
 All times are those of `vdev.observe.timeline`, so durations by category add up to the report's; slices marked
-`shared` have an equal share of the time of many short operations. Events are not sorted by time; programs that read
+`shared` have a share of the time of many short operations. Events are not sorted by time; programs that read
 traces sort them.
 """
 
@@ -214,7 +214,7 @@ class TraceWriter:
         found = step.templates[shared]
         if found < 0:
             args: dict[str, Any] = {} if step.kind == "kernel" else {"bytes": step.nbytes}
-            if shared:  # an equal share of the time that many short operations took together
+            if shared:  # a share of the time that many short operations took together
                 args["shared"] = True
             text = f'"args":{json.dumps(args)},' if args else ""
             track = _HOST_MEMORY if step.worker == HOST else step.worker + 1

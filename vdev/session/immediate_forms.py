@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg
 from vdev.session.immediate_moves import may_follow
+from vdev.session.telling import tell_direct
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -79,7 +81,9 @@ class Formed:
         session, executor, line = self._session, self._executor, self._line
         session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
-            if session.observers or session.deferrals.held or session.recorder is not None:
+            recorder = session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
+            if session.observers or session.deferrals.held:
                 return None
             standing = executor.standing
             is_free = queue.barrier is None and not queue.profiled and not executor.failures.any
@@ -89,10 +93,9 @@ class Formed:
             if {*map(type, given)} != _BUFFERS or {*map(_offset_of, given)} != _BEGINNING:
                 return None
             buffers = [*map(_buffer_of, given)]
-            if len({*buffers}) != len(buffers):
-                return None
-            if {*map(_resident_of, buffers)} != self._residents and not self._at_once.are_here(
-                buffers, self._at, self._cache, args
+            if len({*buffers}) != len(buffers) or (
+                {*map(_resident_of, buffers)} != self._residents
+                and not self._at_once.are_here(buffers, self._at, self._cache, args)
             ):
                 return None
             holdings: list[Holdings] = [*map(_holdings_of, buffers)]
@@ -103,6 +106,9 @@ class Formed:
             number = session.number = session.number + 1
             for buffer in buffers:
                 buffer.used = number
+            if recorder is not None:
+                cache, cached = self._cache, self._cached
+                tell_direct(recorder, part, started, queue, cache, cached, None, buffers, holdings)
             self._at_once.streak_length += 1
             self._cached.outcome.launches += 1
             if queue.last is not part.stretch.completion:
