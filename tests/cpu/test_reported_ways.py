@@ -26,7 +26,8 @@ def test_what_is_reported_is_the_run_that_would_be(workers: str, tmp_path: Path)
     singly = ran(tmp_path, workers, SUBMITTED="1", **report)
     assert plain["figures"] == told["figures"] == singly["figures"]
     assert told["recorded"] == told["commands"] == singly["recorded"]
-    assert told["submitted"] <= plain["submitted"] + told["commands"] / 20  # other threads may be at work just then
+    # Other threads may be at work just then.
+    assert told["submitted"] <= plain["submitted"] + told["commands"] / 20
     assert told["exchanges"] == singly["exchanges"]
     assert told["steady"] == singly["steady"]
     assert all(told["timed"])  # each kernel's time is known
