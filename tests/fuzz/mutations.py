@@ -402,7 +402,7 @@ DEFECTS: tuple[Defect, ...] = (
     _session("what a form has set is not set anew", "test_new_buffers", ("backends.cuda.launching",
              "                last[:] = unset ", "                pass ")),
     _session("launches of a form do not wait for the program", "test_formed_launches", ("session.immediate_forms",
-             "session.observers or session.deferrals.held or", "session.observers or")),
+             "if session.observers or session.deferrals.held:", "if session.observers:")),
     _session("launches of a form do not wait for their wait lists", "test_formed_launches", ("session.immediate_forms",
              "(after and not may_follow(", "(False and not may_follow(")),
     _session("launches of a form are on whole buffers", "test_formed_launches", ("session.immediate_forms",

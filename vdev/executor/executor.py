@@ -410,6 +410,11 @@ class Executor:
         for worker in self.all_workers:
             worker.wait_for(worker.submitted)
 
+    def ended_up_to(self) -> int:
+        """Commands up to this number have ended, as far as anybody has looked, or never will."""
+        with self.lock:
+            return min(self.unsettled, default=self.last_number + 1) - 1
+
     def repair(self) -> list[tuple[Holdings, Damage]]:
         """After failures: wait until everything has settled; for each affected buffer, where the directory believes
         too much.
