@@ -85,7 +85,8 @@ class Shape:
 
     def __init__(self, name: str, times: Times, plan: Plan | None) -> None:
         self.name, self.times = name, times
-        self.at_once = False  #: whether the thread that submitted it has performed it meanwhile
+        #: whether the thread that submitted it has performed it meanwhile: then it has no number of its own, but that of the command before
+        self.at_once = False
         #: what it moves, added up: (slot of the buffer, -1 where it belongs to none; source, target, bytes)
         self.moves: tuple[tuple[int, int, int, int], ...] = ()
         #: slots of the buffers of which it changes any byte: not of those that it only moves
@@ -229,11 +230,13 @@ class Recorder:
     def planned(self, name: str, started: int, ended: int) -> None:
         self.plannings.append((started, ended, get_ident(), name))
 
-    def empty_shape(self, name: str) -> Shape:
-        """For commands that give no worker anything to do."""
-        found = self._shapes.get(name)
+    def empty_shape(self, name: str, *, at_once: bool = False) -> Shape:
+        """For commands that give no worker anything to do. `at_once`: and have no number of their own."""
+        key = f"{name} at once" if at_once else name
+        found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[name] = Shape(name, Times(), None)
+            found = self._shapes[key] = Shape(name, Times(), None)
+            found.at_once = at_once
         return found
 
     def shape_at_home(self, name: str, times: Times, step: str) -> Shape:

@@ -11,6 +11,7 @@ from operator import attrgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vdev.executor.stretch import Part
 from vdev.observe.recorder import Shape
 from vdev.session.commands import BufferArg
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
-    from vdev.executor.stretch import Part
     from vdev.observe.recorder import Recorder
     from vdev.observe.tallies import CommandTally
     from vdev.planner.directory import BufferState
@@ -47,10 +47,16 @@ def began(recorder: Recorder | None) -> int:
     return 0 if recorder is None else perf_counter_ns()
 
 
+def own_number(completion: Completion) -> int | None:
+    """The number of a command that was handed over just now; None if it has none, since it gives no worker anything to do."""
+    found: Any = completion if isinstance(completion, Part) else completion.progress
+    return None if found is None else int(found.number)
+
+
 def number_of(completion: Completion, executor: Executor) -> int:
-    """The number of a command that was handed over just now."""
-    found: Any = completion if hasattr(type(completion), "number") else completion.progress
-    return executor.last_number if found is None else int(found.number)
+    """The same of a command that was given to workers, one of which may have refused it."""
+    number = own_number(completion)
+    return executor.last_number if number is None else number
 
 
 def names_of(
@@ -180,8 +186,11 @@ def tell_empty(
     """A command was made that gives no worker anything to do; it has a number of its own at most."""
     recorder = session.recorder
     if recorder is not None:
-        number = number_of(completion, session.executor)
-        recorder.handed_over(number, started, queue, recorder.empty_shape(name))
+        number = own_number(completion)
+        shape = recorder.empty_shape(name, at_once=number is None)
+        recorder.handed_over(
+            session.executor.last_number if number is None else number, started, queue, shape
+        )
 
 
 def tell_at_home(
