@@ -7,6 +7,7 @@ is such a worker.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from vdev.executor.completion import DONE
@@ -32,9 +33,10 @@ class MarkersAtOnce(MovesAtOnce):
         if is_barrier and after:  # what comes behind one that may fail has to know of it
             return None
         with self._session.lock:
-            started = began(self._session.recorder)
+            recorder = self._session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
             marked = self.mark(after, queue)
-            if marked is not None and self._session.recorder is not None:
+            if recorder is not None and marked is not None:
                 tell_empty(self._session, marked, started, queue, "marker")
             if marked is not None and is_barrier:
                 queue.barrier = marked

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.backends.base import Box
@@ -235,7 +236,8 @@ class MovesAtOnce:
         """
         session, executor, line = self._session, self._executor, writing.line
         with session.lock:
-            started = began(session.recorder)
+            recorder = session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
             if buffer.writing is not writing or session.observers:
                 return None
             if not (queue is writing.queue and executor.standing is writing.standing) and not may_repeat(
@@ -259,7 +261,7 @@ class MovesAtOnce:
             tally = session.ledger.commands["write"]
             tally.count += 1
             tally.moved.host_to_worker += writing.nbytes
-            if session.recorder is not None:
+            if recorder is not None:
                 tell_part(session, part, started, queue, writing.found, "write", (buffer,), writing.nbytes)
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
