@@ -482,6 +482,10 @@ DEFECTS: tuple[Defect, ...] = (
              "        if place >= 0:\n            return len(self._legs), None\n")),
     _session("a list enters no context", "test_runs_on_gpus", ("executor.plan_list",
              "return not self._enters and backend is not None and backend.is_elsewhere(self._calls.result)", "return False")),
+    _session("launches in a row are not told to who records", "test_reported_ways", ("session.in_a_row",
+             "            if recorder is not None and self._cached.shape is not None:\n", "            if False:\n")),
+    _session("who records is not told what a recalled launch exchanges", "test_reported_ways", ("session.telling",
+             "        tell_exchange(recorder, cache, cached, args, buffers)\n", "        pass\n")),
     # plans handed over together
     _session("what a plan writes is forgotten by those behind it", "test_orders", ("executor.orders",
              "        written[buffer, worker] = top[worker] + last\n", "        pass\n")),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from vdev.executor.completion import Completion
 from vdev.facade import event
 
 from .test_event_order import wait_until
@@ -105,3 +106,81 @@ def test_what_a_callback_raises_is_reported_with_its_lines(
     assert "in inner\n" in reported
     assert re.search(rf"^{named}$", reported, re.MULTILINE)
     assert "facade" not in reported
+
+
+class _Progress:
+    """A command that ends when it is told to."""
+
+    def __init__(self, completion: Completion) -> None:
+        self.completion = completion
+        self.ended = threading.Event()
+        self.waiting = threading.Event()
+        self.hurried = False
+
+    def wait(self) -> None:
+        self.waiting.set()
+        assert self.ended.wait(60)
+
+    def poll(self) -> int:
+        return 2
+
+    def hurry(self) -> None:
+        self.hurried = True
+
+    def end(self, status: int) -> None:
+        self.completion.settle(status)
+        self.ended.set()
+
+
+def _submitted() -> tuple[event.Event, _Progress]:
+    completion = Completion()
+    progress = _Progress(completion)
+    completion.bind(progress)
+    return event.Event._vdev_of_command(None, None, 0, completion), progress  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("status", [0, -5])
+def test_the_thread_that_waits_for_a_command_runs_its_callback(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event, "_threads", threads := event._CallbackThreads())
+    heard: list[tuple[int, str]] = []
+    for count in range(1, 4):
+        made, progress = _submitted()
+        made.set_callback(0, lambda reached: heard.append((reached, threading.current_thread().name)))
+        assert progress.waiting.wait(60)  # which nobody does for a callback that the notifier runs
+        assert not progress.hurried
+        progress.end(status)
+        wait_until(lambda: len(heard) == count and len(threads._idle) == 1)  # noqa: B023 (it ends before the next)
+    assert heard == [(status, "vdev-callback")] * 3
+
+
+def test_only_one_waits_and_others_are_called_in_their_own_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event, "_threads", event._CallbackThreads())
+    heard: list[str] = []
+    (first, slow), (second, quick), (third, last) = (_submitted() for _ in range(3))
+    first.set_callback(0, lambda reached: heard.append("first"))
+    assert slow.waiting.wait(60)
+    second.set_callback(0, lambda reached: heard.append("second"))
+    assert quick.hurried
+    quick.end(0)
+    wait_until(lambda: heard == ["second"])
+    slow.end(0)
+    wait_until(lambda: heard == ["second", "first"] and not event._threads._waits)
+    third.set_callback(0, lambda reached: heard.append("third"))
+    assert last.waiting.wait(60)
+    last.end(0)
+    wait_until(lambda: heard[2:] == ["third"])
+
+
+def test_nobody_waits_for_what_may_never_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event, "_threads", threads := event._CallbackThreads())
+    completion = Completion()  # held back by an event of the program's
+    made = event.Event._vdev_of_command(None, None, 0, completion)  # type: ignore[arg-type]
+    heard: list[int] = []
+    made.set_callback(0, heard.append)
+    assert not threads._waits
+    completion.bind(progress := _Progress(completion))
+    assert progress.hurried
+    progress.end(0)
+    wait_until(lambda: heard == [0])

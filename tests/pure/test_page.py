@@ -244,6 +244,12 @@ def test_a_large_run_makes_a_page_of_bounded_size():
 class Memory:
     """Stands for a buffer's holdings."""
 
+    noted = None
+
+
+def shape(name: str, plan: Plan) -> Shape:
+    return Shape(name, Times(), plan)
+
 
 def write_of(slot: int = 0) -> Plan:
     region = Region.span(0, 100)
@@ -257,10 +263,10 @@ def bring(worker: int) -> Plan:
 
 def test_bytes_belong_to_who_wrote_them():
     exchanges, one, other = Exchanges(), Memory(), Memory()
-    exchanges.note("k", bring(1), [other])
-    exchanges.note("write", write_of(), [one])
-    exchanges.note("evict", write_of(), [one], writes=False)
-    exchanges.note("k", bring(1), [one])
+    exchanges.note(shape("k", bring(1)), [other])
+    exchanges.note(shape("write", write_of()), [one])
+    exchanges.note(shape("evict", write_of()), [one], writes=False)
+    exchanges.note(shape("k", bring(1)), [one])
     assert exchanges.table() == (
         Exchange("(no command)", "k", HOST, 1, 100),
         Exchange("write", "k", HOST, 1, 100),
@@ -273,7 +279,7 @@ def test_one_period_is_shown(order, periodic, shown):
     before = buffer_state(100, ((HOST, Region.span(0, 100)),), ())
     after = buffer_state(100, ((HOST, Region.span(0, 50)), (1, Region.span(25, 100))), ((1, 0, 100),))
     for kernel in order:
-        exchanges.changed(kernel, [memory], ["a"], [before], [after])
+        exchanges.launched(shape(kernel, write_of()), [memory], ("a",), (before,), (after,))
     steady = exchanges.steady()
     assert steady.periodic == periodic
     assert "".join(launch.kernel for launch in steady.launches) == shown
@@ -281,6 +287,21 @@ def test_one_period_is_shown(order, periodic, shown):
     assert (held.buffer, held.name, held.nbytes) == (1, "a", 100)
     assert [(each.holder, each.nbytes) for each in held.before] == [(HOST, 100)]
     assert [(each.holder, each.nbytes) for each in held.after] == [(HOST, 50), (1, 75)]
+
+
+def test_a_launch_that_follows_itself_is_shown_once():
+    exchanges, one, other = Exchanges(), Memory(), Memory()
+    state = (buffer_state(100, ((1, Region.span(0, 100)),), ((1, 0, 100),)),)
+    for memory in (one, one, other, other, one):
+        exchanges.stayed(shape("k", write_of()), [memory], ("a",), state)
+        exchanges.launched(shape("k", write_of()), [memory], ("a",), state, state)
+    assert [[buffer.buffer for buffer in held.buffers] for held in exchanges.steady().launches] == [
+        [1],
+        [2],
+        [1],
+    ]
+    exchanges.note(shape("read", bring(1)), [other])
+    assert exchanges.table() == (Exchange("k", "read", HOST, 1, 100),)
 
 
 def test_shares_say_where_the_bytes_are():

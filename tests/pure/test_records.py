@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from tests.pure.machine import KERNELS, Machine
+from tests.pure.test_session_failures import Program, ended
 from vdev.backends.reference import Faults
 from vdev.observe.figures import Moved, Times
 from vdev.observe.recorder import CommandRecord, Recorder, Shape
 from vdev.observe.tallies import add_route
 from vdev.observe.timeline import Run, Slice, Timeline
+from vdev.observe.watch import Watch
 from vdev.planner.instructions import HOST, Plan
 
 NITEMS, WORKERS = 1024, 3
@@ -176,3 +178,25 @@ def test_without_a_recorder_nothing_is_kept() -> None:
     with Machine(2) as machine:
         assert all(worker.records is None for worker in machine.executor.all_workers)
         assert all(backend.timed_from_ns is None for backend in machine.backends)
+
+
+def test_what_has_ended_is_worked_out_though_some_worker_gets_nothing_more() -> None:
+    """Otherwise all commands of a long run would be kept until its end."""
+    with Program(2) as program:
+        watch = Watch("-", None)
+        watch.begin(program.session)
+        try:
+            buffers = [program.buffer(number) for number in range(2)]  # at home
+            for _ in range(8):
+                program.launch(*buffers)
+            assert ended(program.launch(*buffers)) == 0
+            program.session.executor.quiesce()
+            recorder = program.session.recorder
+            assert recorder is not None
+            recorder.take()
+            assert not recorder.commands
+            assert not watch._timeline._pending
+            assert recorder.history is not None
+            assert recorder.history.past().commands == 11
+        finally:
+            watch._session = None  # no report at the end of the tests

@@ -477,13 +477,14 @@ def test_records_name_every_launch(workers: int, joined: list[bool]) -> None:
             assert later == sorted(set(later))  # each has handed over something of its own
 
 
-def test_exact_times_need_every_launch_by_itself(joined: list[bool]) -> None:
-    with Program(1) as program:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_who_wants_exact_times_changes_no_way(workers: int, joined: list[bool]) -> None:
+    with Program(workers) as program:
         program.session.executor.record(exact=True)
         buffer, launch = program.buffer(3), Caller(program)
         for _ in range(6):
             launch(buffer, buffer)
-    assert not joined
+        assert joined_after(launch, buffer, joined)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -550,7 +550,7 @@ def compile_plan(
     mine = [
         workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.peer_hazards)}
     ]
-    if any(worker.compiling is None or worker.records is not None for worker in mine):
+    if any(worker.compiling is None for worker in mine):
         _never(prepared, kind)
         return None
     with suppress(NoWalker):

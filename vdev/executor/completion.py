@@ -99,6 +99,11 @@ class Completion:
         return self._final is not None
 
     @property
+    def is_submitted(self) -> bool:
+        """Whether workers have got the command, and it has not ended yet as far as is known."""
+        return self._progress is not None
+
+    @property
     def is_awaited(self) -> bool:
         """Whether anybody asked to be called."""
         return self._callbacks is not None

@@ -153,12 +153,8 @@ class Executor:
         return tuple(worker.backend.counters for worker in self.all_workers[:-1])
 
     def record(self, *, exact: bool) -> WorkRecords:
-        """Record all work from now on; call it before there is any. `exact`: also the times of every single
-        operation.
-        """
+        """Record all work from now on; call it before there is any. `exact`: as for `WorkRecords`."""
         records = WorkRecords(len(self.workers), exact=exact)
-        if exact:  # the times of commands in a stretch are not known
-            self.lines = (None,) * len(self.lines)
         for worker in self.all_workers:
             worker.start_recording(records)
         return records
@@ -413,6 +409,11 @@ class Executor:
         """Return when everything submitted so far is complete."""
         for worker in self.all_workers:
             worker.wait_for(worker.submitted)
+
+    def ended_up_to(self) -> int:
+        """Commands up to this number have ended, as far as anybody has looked, or never will."""
+        with self.lock:
+            return min(self.unsettled, default=self.last_number + 1) - 1
 
     def repair(self) -> list[tuple[Holdings, Damage]]:
         """After failures: wait until everything has settled; for each affected buffer, where the directory believes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import field
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from vdev.backends.base import Allocation, Backend, Bytes
 from vdev.translators.ranges.region import Region
@@ -77,6 +77,7 @@ class Holdings:
         "home_reads",
         "home_writes",
         "nbytes",
+        "noted",
         "readers",
         "replicas",
         "written",
@@ -118,6 +119,7 @@ class Holdings:
         self.damage: Damage | None = None
         #: bytes that may still be copied to and from the home before it is pinned, and what keeps it pinned
         self._unpinned_nbytes = PINNED_AFTER * nbytes
+        self.noted: Any = None  #: what a report keeps of the buffer (`vdev.observe.exchanges`)
         self._pinned: object | None = None
 
     def __del__(self) -> None:

@@ -203,9 +203,9 @@ class Job:
         """
         return (self,) if any(start <= number < end for number in operations) else ()
 
-    def numbered(self, end: int) -> Sequence[tuple[int, int]]:
-        """Its commands' numbers, each with the count of operations since the mark before when it had been handed
-        over; `end`: the count after the last.
+    def numbered(self, end: int, mark: object) -> Sequence[tuple[int, int]]:
+        """Its commands' numbers on the worker whose `mark` is behind it, each with the count of operations since the mark before when it
+        had been handed over; `end`: the count after the last.
 
         Each launch of a run is one operation.
         """

@@ -30,7 +30,9 @@ class WorkRecords:
     """All workers' records; by worker, HOST last."""
 
     def __init__(self, workers: int, *, exact: bool) -> None:
-        """`exact`: the times of every operation are wanted, whatever it costs."""
+        """`exact`: the times of every operation are wanted, where the back end knows them, and otherwise those of every step of
+        commands that are submitted step by step. Commands go the same ways.
+        """
         self.exact = exact
         #: in the order of completion
         self.marks: tuple[deque[MarkRecord], ...] = tuple(deque() for _ in range(workers + 1))
@@ -57,5 +59,5 @@ class WorkRecords:
 
 def _one_by_one(mark: Mark) -> tuple[list[int], list[int]]:
     """Numbers and ends of the commands, those of runs and stretches one by one."""
-    pairs = [pair for job, end in zip(mark.jobs, mark.ends, strict=True) for pair in job.numbered(end)]
+    pairs = [pair for job, end in zip(mark.jobs, mark.ends, strict=True) for pair in job.numbered(end, mark)]
     return [number for number, _ in pairs], [end for _, end in pairs]

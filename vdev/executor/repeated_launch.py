@@ -338,8 +338,6 @@ def _open_part(executor: Executor, job: Job, number: int, batch: Batch) -> _Part
     worker, step = executor.all_workers[number], batch.steps[0]
     if not worker.backend.any_thread or not batch.plain or batch.careful or not isinstance(step, LaunchStep):
         return None
-    if worker.records is not None and worker.records.exact:
-        return None  # the times of every launch are wanted
     mark = worker.next_mark  # the thread may put it at any time: looked up once
     jobs = mark.jobs
     # Where others may wait for single commands, what came before gets a marker of its own.

@@ -115,6 +115,12 @@ class SharedStretch(Stretch):
                 first = last
         return found
 
+    def numbered(self, end: int, mark: object) -> Sequence[tuple[int, int]]:
+        for number, kept in self.marks.items():
+            if kept is mark:
+                return [(self.number + index, pending) for index, pending in self.on_workers[number]]
+        return ()  # it has met a failure, and was let go
+
     def let_go(self) -> None:
         super().let_go()
         self.marks, self.on_workers = {}, {}

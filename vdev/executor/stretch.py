@@ -107,6 +107,10 @@ class Part(Completion):
         return stretch.executor.all_workers[stretch.worker].completed >= step and stretch.parts is None
 
     @property
+    def is_submitted(self) -> bool:
+        return not self._is_done
+
+    @property
     def status(self) -> int:
         if self._is_done:
             return COMPLETE
@@ -292,7 +296,7 @@ class Stretch(Job):
         completion.carry_on(job)
         return job
 
-    def numbered(self, end: int) -> Sequence[tuple[int, int]]:
+    def numbered(self, end: int, mark: object) -> Sequence[tuple[int, int]]:
         return list(zip(range(self.number, self.last + 1), self.ends, strict=True))
 
     def among(self, operations: Collection[int], start: int, end: int, mark: object) -> Sequence[Job]:

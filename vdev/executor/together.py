@@ -367,7 +367,7 @@ class Together:
 
 def _is_usable(worker: Worker) -> bool:
     """Whether a worker can take part just now: all that it was submitted was handed over, and calls can be made from lists."""
-    if worker.compiling is None or worker.records is not None or worker.issued < worker.submitted:
+    if worker.compiling is None or worker.issued < worker.submitted:
         return False
     return worker.compiling.takes_lists()
 

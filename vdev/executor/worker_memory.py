@@ -105,18 +105,21 @@ class WorkerMemory:
         self.fresh_nbytes += nbytes
         if self.poisoned and not sparse:
             self._owner.backend.fill(allocation, 0, nbytes, NEW)
-        # a step may give back what it took: the amount at its end does not show the peak
-        if self._owner.records is not None:
-            self._owner.records.held.append(
-                (time.perf_counter_ns(), self._owner.number, counters.allocated_nbytes)
-            )
+        self._note_held()  # a step may give back what it took: the amount at its end does not show the peak
         return allocation
+
+    def _note_held(self) -> None:
+        """More is held now, or less: somebody may want to know."""
+        owner = self._owner
+        if owner.records is not None:
+            held = owner.backend.counters.allocated_nbytes
+            owner.records.held.append((time.perf_counter_ns(), owner.number, held))
 
     def place(self, holdings: Holdings) -> bool:
         """On a thread that has the turn: give a new buffer's `holdings` their memory here, if that can be had at
         once.
         """
-        if self._owner.records is not None or self.poisoned or self._owner.executor.red_zones:
+        if self.poisoned or self._owner.executor.red_zones:
             return False
         nbytes = holdings.nbytes
         allocation = self._given_back(nbytes) if self.discarded else None
@@ -126,6 +129,7 @@ class WorkerMemory:
             except BackendError:  # a plan can make room for it, or wait for some
                 return False
             self.fresh_nbytes += nbytes
+            self._note_held()
         holdings.replicas[self._owner.number] = Replica(allocation, 0, nbytes)
         return True
 
@@ -134,7 +138,7 @@ class WorkerMemory:
         over; None if it cannot be had at once. `enter` is called with the worker before the back end may need it.
         """
         owner, nbytes = self._owner, stop - start
-        if owner.records is not None or owner.executor.red_zones:
+        if owner.executor.red_zones:
             return None
         allocation = self._given_back(nbytes) if self.discarded and not self.poisoned else None
         if allocation is None:
@@ -146,6 +150,7 @@ class WorkerMemory:
             except BackendError:  # a plan can make room for it, or wait for some
                 return None
             self.fresh_nbytes += nbytes
+            self._note_held()
         return Replica(allocation, start, stop)
 
     def _given_back(self, nbytes: int) -> Allocation | None:
@@ -220,9 +225,7 @@ class WorkerMemory:
             return False
         while self.discarded:
             self._free(self.discarded.popleft())
-        if self._owner.records is not None:
-            held = self._owner.backend.counters.allocated_nbytes
-            self._owner.records.held.append((time.perf_counter_ns(), self._owner.number, held))
+        self._note_held()
         return True
 
     def _free(self, allocation: Allocation) -> None:

@@ -123,7 +123,9 @@ class Event(Handle):
             fail_type("set_callback", arg0, arg1)
         if state not in _CALLBACK_STATES:
             fail("clSetEventCallback", status.INVALID_VALUE)
-        self._vdev_state.add_callback(lambda reached: _notify(arg1, reached), state)
+        completion = self._vdev_state
+        if state != _COMPLETE or not _threads.wait_for(completion, arg1):
+            completion.add_callback(lambda reached: _notify(arg1, reached), state)
 
 
 #: the context of an event
@@ -135,10 +137,37 @@ _LINGERING = 1.0
 
 
 class _CallbackThreads:
-    """Threads that run programs' callbacks: as many as there are callbacks under way at one time, since each may wait for other events."""
+    """Threads that run programs' callbacks: as many as there are callbacks under way at one time, since each may wait for other events.
+
+    One of them may wait for a command, and then run the callback itself: programs that are called back after each command have only
+    one under way, and two threads less take part in it.
+    """
 
     def __init__(self) -> None:
         self._idle: deque[queue.SimpleQueue[Callable[[], object]]] = deque()
+        #: whether one waits for a command: others end when they want, and a second one would wait for the first
+        self._waits = False
+
+    def wait_for(self, completion: Completion, callback: Callable[[int], object]) -> bool:
+        """Have a thread wait for a command's end, and then run a callback; False if one waits already, or the command may not begin
+        before the program does something else.
+        """
+        if self._waits or not completion.is_submitted:
+            return False
+        self._waits = True  # of two threads that come here at once both may get one
+        try:
+            self.run(partial(self._wait, completion, callback))
+        except BaseException:  # there can be no more threads
+            self._waits = False
+            raise
+        return True
+
+    def _wait(self, completion: Completion, callback: Callable[[int], object]) -> None:
+        try:
+            reached = completion.wait()
+        finally:
+            self._waits = False
+        _call_back(callback, reached)
 
     def run(self, call: Callable[[], object]) -> None:
         try:
@@ -151,6 +180,7 @@ class _CallbackThreads:
     def forget(self) -> None:
         """In a forked child: there are no threads."""
         self._idle.clear()
+        self._waits = False
 
     def _main(self, inbox: queue.SimpleQueue[Callable[[], object]]) -> None:
         while True:
@@ -173,18 +203,18 @@ in_child(_threads.forget)
 
 def _notify(callback: Callable[[int], object], reached: int) -> None:
     """Have a thread call a program's callback: this one must go on with its own work."""
+    _threads.run(partial(_call_back, callback, reached))
 
-    def call() -> None:
-        try:
-            callback(reached)
-        except BaseException as error:
-            # the native module reports it in this way and goes on, whatever it is: `sys.exit` does not end a process from here
-            report = traceback.TracebackException.from_exception(error)
-            del report.stack[0]  # this function's line
-            text = "".join(report.format()).rstrip("\n")
-            print(f"[pyopencl] event callback handler threw an exception, ignoring: {text}", file=sys.stderr)
 
-    _threads.run(call)
+def _call_back(callback: Callable[[int], object], reached: int) -> None:
+    try:
+        callback(reached)
+    except BaseException as error:
+        # the native module reports it in this way and goes on, whatever it is: `sys.exit` does not end a process from here
+        report = traceback.TracebackException.from_exception(error)
+        del report.stack[0]  # this function's line
+        text = "".join(report.format()).rstrip("\n")
+        print(f"[pyopencl] event callback handler threw an exception, ignoring: {text}", file=sys.stderr)
 
 
 class Ward:

@@ -4,7 +4,6 @@ Never changes what is planned or how it is carried out.
 """
 
 __all__ = [
-    "exchanges",
     "explain",
     "recorder",
     "snapshots",

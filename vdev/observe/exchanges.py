@@ -11,23 +11,11 @@ all of its bytes count as written by the last. Moves that belong to no command (
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from vdev.planner.instructions import (
-    Combine,
-    CopyBetween,
-    Fill,
-    Fold,
-    Launch,
-    Merge,
-    Plan,
-    Restore,
-    Upload,
-    moves_of,
-)
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
@@ -41,8 +29,8 @@ _MOST_CHANGES = 48
 _SHOWN = 6
 #: how many pairs of commands and routes are counted separately
 _MOST_ROUTES = 4096
+_noted_of: Callable[[Any], Any] = attrgetter("noted")
 CELLS = 32  #: parts of a buffer that a picture shows separately
-_WRITERS = (Launch, Merge, Combine, Restore, Fold, Fill, CopyBetween, Upload)
 
 
 @dataclass(frozen=True)
@@ -91,18 +79,36 @@ class LaunchHeld:
 
 @dataclass(frozen=True)
 class Steady:
-    """The last launches that were planned: the last period that occurred twice in a row, or otherwise the last few."""
+    """The last launches, those apart that change nothing and follow themselves: the last period that occurred twice in a row, or
+    otherwise the last few.
+    """
 
     periodic: bool
     launches: tuple[LaunchHeld, ...]
 
 
-class _Change(NamedTuple):
-    kernel: str
-    buffers: tuple[int, ...]
-    names: tuple[str, ...]
-    before: tuple[BufferState, ...]
-    after: tuple[BufferState, ...]
+class _Noted:
+    """What is kept of a buffer, in its `Holdings`: its number, in the order of first use, and who has last changed any of it."""
+
+    __slots__ = ("number", "writer")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.writer = NOBODY
+
+
+#: a launch: the kernel's name, its buffers, the names of the arguments that they are, and their states before and after
+_Change: TypeAlias = tuple[
+    str, tuple[_Noted, ...], tuple[str, ...], "tuple[BufferState, ...]", "tuple[BufferState, ...]"
+]
+
+
+class Exchanged(Protocol):
+    """What a command's plan moves and changes (`vdev.observe.recorder.Shape`)."""
+
+    name: str
+    moves: tuple[tuple[int, int, int, int], ...]
+    writes: tuple[int, ...]
 
 
 class Exchanges:
@@ -110,25 +116,23 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._routes: dict[tuple[str, str, int, int], int] = {}
-        self._numbers: WeakKeyDictionary[Holdings, int] = WeakKeyDictionary()
-        self._writers: WeakKeyDictionary[Holdings, str] = WeakKeyDictionary()
-        self._count = 0
+        self._count = 0  #: buffers that have been met
+        self._last: _Change | None = None
         self._changes: deque[_Change] = deque(maxlen=_MOST_CHANGES)
 
-    def note(self, user: str, plan: Plan, holdings: Sequence[Holdings], *, writes: bool = True) -> None:
-        """A plan is carried out for `user`. `holdings`: of its buffers, by slot."""
-        for item in plan.instructions:
-            for route in moves_of(item):
-                slot: int = getattr(item, "slot", -1)
-                writer = self._writers.get(holdings[slot], NOBODY) if slot >= 0 else NOBODY
-                self._add(writer, user, *route)
-        if not writes:
-            return
-        for item, touches in zip(plan.instructions, plan.touches, strict=True):
-            if isinstance(item, _WRITERS):
-                for touch in touches:
-                    if touch.writes:
-                        self._writers[holdings[touch.slot]] = user
+    def note(self, shape: Exchanged, holdings: Sequence[Holdings], *, writes: bool = True) -> None:
+        """A plan is carried out. `holdings`: of its buffers, by slot."""
+        user = shape.name
+        for slot, *route in shape.moves:
+            noted = None if slot < 0 else holdings[slot].noted
+            self._add(NOBODY if noted is None else noted.writer, user, *route)
+        if writes:
+            for slot in shape.writes:
+                (holdings[slot].noted or self._meet(holdings[slot])).writer = user
+
+    def wrote(self, user: str, holdings: Holdings) -> None:
+        """A command has changed bytes of a buffer at home."""
+        (holdings.noted or self._meet(holdings)).writer = user
 
     def _add(self, writer: str, user: str, source: int, target: int, nbytes: int) -> None:
         key = (writer, user, source, target)
@@ -136,24 +140,47 @@ class Exchanges:
             key = (OTHERS, OTHERS, source, target)
         self._routes[key] = self._routes.get(key, 0) + nbytes
 
-    def changed(
-        self,
-        kernel: str,
-        holdings: Sequence[Holdings],
-        names: Sequence[str],
-        before: Sequence[BufferState],
-        after: Sequence[BufferState],
-    ) -> None:
-        """A launch was planned that finds its buffers in states `before` and leaves them in `after`; all by slot."""
-        numbers = tuple([self._number(each) for each in holdings])
-        self._changes.append(_Change(kernel, numbers, tuple(names), tuple(before), tuple(after)))
-
-    def _number(self, holdings: Holdings) -> int:
-        found = self._numbers.get(holdings)
-        if found is None:
-            self._count += 1
-            found = self._numbers[holdings] = self._count
+    def _meet(self, holdings: Holdings) -> _Noted:
+        self._count += 1
+        holdings.noted = found = _Noted(self._count)
         return found
+
+    def launched(
+        self,
+        shape: Exchanged,
+        holdings: Sequence[Holdings],
+        names: tuple[str, ...],
+        before: tuple[BufferState, ...],
+        after: tuple[BufferState, ...],
+    ) -> None:
+        """A launch takes place that finds its buffers in states `before` and leaves them in `after`; all by slot, as the `names` of
+        the arguments that they are.
+        """
+        self.note(shape, holdings)
+        noted = tuple([each.noted or self._meet(each) for each in holdings])
+        change = shape.name, noted, names, before, after
+        if before != after or change != self._last:
+            self._last = change
+            self._changes.append(change)
+
+    def stayed(
+        self,
+        shape: Exchanged,
+        holdings: Sequence[Holdings],
+        names: tuple[str, ...],
+        states: tuple[BufferState, ...],
+    ) -> None:
+        """The same of a launch that moves nothing, changes all of its buffers, and leaves them in the `states` that it finds them in."""
+        noted: tuple[_Noted, ...] = (*map(_noted_of, holdings),)
+        if None in noted:
+            noted = tuple([each.noted or self._meet(each) for each in holdings])
+        name = shape.name
+        for each in noted:
+            each.writer = name
+        change = name, noted, names, states, states
+        if change != self._last:
+            self._last = change
+            self._changes.append(change)
 
     def table(self) -> tuple[Exchange, ...]:
         """All exchanges, the largest first."""
@@ -196,8 +223,9 @@ def last_period(items: Sequence[object]) -> slice | None:
 
 
 def _launch_held(change: _Change) -> LaunchHeld:
-    rows = zip(change.buffers, change.names, change.before, change.after, strict=True)
-    return LaunchHeld(change.kernel, tuple([_buffer_held(*row) for row in rows]))
+    kernel, buffers, *rest = change
+    numbers = [each.number for each in buffers]
+    return LaunchHeld(kernel, tuple([_buffer_held(*row) for row in zip(numbers, *rest, strict=True)]))
 
 
 def _buffer_held(number: int, name: str, before: BufferState, after: BufferState) -> BufferHeld:

@@ -494,10 +494,10 @@ def _holders(figures: Statistics) -> str:
             title
             + '<p class="dim">Not known: that is recorded with VDEV_EXPLAIN, of launches with plans.</p>'
         )
-    what = "One repeating sequence of the launches that" if steady.periodic else "The last launches that"
+    what = "One repeating sequence of the launches" if steady.periodic else "The last launches"
     more = "" if steady.periodic else " (no repeating sequence was found)"
     shown = steady.launches[-_MOST_LAUNCHES:]
-    text = f"<p>{what} were planned{more}; a launch that changes nothing and follows itself is not planned again. "
+    text = f"<p>{what}{more}; a launch that changes nothing and follows itself is shown once. "
     text += "A strip is a buffer from its first byte to its last; the filled parts are valid at this holder.</p>\n"
     return (
         title + text + "\n".join(_launch(launch) for launch in shown)

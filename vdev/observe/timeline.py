@@ -2,16 +2,18 @@
 
 Decides what a step's time is. If a worker's markers give the time of each operation, the step lasts from the
 start of its first operation to the end of its last on the device. For many short operations between two markers only
-the total is known: it is divided evenly among them, and the slices say so. The host's steps are timed while
-they are performed. A worker does one thing at a time, and starts no command before it was submitted: where
-clocks disagree, a slice begins when the previous one has ended, and not before its command. Report and trace
+the total is known: it is divided among them, and the slices say so. Each gets as much as it took where its time was known,
+in proportion; where that is not known of all of them, they get equal parts. The host's steps are timed while they are
+performed. A worker does one thing at a time, and starts no command before it was submitted: where clocks disagree, a slice
+begins when the previous one has ended, and not before its command. Report and trace
 are both made of these slices and of nothing else.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -22,7 +24,7 @@ from vdev.planner.instructions import HOST
 if TYPE_CHECKING:
     from vdev.executor.records import MarkRecord, StepRecord, WorkRecords
     from vdev.observe.figures import Times
-    from vdev.observe.recorder import CommandRecord, Recorder, StepShape
+    from vdev.observe.recorder import CommandRecord, Recorder, Shape, StepShape
 
 #: (step, start, end, whether the time is a share of a longer one); times in nanoseconds of
 #: time.perf_counter_ns
@@ -74,13 +76,14 @@ class Run:
             self.which = np.array([found[shape] for shape in shapes], np.intp)
         self.workers: list[tuple[int, Times64, Times64, npt.NDArray[np.bool_]]] = []
 
-    def count_times(self, took: Times64) -> None:
+    def count_times(self, worker: int, took: Times64, shared: npt.NDArray[np.bool_]) -> None:
         """Add to each shape its part of a worker's times."""
-        if len(self.shapes) == 1:
-            self.shapes[0].times.kernel_ns += int(took.sum())
-            return
         for index, shape in enumerate(self.shapes):
-            shape.times.kernel_ns += int(took[self.which == index].sum())
+            mine = slice(None) if len(self.shapes) == 1 else self.which == index
+            shape.times.kernel_ns += int(took[mine].sum())
+            own = took[mine][~shared[mine]]
+            if own.size:
+                shape.steps[worker][0].took(int(own.min()))
 
 
 class _Track:
@@ -99,8 +102,10 @@ class _Track:
         self.reached = 0  #: all commands with lower numbers are complete on this worker
         self.ended = 0  #: when the last slice ended
 
-    def add_mark(self, mark: MarkRecord) -> None:
-        """Everything that a mark covers is complete."""
+    def add_mark(self, mark: MarkRecord, weights: Sequence[int] = ()) -> None:
+        """Everything that a mark covers is complete. `weights`: of its commands, in proportion to which they took their parts of the time
+        where that is known for all of them together; none where they took equal ones.
+        """
         numbers, ends, spans, whole = mark
         if numbers:
             self.reached = numbers[-1]
@@ -119,7 +124,7 @@ class _Track:
             self._starts += [span[0] for span in spans]
             self._ends += [span[1] for span in spans]
         elif whole is not None:
-            edges = shares(whole, count)
+            edges = shares(whole, count) if not weights else weighted_shares(whole, ends, weights)
             self._starts += edges[:-1]
             self._ends += edges[1:]
         self._shared += [0 if spans else count] * count
@@ -193,9 +198,11 @@ class Timeline:
         to be complete, or never will be.
         """
         records, pending, sinks = recorder.records, self._pending, self.sinks
-        self._take_work(records)
+        # Another thread may enter a mark meanwhile: those first whose commands are among these.
+        marks = [len(each) for each in records.marks]
         pending.extend(recorder.commands)
         recorder.commands.clear()
+        self._take_work(records, marks)
         while recorder.plannings:
             planning = recorder.plannings.popleft()
             for sink in sinks:
@@ -214,19 +221,30 @@ class Timeline:
         for sink in sinks:
             sink.written()
 
-    def _take_work(self, records: WorkRecords) -> None:
+    def _take_work(self, records: WorkRecords, counts: Sequence[int]) -> None:
+        """Take out so many marks of each worker's, and all steps."""
         last = len(records.marks) - 1
+        shapes: dict[int, Shape] = {}
         for index, (marks, steps) in enumerate(zip(records.marks, records.steps, strict=True)):
-            track = self._tracks.setdefault(HOST if index == last else index, _Track())
+            worker = HOST if index == last else index
+            track = self._tracks.setdefault(worker, _Track())
             # Marks first: a step is entered before the mark that covers it, so that its steps are there.
-            for _ in range(len(marks)):
-                track.add_mark(marks.popleft())
+            for _ in range(counts[index]):
+                mark = marks.popleft()
+                if mark[3] is None or len(mark[0]) < 2:
+                    track.add_mark(mark)
+                    continue
+                if not shapes:
+                    shapes = {command[0]: command[5] for command in self._pending}
+                track.add_mark(mark, _weights(shapes, mark[0], worker))
             for _ in range(len(steps)):
                 track.steps.append(steps.popleft())
 
     def _is_complete(self, command: CommandRecord, until: int) -> bool:
         """Whether it is known to be complete, or every worker concerned has reached a later command."""
         number = command[0]
+        if command[5].at_once:
+            return True
         return number <= until or all(self._tracks[worker].reached > number for worker in command[5].steps)
 
     # many commands at once ------------------------------------------------------------------------
@@ -263,7 +281,7 @@ class Timeline:
         for worker, track, place in zip(workers, tracks, places, strict=True):
             starts, ends, shared = track.take_run(place, run.started, run.submitted)
             run.workers.append((worker, starts, ends, shared))
-            run.count_times(ends - starts)
+            run.count_times(worker, ends - starts, shared)
         for sink in self.sinks:
             sink.performed_run(run)
         return True
@@ -276,16 +294,29 @@ class Timeline:
         times = shape.times
         for worker, steps in shape.steps.items():
             track = self._tracks[worker]
+            if shape.at_once:
+                self._add_at_once(command, steps[0], track, slices)
+                continue
             track.skip_to(number)
             ended = track.ended
             for step, start, end, shared in _parts(track, worker, number, steps):
                 start = max(start, ended, command[2] if shared else command[1])  # as in `take_run`
                 ended = end = end if end > start else start
+                if not shared:
+                    step.took(end - start)
                 _add(times, step.kind, end - start)
                 slices.append((step, start, end, shared))
             track.ended = ended
         for sink in self.sinks:
             sink.performed(command, slices)
+
+    @staticmethod
+    def _add_at_once(command: CommandRecord, step: StepShape, track: _Track, slices: list[Slice]) -> None:
+        """What was performed by the thread that submitted it, in the time that this took."""
+        start = max(command[1], track.ended)
+        track.ended = end = max(start, command[2])
+        _add(command[5].times, step.kind, end - start)
+        slices.append((step, start, end, False))
 
 
 def shares(whole: tuple[int, int], count: int) -> list[int]:
@@ -298,14 +329,35 @@ def shares(whole: tuple[int, int], count: int) -> list[int]:
     return [start + took * index // count for index in range(count + 1)]
 
 
+def weighted_shares(whole: tuple[int, int], ends: Sequence[int], weights: Sequence[int]) -> list[int]:
+    """The same for operations of several commands, each of which gets a part of the time in proportion to its weight. `ends`: the
+    number of operations up to the last of each.
+
+    >>> weighted_shares((0, 80), (1, 3), (1, 3))
+    [0, 20, 50, 80]
+    """
+    start, took = whole[0], whole[1] - whole[0]
+    counts = [end - before for before, end in zip((0, *ends), ends, strict=False)]
+    total = sum(weight for weight, count in zip(weights, counts, strict=True) if count)
+    edges, passed = [start], 0
+    for weight, count in zip(weights, counts, strict=True):
+        if count:
+            edges += [
+                start + took * (passed * count + weight * (index + 1)) // (total * count)
+                for index in range(count)
+            ]
+            passed += weight
+    return edges
+
+
 def _parts(track: _Track, worker: int, number: int, steps: Sequence[StepShape]) -> list[Slice]:
     """A command's steps on one worker with their times, as far as they were performed."""
     recorded = track.take_steps(number)
     if worker == HOST:
         return [(steps[index], start, end, False) for _, index, _, start, end in recorded]
     operations = track.take_operations(number)
-    if not recorded:  # one launch
-        return [(steps[0], start, end, shared > 1) for start, end, shared in operations[:1]]
+    if not recorded:  # it was handed over as a whole
+        return _divided(steps, operations)
     parts: list[Slice] = []
     at = 0
     for _, index, count, _, _ in recorded:
@@ -314,6 +366,36 @@ def _parts(track: _Track, worker: int, number: int, steps: Sequence[StepShape]) 
         if own:
             parts.append((steps[index], own[0][0], own[-1][1], _with_others(own)))
     return parts
+
+
+def _divided(steps: Sequence[StepShape], operations: Sequence[Operation]) -> list[Slice]:
+    """The steps of a command with their times, of which only those of its operations are known. Several steps may have been one
+    operation, or one step several.
+    """
+    if not operations:
+        return []
+    if len(steps) == 1:
+        return [(steps[0], operations[0][0], operations[-1][1], _with_others(operations))]
+    if len(steps) == len(operations):
+        return [
+            (step, start, end, shared > 1)
+            for step, (start, end, shared) in zip(steps, operations, strict=True)
+        ]
+    known = [step.least_ns for step in steps]
+    edges = [operations[0][0]]
+    took, weights = operations[-1][1] - edges[0], known if all(known) else [1] * len(steps)
+    total = sum(weights)
+    edges += [edges[0] + took * upto // total for upto in accumulate(weights)]
+    return [(step, edges[index], edges[index + 1], True) for index, step in enumerate(steps)]
+
+
+def _weights(shapes: Mapping[int, Shape], numbers: Sequence[int], worker: int) -> Sequence[int]:
+    """Of commands on a worker, by number; none where they are alike, or where something is not known of one of them."""
+    found = [shapes.get(number) for number in numbers]
+    if len({*found}) < 2:
+        return ()
+    weights = [0 if shape is None else shape.weight(worker) for shape in found]
+    return weights if all(weights) else ()
 
 
 def _with_others(own: Sequence[Operation]) -> bool:

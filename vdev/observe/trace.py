@@ -10,7 +10,7 @@ its command's turn in the queue, past the queue's. Counters: device memory held,
 travel.
 
 All times are those of `vdev.observe.timeline`, so durations by category add up to the report's; slices marked
-`shared` have an equal share of the time of many short operations. Events are not sorted by time; programs that read
+`shared` have a share of the time of many short operations. Events are not sorted by time; programs that read
 traces sort them.
 """
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 HOST_PROGRAM, QUEUES, WORKERS = 1, 2, 3
 _HOST_MEMORY = 1000  #: the number of its track among the workers'
 _LANES = 100  #: the most tracks of one queue
+_APART = 1 << 31  #: from here on flows of commands that have no numbers of their own are numbered
 _FLOW_OUT = '"flow_out":true,'
 _FLOW_IN = '"flow_in":true,'
 
@@ -47,6 +48,7 @@ class TraceWriter:
         """`zero`: the time at which the trace begins. Raises OSError."""
         self._file: BufferedWriter = path.open("wb")
         self._zero = zero
+        self._apart = _APART  #: the last flow of a command that has no number of its own
         self._templates = Templates()
         self._rows: list[int] = []  #: four numbers each: template, flow's number, time, duration or value
         #: by template: such rows in columns
@@ -81,6 +83,8 @@ class TraceWriter:
 
     def performed(self, command: CommandRecord, slices: Sequence[Slice]) -> None:
         number, started, submitted, queue, thread, shape = command
+        if shape.at_once:
+            number = self._apart = self._apart + 1
         rows, zero = self._rows, self._zero
         if len(slices) == 1:
             _, start, end, _ = slices[0]
@@ -214,7 +218,7 @@ class TraceWriter:
         found = step.templates[shared]
         if found < 0:
             args: dict[str, Any] = {} if step.kind == "kernel" else {"bytes": step.nbytes}
-            if shared:  # an equal share of the time that many short operations took together
+            if shared:  # a share of the time that many short operations took together
                 args["shared"] = True
             text = f'"args":{json.dumps(args)},' if args else ""
             track = _HOST_MEMORY if step.worker == HOST else step.worker + 1

@@ -61,10 +61,11 @@ class Watch:
             self.writer.name_queues(recorder.queues)
 
     def _take(self, recorder: Recorder, until: int) -> None:
-        if self._broken:
+        if self._broken or self._session is None:
             return
         try:
-            self._timeline.take(recorder, until=until)
+            # Workers that are given nothing more never reach a later command.
+            self._timeline.take(recorder, until=until or self._session.executor.ended_up_to())
         except Exception:
             # Whatever is wrong here must not become the program's problem.
             logger.exception("an internal error: the trace and the report's times end here")
@@ -72,11 +73,12 @@ class Watch:
 
     def finish(self) -> None:
         """Write the output; once, and not in children that this process forked."""
-        session, self._session = self._session, None
+        session = self._session
         if session is None or session.recorder is None or os.getpid() != self._pid:
             return
         session.executor.close()
         self._take(session.recorder, session.executor.last_number)
+        self._session = None
         from vdev.observe import snapshots  # only needed now
 
         figures = snapshots.snapshot(session)

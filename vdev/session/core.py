@@ -171,9 +171,10 @@ class SessionCore:
         """Count a plan that no command asked for."""
         tally = self.ledger.count(kind, plan)
         if self.recorder is not None:
-            self.recorder.submitted_aside(number, Shape(kind, tally.times, plan))
+            shape = Shape(kind, tally.times, plan)
+            self.recorder.submitted_aside(number, shape)
             if self.recorder.exchanges is not None:
-                self.recorder.exchanges.note(kind, plan, holdings, writes=False)
+                self.recorder.exchanges.note(shape, holdings, writes=False)
 
 
 def _links_between(workers: Sequence[WorkerInfo]) -> LinkCosts:

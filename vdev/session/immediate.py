@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from operator import attrgetter
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.completion import Completion
 from vdev.executor.line import Line
-from vdev.executor.stretch import Entry, Part
+from vdev.executor.stretch import Entry, Part, Timed
 from vdev.process.processor_time import busy_ns
 from vdev.session.anywhere import Transfers
 from vdev.session.buffers import VirtualBuffer
@@ -37,12 +38,13 @@ from vdev.session.immediate_moves import completion_of, is_at_home, is_new, time
 from vdev.session.in_a_row import InARow, Made, ReadyLaunch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache
+from vdev.session.telling import tell_direct
 
 if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
-    from vdev.observe.tallies import ArgumentTally
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
+    from vdev.session.immediate_moves import Counted
     from vdev.session.ordering import QueueOrder
     from vdev.session.programs import SessionKernel
     from vdev.translators.ranges.ndrange import NDRange
@@ -101,7 +103,8 @@ class AtOnce(MapsAtOnce):
         """The same for a launch that reaches memory only through its arguments."""
         session, executor = self._session, self._executor
         with session.lock:
-            in_a_row, self.streak_length = self.streak_length, 0
+            in_a_row, self.streak_length, recorder = self.streak_length, 0, session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
             if session.observers or session.deferrals.held or session.checker is not None:
                 return None
             standing, found = executor.standing, self._found(kernel.plans, args, ndrange)
@@ -118,12 +121,13 @@ class AtOnce(MapsAtOnce):
             ):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
-            if session.recorder is None and not self._is_timed:
-                part = line.hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
-            else:
-                part = self._noted(line, entry, standing, cached, queue)
+            hand_over = partial(self._hand_over_timed, line) if self._is_timed else line.hand_over
+            part = hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
             if part is None:
                 return None
+            if recorder is not None and kernel.plans is not None:
+                given = None if places is kernel.plans.plain_places else args
+                tell_direct(recorder, part, started, queue, kernel.plans, cached, given, buffers, holdings)
             number = session.number = session.number + 1
             self.streak_length, self._at = in_a_row + 1 if worker == self._at else 1, worker
             self._cached, self._standing, self._places = cached, standing, places
@@ -285,7 +289,7 @@ class AtOnce(MapsAtOnce):
         session, cache = self._session, kernel.plans
         with session.lock:
             line, cached = self._executor.lines[self._at], self._cached
-            if session.recorder is not None or session.observers:
+            if session.observers:
                 return None
             if line is None or cached is None or cache is None or line.worker.number != part.stretch.worker:
                 return None
@@ -301,8 +305,9 @@ class AtOnce(MapsAtOnce):
             if streak is None:
                 return None
             streak.limit = self._limit
-            looked_at = None if self._only is not None else cache
-            return InARow(session, self, line, streak, standing, cached, queue, looked_at)
+            return InARow(
+                session, self, line, streak, standing, cached, queue, cache, looks=self._only is None
+            )
 
     def _found(self, cache: LaunchCache | None, args: Sequence[Argument], ndrange: NDRange) -> _Found | None:
         """The plan of a launch without its own, if all its buffers are on one worker: that worker, the buffers by
@@ -374,7 +379,7 @@ class AtOnce(MapsAtOnce):
         buffers: Sequence[VirtualBuffer],
         worker: int,
         account: Account | None,
-        counted: Callable[[VirtualBuffer], ArgumentTally | None],
+        counted: Callable[[VirtualBuffer], Counted | None],
     ) -> bool:
         """Whether buffers are all on that worker, now that those that are new have got their memory there, and those that only the home
         has their content. `counted`: where what is brought of a buffer counts.
@@ -439,36 +444,15 @@ class AtOnce(MapsAtOnce):
         self.until_looked_at = UNTIL_LOOKED_AT
         return True
 
-    def _noted(
-        self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
+    def _hand_over_timed(
+        self, line: Line, entry: Entry, standing: object, *, timed: Timed | None
     ) -> Part | None:
-        """Hand over a launch that is recorded, or was looked at, so the time that this takes must be known."""
-        timed, self._is_timed = self._is_timed, False
-        choosing = self._session.choosing
-        if self._session.recorder is not None:
-            return self._recorded(line, entry, standing, cached, queue)
-        began = busy_ns()
-        part = line.hand_over(entry, standing, timed=timed_in(queue) if queue.profiled else None)
-        if part is not None and timed and choosing is not None:
-            choosing.handed_over_at_once((busy_ns() - began) * 1e-9)
+        """Hand over a launch that was looked at, so the time that this takes must be known."""
+        self._is_timed, began = False, busy_ns()
+        part = line.hand_over(entry, standing, timed=timed)
+        if part is not None and self._session.choosing is not None:
+            self._session.choosing.handed_over_at_once((busy_ns() - began) * 1e-9)
         return part
-
-    def _recorded(
-        self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
-    ) -> Part | None:
-        """Hand a launch over when somebody wants to know where the time goes."""
-        recorder = self._session.recorder
-        assert recorder is not None
-        if cached.shape is None or queue.profiled:
-            return None
-        outer = recorder.enter(queue)
-        try:
-            part = line.hand_over(entry, standing)
-            if part is not None:
-                recorder.submitted(part.number, cached.shape)
-            return part
-        finally:
-            recorder.leave(outer)
 
 
 def _keeps(account: Account | None, worker: int) -> bool:
@@ -501,10 +485,11 @@ def _places(
     )
 
 
-def _counted(cache: LaunchCache, args: Sequence[Argument], buffer: VirtualBuffer) -> ArgumentTally | None:
+def _counted(cache: LaunchCache, args: Sequence[Argument], buffer: VirtualBuffer) -> Counted | None:
     """Where it counts what a launch with these `args` brings of a buffer; None before a launch of the kernel has been planned."""
     for index in cache.pointers:
         arg = args[index]
         if type(arg) is BufferArg and arg.buffer is buffer:
-            return cache.tally.arguments.get(index)
+            tally = cache.tally.arguments.get(index)
+            return None if tally is None else (cache.tally, tally)
     return None

@@ -7,10 +7,12 @@ of that form (`vdev.executor.whole`). What might be otherwise for a launch is as
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vdev.session.commands import BufferArg
 from vdev.session.immediate_moves import may_follow
+from vdev.session.telling import tell_direct
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -106,14 +108,15 @@ class Formed:
         session, line = self._session, self.line
         session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
-            standing = self._executor.standing
-            if session.observers or session.recorder is not None:
+            standing, recorder = self._executor.standing, session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
+            if session.observers:
                 return None
             if (queue is not self._queue or standing is not self._standing) and not self._may_be_in(queue):
                 return None
             if after and not may_follow(after, queue, self._at, alone=self._alone):
                 return None
-            part = self._handed_over(queue, ndrange, args, after, standing)
+            part = self._handed_over(queue, ndrange, args, after, standing, started)
             if part is None:
                 return None
             completion = part.stretch.completion
@@ -132,8 +135,11 @@ class Formed:
         args: Sequence[Argument],
         after: Sequence[Completion],
         standing: object,
+        started: int,
     ) -> Part | None:
-        """`launch` of what may be launched as far as others are concerned, which waits for nothing elsewhere."""
+        """`launch` of what may be launched as far as others are concerned, which waits for nothing elsewhere. `started`: when it was
+        called, if it is recorded.
+        """
         line, known, at_once, here = self.line, self._known, self._at_once, self._at
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
@@ -168,6 +174,9 @@ class Formed:
         number = session.number = session.number + 1
         for buffer in buffers:
             buffer.used = number
+        if session.recorder is not None:
+            given = None if way is _APART else args
+            tell_direct(session.recorder, part, started, queue, self._cache, cached, given, buffers, holdings)
         at_once.streak_length += 1
         cached.outcome.launches += 1
         return part

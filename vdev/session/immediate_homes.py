@@ -22,6 +22,7 @@ from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Map, Read, Unmap, Write
 from vdev.session.immediate_markers import MarkersAtOnce
 from vdev.session.ordering import all_complete
+from vdev.session.telling import began, tell_at_home, tell_empty
 from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ _NOTHING = _AtHome(0, -1, False, False)
 
 #: the kinds under which commands are counted
 _NAMES: dict[type, str] = {Read: "read", Write: "write", Fill: "fill", CopyBuffer: "copybuffer"}
+#: what such a command is called as a step on host memory
+_STEPS: dict[type, str] = {Read: "download", Write: "upload", Fill: "fill", CopyBuffer: "copy"}
 
 
 class HomesAtOnce(MarkersAtOnce):
@@ -113,10 +116,13 @@ class HomesAtOnce(MarkersAtOnce):
             return None
         with session.lock:
             state, reach = buffer.state, _reach_of(command)
+            started = began(session.recorder)
             if not self._are_home((reach,)) or not self._may_follow_at_home(after, queue):
                 return None
             buffer.used, command.before = session.next_number(), state
             session.ledger.command("map").count += 1
+            if session.recorder is not None:
+                tell_empty(session, DONE, started, queue, "map")
         return _waited_for(queue)
 
     def _unmapped_home(
@@ -126,6 +132,7 @@ class HomesAtOnce(MarkersAtOnce):
         mapping, session = command.map, self._session
         buffer = mapping.buffer
         with session.lock:
+            started = began(session.recorder)
             if mapping.write and (
                 mapping.before is not buffer.state or not self._are_home((_reach_of(mapping),))
             ):
@@ -136,6 +143,8 @@ class HomesAtOnce(MarkersAtOnce):
             if ended is not None:
                 buffer.used = session.next_number()
                 session.ledger.command("unmap").count += 1
+                if session.recorder is not None:
+                    tell_empty(session, ended, started, queue, "unmap")
         self.throttle_behind(ended)
         return ended
 
@@ -164,6 +173,7 @@ class HomesAtOnce(MarkersAtOnce):
         session, reaches = self._session, _reaches_of(command)
         if not self._may_be_made(command, reaches, after, queue):
             return False
+        started = began(session.recorder)
         _perform(command)
         number = session.next_number()
         for reach in reaches:
@@ -171,7 +181,12 @@ class HomesAtOnce(MarkersAtOnce):
             buffer.used = number
             if reach.writes and not self._home_of(buffer.state).has(reach):
                 self._goes_on(buffer, reach)
-        session.ledger.command(_NAMES[type(command)]).count += 1  # nothing travels
+        tally, nbytes = session.ledger.command(_NAMES[type(command)]), _nbytes_of(command)
+        tally.count += 1  # nothing travels
+        if type(command) is Read or type(command) is Write:
+            tally.within_host_nbytes += nbytes
+        if session.recorder is not None:
+            tell_at_home(session, started, queue, tally, _STEPS[type(command)], nbytes, reaches)
         return True
 
     def _may_be_made(
@@ -187,17 +202,16 @@ class HomesAtOnce(MarkersAtOnce):
             return not executor.uses_host()
 
     def _may_follow_at_home(self, after: Sequence[Completion], queue: QueueOrder) -> bool:
-        """Whether a command waits for nothing but what is ordered by its bytes, and nobody wants to hear of it."""
+        """Whether a command waits for nothing but what is ordered by its bytes, and nobody looks at it."""
         if queue.profiled or (after and not all_complete(after)) or self._is_watched():
             return False
         return queue.in_order or queue.barrier is None or queue.barrier.settled
 
     def _is_watched(self) -> bool:
-        """Whether anybody wants to hear of single commands, or any is held back or has failed."""
+        """Whether anybody looks at single commands, or any is held back or has failed."""
         session, executor = self._session, self._executor
         return bool(
             session.observers
-            or session.recorder is not None
             or session.checker is not None
             or session.deferrals.held
             or executor.failures.any
@@ -322,6 +336,17 @@ def _reaches_of(command: _Moving) -> Sequence[_Reach]:
         command.buffer, start, start + layout.reach, writes, writes, False, writes and layout.is_contiguous
     )
     return (reach,)
+
+
+def _nbytes_of(command: _Moving) -> int:
+    """What it reads or writes."""
+    if type(command) is CopyBuffer:
+        slices, rows, nbytes = command.shape
+        return slices * rows * nbytes
+    if type(command) is Fill:
+        return command.nbytes
+    assert type(command) is Read or type(command) is Write
+    return command.layout.nbytes
 
 
 def _perform(command: _Moving) -> None:

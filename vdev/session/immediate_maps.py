@@ -97,6 +97,8 @@ class MapsAtOnce(HomesAtOnce):
                 return None
             if self._is_watched() or not self._is_home_free(buffer):
                 return None
+            if session.recorder is not None:  # what is read for it has no number
+                return None
             made = MadeMapping(command, before, self._plan_of_map(command, before) if command.write else None)
             if command.read and self._transfers.move_anywhere(Read, made.layout, before) is None:
                 planned_move(session, self._transfers, Read, made.layout, before)

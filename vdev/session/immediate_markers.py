@@ -7,12 +7,14 @@ is such a worker.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from vdev.executor.completion import DONE
 from vdev.executor.prepare import MARKER
 from vdev.executor.stretch import Clocked, Part, Stretch
 from vdev.session.immediate_moves import MovesAtOnce, may_follow, stands_at, timed_in
+from vdev.session.telling import began, tell_empty
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -31,7 +33,11 @@ class MarkersAtOnce(MovesAtOnce):
         if is_barrier and after:  # what comes behind one that may fail has to know of it
             return None
         with self._session.lock:
+            recorder = self._session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
             marked = self.mark(after, queue)
+            if recorder is not None and marked is not None:
+                tell_empty(self._session, marked, started, queue, "marker")
             if marked is not None and is_barrier:
                 queue.barrier = marked
         self.throttle_behind(marked)
@@ -45,9 +51,12 @@ class MarkersAtOnce(MovesAtOnce):
         if command.to_host or queue.profiled or session.observers or not (queue.in_order or after):
             return None
         with session.lock:
+            started = began(session.recorder)
             marked = self.mark(after, queue)
             if marked is not None:
                 session.ledger.command("migrate").count += 1
+                if session.recorder is not None:
+                    tell_empty(session, marked, started, queue, "migrate")
         self.throttle_behind(marked)
         return marked
 
@@ -63,7 +72,7 @@ class MarkersAtOnce(MovesAtOnce):
         the session's lock.
         """
         session, executor, last = self._session, self._executor, queue.last
-        if session.recorder is not None or session.deferrals.held or executor.failures.any:
+        if session.deferrals.held or executor.failures.any:
             return None
         if queue.profiled and not self._tells_times:
             return None

@@ -7,6 +7,7 @@ Decides which: those whose plan is known and is one step on one worker, and that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.backends.base import Box
@@ -15,6 +16,7 @@ from vdev.executor.completion import Completion
 from vdev.executor.job import Job
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Stretch, Timed
+from vdev.observe.recorder import Shape
 from vdev.planner.directory import HOST, BufferState, buffer_state, whole_state
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.anywhere import Anywhere, Transfers
@@ -23,16 +25,22 @@ from vdev.session.commands import CopyBuffer, Fill, Read, Write
 from vdev.session.launch_plans import ReadyPlan
 from vdev.session.ordering import QueueOrder
 from vdev.session.recalls import recall_transfer
+from vdev.session.telling import began, tell_part, tell_shape
 from vdev.session.transfers import transfer_of
 from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from vdev.backends.base import Bytes
     from vdev.executor.holdings import Holdings
     from vdev.executor.worker import Worker
-    from vdev.observe.tallies import ArgumentTally, Ledger
+    from vdev.observe.tallies import ArgumentTally, KernelTally, Ledger
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
+
+    #: where it counts what is brought of a buffer: its kernel's, and its argument's
+    Counted: TypeAlias = "tuple[KernelTally, ArgumentTally]"
 
 #: launches in a row, handed over immediately to the same one of several workers, after which new buffers begin there,
 #: too
@@ -59,6 +67,7 @@ class RepeatedWrite:
 
     __slots__ = (
         "entry",
+        "found",
         "layout",
         "line",
         "make",
@@ -70,9 +79,9 @@ class RepeatedWrite:
         "waits",
     )
 
-    def __init__(self, line: Line, entry: Entry, layout: Layout) -> None:
-        """`entry`: of the write, which waits for nothing and has just been made."""
-        worker = line.worker
+    def __init__(self, line: Line, entry: Entry, layout: Layout, found: ReadyPlan) -> None:
+        """`entry`: of the write, which waits for nothing and has just been made. `found`: its plan, or one like it."""
+        worker, self.found = line.worker, found
         self.line, self.entry, self.layout = line, entry, layout
         self.start, self.nbytes = layout.buffer_start, layout.nbytes
         self.standing: object = None
@@ -104,7 +113,7 @@ class MovesAtOnce:
         self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
     ) -> Completion | None:
         session = self._session
-        if session.recorder is not None or session.checker is not None:
+        if session.checker is not None:
             return None
         buffers = _buffers_of(command)
         with session.lock:
@@ -138,9 +147,13 @@ class MovesAtOnce:
         if alike is None or line is None:
             return None, None
         found, args = _at(command, alike)
+        started = began(self._session.recorder)
         part = self._transferred(line, found, buffers, after, queue, standing, args=args)
         if part is not None:
             self._session.ledger.command(_NAMES[kind]).count += 1  # nothing travels
+            if self._session.recorder is not None:
+                nbytes = _nbytes_of(command)
+                tell_part(self._session, part, started, queue, found, _NAMES[kind], buffers, nbytes)
         return line, part
 
     def _submit_known(
@@ -157,9 +170,12 @@ class MovesAtOnce:
         line = self._line_of(found) if found is not None and _is_one_step(found, states) else None
         if found is None or line is None:
             return None, None
+        started = began(self._session.recorder)
         part = self._transferred(line, found, buffers, after, queue, standing)
         if part is not None:
             self._session.ledger.count(_NAMES[type(command)], found.plan)
+            if self._session.recorder is not None:
+                tell_part(self._session, part, started, queue, found, _NAMES[type(command)], buffers)
         return line, part
 
     def _known(self, command: Fill | CopyBuffer, states: Sequence[BufferState]) -> ReadyPlan | None:
@@ -192,7 +208,7 @@ class MovesAtOnce:
         session, found = self._session, self._known(command, states)
         if found is None or session.observers or session.deferrals.held:
             return None
-        completion = recall_transfer(session, found, buffers, after, queue)
+        completion = recall_transfer(session, found, buffers, after, queue, _NAMES[type(command)])
         if completion is not None:
             session.ledger.count(_NAMES[type(command)], found.plan)
         return completion
@@ -217,7 +233,9 @@ class MovesAtOnce:
         """
         session, executor, line = self._session, self._executor, writing.line
         with session.lock:
-            if buffer.writing is not writing or session.observers or session.recorder is not None:
+            recorder = session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
+            if buffer.writing is not writing or session.observers:
                 return None
             if not (queue is writing.queue and executor.standing is writing.standing) and not may_repeat(
                 session, writing, queue, timed=line.tells_times
@@ -240,6 +258,8 @@ class MovesAtOnce:
             tally = session.ledger.commands["write"]
             tally.count += 1
             tally.moved.host_to_worker += writing.nbytes
+            if recorder is not None:
+                tell_part(session, part, started, queue, writing.found, "write", (buffer,), writing.nbytes)
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
         if line.worker.marked != line.looked_at:
@@ -257,10 +277,11 @@ class MovesAtOnce:
     ) -> Completion | None:
         """A transfer between host memory and one worker, whose plan is known."""
         session, layout, buffer = self._session, command.layout, command.buffer
-        if session.recorder is not None or session.checker is not None:
+        if session.checker is not None:
             return None
         with session.lock:
-            standing, state = self._executor.standing, buffer.state if reads else self._state_of(buffer)
+            started, standing = began(session.recorder), self._executor.standing
+            state = buffer.state if reads else self._state_of(buffer)
             if reads and state.pending:
                 return None
             found = self._transfers.move_anywhere(type(command), layout, state)
@@ -276,6 +297,9 @@ class MovesAtOnce:
             if part is None:
                 return None
             count_move(session.ledger, type(command), layout, found)
+            if session.recorder is not None:
+                name = "read" if reads else "write"
+                tell_part(session, part, started, queue, found, name, (buffer,), layout.nbytes)
             if layout.is_contiguous and not (reads or after):
                 self._keep_writing(line, found, buffer, layout)
         if line.worker.marked != line.looked_at:
@@ -287,7 +311,7 @@ class MovesAtOnce:
         writing = buffer.writing
         if writing is layout:
             entry = found.prepared, [buffer.holdings], (), None, (), ()
-            buffer.writing = RepeatedWrite(line, entry, layout)
+            buffer.writing = RepeatedWrite(line, entry, layout, found)
         elif type(writing) is not RepeatedWrite or writing.layout is not layout:
             # the same object for the same bytes, from the same place in the program's array
             buffer.writing = layout
@@ -376,18 +400,18 @@ class MovesAtOnce:
         buffer: VirtualBuffer,
         worker: int,
         account: Account | None,
-        counted: Callable[[VirtualBuffer], ArgumentTally | None],
+        counted: Callable[[VirtualBuffer], Counted | None],
     ) -> None:
         """Bring a buffer that only the home has to a worker, where a launch is about to use it, as that one's plan would. Where that is not
         possible, the buffer stays as it is. `account`, `counted`: as in `_placed` and `AtOnce._all_placed`.
         """
         session, executor, state, nbytes = self._session, self._executor, buffer.state, buffer.nbytes
-        line, tally = executor.lines[worker], counted(buffer)
-        if line is None or tally is None or not is_at_home(state) or state.kept not in (None, worker):
+        line, tallies, started = executor.lines[worker], counted(buffer), began(session.recorder)
+        if line is None or tallies is None or not is_at_home(state) or state.kept not in (None, worker):
             return
         if nbytes > line.worker.backend.small_write_nbytes:  # those that are copied often are pinned
             return
-        if session.recorder is not None or session.checker is not None or not self._is_home_free(buffer):
+        if session.checker is not None or not self._is_home_free(buffer):
             return
         whole = whole_state(nbytes, worker, None if account is None else worker)
         layout = Layout.contiguous(0, nbytes)
@@ -405,7 +429,11 @@ class MovesAtOnce:
             # it has memory there, and is still at home
             buffer.state = buffer_state(nbytes, state.valid, whole.replicas, state.kept)
             return
-        tally.moved.host_to_worker += nbytes
+        of_kernel, of_argument = tallies
+        of_argument.moved.host_to_worker += nbytes
+        if session.recorder is not None:
+            shape = Shape(of_kernel.name, of_kernel.times, found.plan)
+            tell_shape(session.recorder, part.number, started, self._loose, shape, [buffer.holdings])
         if account is not None and buffer.account is not account:
             account.enter(buffer)
 
@@ -424,10 +452,11 @@ class MovesAtOnce:
         them in another way: then it has no content.
         """
         session, layout = self._session, Layout.contiguous(0, buffer.nbytes)
-        if session.recorder is not None or session.checker is not None:
+        if session.checker is not None:
             return False
         with session.lock:
-            standing, state = self._executor.standing, self._state_of(buffer)
+            started, standing = began(session.recorder), self._executor.standing
+            state = self._state_of(buffer)
             if buffer.resident is None:
                 return False
             found = planned_move(session, self._transfers, Write, layout, state)
@@ -438,6 +467,8 @@ class MovesAtOnce:
             if part is None:
                 return False
             session.ledger.count("write", found.plan)
+            if session.recorder is not None:
+                tell_part(session, part, started, self._loose, found, "write", (buffer,))
         if line.worker.marked != line.looked_at:
             line.throttle()
         return True
@@ -570,6 +601,15 @@ def _buffers_of(command: Fill | CopyBuffer) -> list[VirtualBuffer]:
     assert type(command) is CopyBuffer
     source, target = command.source, command.target
     return [source] if source is target else [source, target]
+
+
+def _nbytes_of(command: Fill | CopyBuffer) -> int:
+    """The bytes that it changes."""
+    if type(command) is Fill:
+        return command.nbytes
+    assert type(command) is CopyBuffer
+    slices, rows, nbytes = command.shape
+    return slices * rows * nbytes
 
 
 def _what_of(command: Fill | CopyBuffer) -> tuple[Any, ...]:

@@ -5,27 +5,35 @@ Decides nothing about which: `vdev.session.immediate` does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.executor.stretch import Timed
 from vdev.session.immediate_moves import may_follow, timed_in
 from vdev.session.ordering import all_complete
+from vdev.session.telling import names_of
 
 if TYPE_CHECKING:
     from vdev.backends.base import DriverLaunch
     from vdev.executor.completion import Completion
+    from vdev.executor.holdings import Holdings
     from vdev.executor.line import Line, Streak
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.stretch import Entry, Part
     from vdev.observe.tallies import Ledger
+    from vdev.planner.directory import BufferState
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.commands import Argument
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
+
+_holdings_of: Callable[[VirtualBuffer], Holdings] = attrgetter("holdings")
+_state_of: Callable[[VirtualBuffer], BufferState] = attrgetter("state")
 
 
 class Maker(Protocol):
@@ -123,7 +131,7 @@ class InARow:
 
     takes_values = True
     __slots__ = (
-        "_at_once", "_cache", "_cached", "_line", "_queue", "_session", "_standing", "_streak", "_weight",
+        "_at_once", "_cache", "_cached", "_line", "_looks", "_names", "_queue", "_session", "_standing", "_streak", "_weight",
         "used",
     )  # fmt: skip
 
@@ -136,15 +144,18 @@ class InARow:
         standing: object,
         cached: CachedPlan,
         queue: QueueOrder,
-        cache: LaunchCache | None,
+        cache: LaunchCache,
+        *,
+        looks: bool,
     ) -> None:
-        """`standing`: the executor's, when the first was made. `cache`: their kernel's; None if none is looked at."""
+        """`standing`: the executor's, when the first was made. `cache`: their kernel's. `looks`: whether one is looked at now and then."""
         self._session, self._at_once = session, at_once
         self._line, self._streak, self._standing = line, streak, standing
         self._cached = cached  #: their plan
         self._queue = queue
-        self._cache = cache
-        self._weight = 0 if cache is None else cache.weight
+        self._cache, self._looks = cache, looks
+        self._names: tuple[str, ...] | None = None  #: of its arguments, by slot
+        self._weight = cache.weight if looks else 0
         self.used = [False]
 
     def again(
@@ -163,12 +174,10 @@ class InARow:
                 if not all_complete(after):
                     return None
                 after = ()
+            recorder = session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
             left = at_once.until_looked_at - self._weight
-            if (
-                session.observers
-                or session.recorder is not None
-                or (left < 0 and (left := self._left(args)) < 0)
-            ):
+            if session.observers or (left < 0 and (left := self._left(args)) < 0):
                 return None
             again = partial(line.again_timed, timed=timed_in(queue)) if queue.profiled else line.again
             part = again(streak, self._standing, ndrange, args, after)
@@ -176,10 +185,11 @@ class InARow:
                 return None
             at_once.until_looked_at = left
             at_once.streak_length += 1
+            if recorder is not None and self._cached.shape is not None:
+                recorder.handed_over(part.number, started, queue, self._cached.shape)
             if streak.is_renewed:
                 self._renew(args)
-            if not self.used[0]:
-                self.used[0] = True
+            self.used[0] = True
             self._cached.outcome.launches += 1
             completion = part.stretch.completion
             if queue.last is not completion:
@@ -194,15 +204,22 @@ class InARow:
         """Others may have used the buffers since the last launch but this one."""
         streak, number = self._streak, self._session.next_number()
         streak.is_renewed = False
-        for buffer in streak.buffers(args):
+        buffers = streak.buffers(args)
+        for buffer in buffers:
             buffer.used = number
+        recorder, shape = self._session.recorder, self._cached.shape
+        if recorder is not None and recorder.exchanges is not None and shape is not None:
+            if self._names is None:
+                self._names = names_of(self._cache, args, buffers)
+            holdings, states = [*map(_holdings_of, buffers)], (*map(_state_of, buffers),)
+            recorder.exchanges.stayed(shape, holdings, self._names, states)
 
     def _left(self, args: Sequence[Argument]) -> int:
         """The turn of the next launch, with these `args`, to be looked at has come: what launches after it may weigh until the next
         turn, -1 where it is looked at.
         """
         at_once, cache = self._at_once, self._cache
-        if cache is None:
+        if not self._looks:
             return -1
         goes_on = at_once.goes_on(cache, self._streak.buffers(args), self._line.worker.number)
         self._weight = cache.weight

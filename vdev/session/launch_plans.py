@@ -238,6 +238,7 @@ class LaunchCache:
         "_kept",
         "_kernel",
         "_machine",
+        "_names",
         "_once",
         "_places",
         "_plans",
@@ -275,6 +276,7 @@ class LaunchCache:
         self.pointers = kernel.pointers
         #: where they point if each points to the beginning of a buffer of its own: (argument, slot, bytes into the buffer)
         self.plain_places = tuple((index, slot, 0) for slot, index in enumerate(self.pointers))
+        self._names: tuple[str, ...] | None = None
         self._scalars: tuple[int, ...] | None = None  #: known once the kernel has been analysed
         self._plans: dict[Any, CachedPlan] = {}
         self.generation = 0  #: how often plans were forgotten
@@ -315,6 +317,14 @@ class LaunchCache:
     def nplans(self) -> int:
         """How many plans are kept."""
         return len(self._plans) + len(self.placed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the pointer arguments."""
+        if self._names is None:
+            args = self._kernel.info.args
+            self._names = tuple([args[index].name or "" for index in self.pointers])
+        return self._names
 
     @property
     def readers(self) -> tuple[Reader, ...]:

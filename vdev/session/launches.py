@@ -27,11 +27,11 @@ from vdev.session.programs import SessionKernel
 from vdev.session.recalls import open_recall, prepare_form, recall_form
 from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
+from vdev.session.telling import began, number_of, tell_exchange
 from vdev.session.weighed_recalls import changes_way, recall_weighed
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
-    from vdev.observe.exchanges import Exchanges
     from vdev.observe.tallies import KernelTally
     from vdev.planner.directory import BufferState
     from vdev.session.core import SessionCore
@@ -128,13 +128,17 @@ class Launches:
         if cache is None or command.shared or not (cache.has_forms or session.choosing is not None):
             return None
         with session.lock:
+            started = began(session.recorder)
             found = recall_form(session, cache, command, after, queue) if cache.has_forms else None
             if found is None:
                 found = recall_weighed(session, cache, command, after, queue)
             if found is None:
                 return None
             completion, cached, buffers = found
-            self._note(command, cached, buffers)
+            if session.recorder is not None and cached.shape is not None:
+                number = number_of(completion, session.executor)
+                session.recorder.handed_over(number, started, queue, cached.shape)
+            self._note(command, cached, buffers)  # which tells of what it exchanges
         return completion
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
@@ -143,8 +147,8 @@ class Launches:
         number = session.next_number()
         for buffer in buffers:
             buffer.used = number
-        if session.recorder is not None and session.recorder.exchanges is not None:
-            _exchange(session.recorder.exchanges, command, cached, buffers)
+        if session.recorder is not None and command.kernel.plans is not None:
+            tell_exchange(session.recorder, command.kernel.plans, cached, command.args, buffers)
         if not cached.steady:
             session.executor.standing = object()
             for buffer, state in zip(buffers, cached.states, strict=True):
@@ -342,17 +346,3 @@ class Launches:
                 "; ".join(cached.plan.reasons) or "split",
             )
         return replace(cached, **more) if more else cached
-
-
-def _exchange(
-    exchanges: Exchanges, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]
-) -> None:
-    """Tell those who want to know what is exchanged for a launch, before its buffers change."""
-    names = [""] * len(buffers)
-    for info, arg in zip(command.kernel.info.args, command.args, strict=False):
-        if type(arg) is BufferArg and arg.buffer in buffers:
-            slot = buffers.index(arg.buffer)
-            names[slot] = names[slot] or info.name or ""
-    holdings, name = [buffer.holdings for buffer in buffers], command.kernel.name
-    exchanges.note(name, cached.plan, holdings)
-    exchanges.changed(name, holdings, names, [buffer.state for buffer in buffers], cached.states)

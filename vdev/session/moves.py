@@ -134,7 +134,7 @@ class Moves:
                 found.shape = Shape(kind, tally.times, plan)
             session.recorder.submitted(job, found.shape)
             if session.recorder.exchanges is not None:
-                session.recorder.exchanges.note(kind, plan, [buffer.holdings for buffer in buffers])
+                session.recorder.exchanges.note(found.shape, [buffer.holdings for buffer in buffers])
         if self._counts and self._anew and isinstance(command, (CopyBuffer, Fill, Read, Write)):
             seconds = (busy_ns() - began) * 1e-9
             self._gathering.planned(buffers, nbytes_of(command), seconds)
@@ -224,7 +224,7 @@ class Moves:
             if found is None or found.prepared.compiled is None:
                 return None
             args = command.host.tobytes(), layout
-            completion = recall_transfer(session, found, (buffer,), (), queue, args)
+            completion = recall_transfer(session, found, (buffer,), (), queue, "write", args)
             if completion is not None:
                 session.ledger.count("write", found.plan)
         return completion

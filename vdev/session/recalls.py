@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.executor.compiled_plan import UNKNOWN_IN_A_ROW, listed_plan
 from vdev.executor.plan_form import open_form
 from vdev.session.commands import BufferArg
+from vdev.session.telling import began, number_of, tell_recalled, tell_transfer
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -36,13 +37,8 @@ _NEW_IN_A_ROW = 4
 
 
 def is_watched(session: SessionCore) -> bool:
-    """Whether anybody wants to hear of single commands, or any is held back: then none is recalled."""
-    return bool(
-        session.observers
-        or session.recorder is not None
-        or session.checker is not None
-        or session.deferrals.held
-    )
+    """Whether anybody looks at single commands, or any is held back: then none is recalled."""
+    return bool(session.observers or session.checker is not None or session.deferrals.held)
 
 
 def were_submitted(after: Sequence[Completion], queue: QueueOrder) -> bool:
@@ -67,21 +63,24 @@ def recall_transfer(
     buffers: Sequence[VirtualBuffer],
     after: Sequence[Completion],
     queue: QueueOrder,
+    name: str,
     args: tuple[Any, ...] = (),
 ) -> Completion | None:
-    """Hand over a transfer whose plan this is once more; None if it has to be submitted. `args`: as in `Executor.submit`. Under the
-    session's lock; the caller counts it, and has looked who watches.
+    """Hand over a transfer whose plan this is once more; None if it has to be submitted. `name`: under which the caller counts it.
+    `args`: as in `Executor.submit`. Under the session's lock; the caller has looked who watches.
     """
     together, prepared = session.executor.together, found.prepared
     if together is None or prepared.compiled is None or found.plan.growth or not were_submitted(after, queue):
         return None
-    holdings = [buffer.holdings for buffer in buffers]
+    started, holdings = began(session.recorder), [buffer.holdings for buffer in buffers]
     plan = listed_plan(prepared, holdings, args)
     if plan is None:
         return None
     completion = together.hand_over(plan, (prepared, holdings, args, None, (), after))
     if completion is None:
         return None
+    if session.recorder is not None:
+        tell_transfer(session, number_of(completion, session.executor), started, queue, found, name, holdings)
     number = session.number = session.number + 1
     for buffer, state in zip(buffers, found.plan.states, strict=True):
         buffer.state, buffer.used = state, number
@@ -143,6 +142,7 @@ class RecalledLaunch:
         session, cached = self._session, self._cached
         session.lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
         try:
+            started = began(session.recorder)
             buffers = [args[index].buffer for index in self._sources]  # type: ignore[union-attr]
             if (
                 ndrange is not self._ndrange
@@ -160,6 +160,8 @@ class RecalledLaunch:
             completion = together.hand_over(self._plan, (cached.prepared, holdings, args, ndrange, (), after))
             if completion is None:
                 return None
+            if session.recorder is not None:
+                tell_recalled(session, completion, started, queue, self._cache, cached, args, buffers)
             self._note(buffers)
             remember(queue, completion)
         finally:

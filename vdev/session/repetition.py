@@ -8,6 +8,7 @@ counted and recorded like any other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from vdev.executor.repeated_launch import Run, open_run
@@ -88,12 +89,14 @@ class Repetition:
         try:
             if self._observers:
                 return None
-            if self._recorder is not None:
-                completion = self._recorded(self._recorder, queue, args)
-            else:
-                completion = self._run.again(args, self._holdings)
+            recorder, shape = self._recorder, self._cached.shape
+            started = 0 if recorder is None else perf_counter_ns()
+            completion = self._run.again(args, self._holdings)
             if completion is None:
                 return None
+            # It exchanges nothing, and its buffers are as the same launch has left them.
+            if recorder is not None and shape is not None:
+                recorder.handed_over(self._run.number, started, queue, shape)
             if queue.last is not completion:
                 queue.remember(completion)
             self._cached.outcome.launches += 1
@@ -105,16 +108,6 @@ class Repetition:
     def _holdings(self, args: Sequence[Argument]) -> list[Holdings]:
         """The records of a launch's buffers, by slot."""
         return [args[index].buffer.holdings for index in self._sources]  # type: ignore[union-attr]
-
-    def _recorded(self, recorder: Recorder, queue: QueueOrder, args: Sequence[Argument]) -> Completion | None:
-        outer = recorder.enter(queue)
-        try:
-            completion = self._run.again(args, self._holdings)
-            if completion is not None and self._cached.shape is not None:
-                recorder.submitted(self._run.number, self._cached.shape)
-            return completion
-        finally:
-            recorder.leave(outer)
 
 
 def open_repetition(
