@@ -118,8 +118,8 @@ class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
     __slots__ = (
-        "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "accesses", "batched", "end",
-        "list", "needs", "number_steps", "others", "replicas", "shares", "workers",
+        "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "_values_at", "accesses",
+        "batched", "end", "list", "needs", "number_steps", "others", "replicas", "shares", "workers",
     )  # fmt: skip
     is_form = False  #: whether it is for whatever replicas (`vdev.executor.plan_form`)
 
@@ -156,8 +156,8 @@ class CompiledPlan:
         )
         self._parts = [_Part(prepared, job, workers, worker.number) for worker in self.batched]
         #: by argument that is a value: the one packed last; and what else is no buffer
-        values = {at: arg for at, arg in enumerate(job.args) if type(arg) is bytes}
-        self._values: dict[int, bytes | None] = {**values}
+        self._values_at = [at for at, arg in enumerate(job.args) if type(arg) is bytes]
+        self._values: list[bytes | None] = [job.args[at] for at in self._values_at]
         self.others = [(at, arg) for at, arg in enumerate(job.args) if arg is None or type(arg) is LocalBytes]
         self._all = workers
         #: whose back end the thread that has the turns is working with, if it had to go there, and what it has left
@@ -430,19 +430,19 @@ class CompiledPlan:
 
     def _changed(self, args: Sequence[Any]) -> Changed:
         """The values that are not those packed last."""
-        found: list[tuple[int, bytes]] = []
-        for at, before in self._values.items():
-            value = args[at]
-            if value is not before and value != before:
-                found.append((at, value))
-        return found
+        values = [*map(args.__getitem__, self._values_at)]
+        if values == self._values:
+            return ()
+        given = zip(self._values_at, values, self._values, strict=True)
+        return [(at, value) for at, value, before in given if value != before]
 
     def _remember(self, changed: Changed, all_made: bool) -> None:
         """Calls were made with values `changed`, or some of them may not have been."""
         if not all_made:
-            self._values = dict.fromkeys(self._values)
+            self._values = [None] * len(self._values)
         elif changed:
-            self._values.update(changed)
+            now = dict(zip(self._values_at, self._values, strict=True)) | dict(changed)
+            self._values = [*now.values()]
 
     def _end(self) -> None:
         """Free what is not used any more, and put the marks that are due. With the turns, outside the lock."""

@@ -245,7 +245,7 @@ def recall_form(
     together = session.executor.together
     if together is None or is_watched(session) or not were_submitted(after, queue):
         return None
-    cached, buffers = cache.known(launch)
+    cached, buffers = cache.known_form(launch)
     form = None if cached is None else cached.prepared.form
     if cached is None or form is None or _differs(form.others, launch.args):
         return None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,15 @@ from vdev.translators.ranges.region import Region
 _MOST_COPIES = _MOST_STARTS = 256
 #: groups of a kernel for each of the GPU's multiprocessors, at most
 _GROUPS = 16
-#: words of a box among a copy's parameters, of which the first two are the addresses of its source and its target
-WORDS_OF_BOX = 9
+#: words of a box among a copy's parameters, of which the first two are the addresses of its source and its target; and the number of that
+#: which says how many units it has
+WORDS_OF_BOX, _UNITS = 9, 4
+_COPIES = dict(kernels.COPIES)
+#: the parameters of a copy of one box, and of several: the number of units first
+_ONE_BOX, _BOXES = (
+    struct.Struct(f"<{WORDS_OF_BOX}Q"),
+    struct.Struct(f"<{1 + WORDS_OF_BOX * kernels.MOST_BOXES}Q"),
+)
 
 
 class Prepared:
@@ -51,10 +60,9 @@ class Prepared:
         self._held[0].raw = parameters
         self()
 
-    def words(self) -> ctypes.Array[ctypes.c_uint64]:
-        """Its parameters, which are read when it is made, as words of eight bytes."""
-        packed = self._held[0]
-        return (ctypes.c_uint64 * (len(packed) // 8)).from_buffer(packed)
+    def address(self, number: int) -> int:
+        """Where one of the words of eight bytes is that its parameters consist of, which are read when it is made."""
+        return ctypes.addressof(self._held[0]) + 8 * number
 
     def __call__(self) -> None:
         result = self.call()
@@ -141,14 +149,13 @@ class OwnKernels:
         together = 0
         for box in boxes:
             together |= box.alignment
-        unit, name = next((unit, name) for unit, name in kernels.COPIES if together % unit == 0)
+        unit = min(together & -together, max(_COPIES))  # the largest that divides all
         words = [box.words(unit) for box in boxes]
-        total = sum(box.nbytes for box in boxes) // unit
         if len(boxes) == 1:
-            return name, struct.pack("<9Q", *words[0]), total
-        packed = b"".join(struct.pack("<9Q", *of_box) for of_box in words)
-        room = kernels.MOST_BOXES * struct.calcsize("<9Q")
-        return f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total
+            return _COPIES[unit], _ONE_BOX.pack(*words[0]), words[0][_UNITS]
+        total = sum(map(itemgetter(_UNITS), words))
+        missing = (0,) * (WORDS_OF_BOX * (kernels.MOST_BOXES - len(boxes)))
+        return f"copy_boxes_u{unit}", _BOXES.pack(total, *chain.from_iterable(words), *missing), total
 
     def filling(self, address: int, nbytes: int, pattern: bytes) -> Prepared:
         """A call that repeats a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
