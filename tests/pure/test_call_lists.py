@@ -148,7 +148,7 @@ def test_calls_take_place_in_other_memories(prepares: bool) -> None:
     for refused in ([1000 + 8, 4096], [1000, 4096 - 24]):
         assert not addresses.move(refused)
         assert [*words] == [680, high + 24, 77, 672]
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="same size"):
         addresses.move([1000])
     assert addresses.move([1000, 4096])
     assert [*words] == [1000, 4120, 77, 992]

@@ -85,7 +85,8 @@ def test_memory_of_that_size_alone_is_had_again() -> None:
     del block
     assert pool.again(UNIT) is pool.again(5 * UNIT) is None
     again = pool.again(2 * UNIT)
-    assert again is not None and (again.ptr, again.nbytes) == (first, 2 * UNIT)
+    assert again is not None
+    assert (again.ptr, again.nbytes) == (first, 2 * UNIT)
     assert pool.again(700) is None
 
 

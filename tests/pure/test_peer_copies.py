@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from vdev.translators.ranges.region import Region
+
 from vdev.backends.base import Allocation, Box
 from vdev.executor.holdings import Holdings, Replica
 from vdev.executor.steps import CopyStep
 from vdev.planner.instructions import Copy
-from vdev.translators.ranges.region import Region
 
 
 class Noting:

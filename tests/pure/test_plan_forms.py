@@ -370,6 +370,58 @@ for function in (b"cuMemcpyAsync", b"cuMemsetD32Async", b"cuLaunchKernelEx", b"c
 """
 
 
+#: sums that all GPUs add to are folded to be read, or for a launch, of which some are new each time and others are kept for a while
+FOLDS = """
+tallied = cl.Kernel(cl.Program(context, '''kernel void tallied(global uint *sums, global const uint *a)
+{ const size_t i = get_global_id(0); atomic_add(&sums[i % 1024], a[i]); }''').build(), "tallied")
+expected, one = np.zeros(1024, np.uint32), Value(5)
+np.add.at(expected, np.arange(n) % 1024, one.array)
+import random
+drawn, kept = random.Random(1), []
+def step():
+    sums = cl.Buffer(context, flags.READ_WRITE, 4096)
+    cl.enqueue_fill_buffer(queue, sums, np.uint32(0), 0, 4096)
+    tallied(queue, (n,), (64,), sums, one.buffer)
+    if drawn.random() < 0.5:
+        kept.append([sums, 1])
+        if len(kept) > 8:
+            kept.pop(drawn.randrange(8))
+    if kept and drawn.random() < 0.3:  # what was folded is added to once more
+        again = drawn.choice(kept)
+        tallied(queue, (n,), (64,), again[0], one.buffer)
+        again[1] += 1
+    for buffer, times in [(sums, 1), *kept][-2:]:
+        times = next((count for other, count in kept if other is buffer), times)
+        found = np.empty(1024, np.uint32)
+        cl.enqueue_copy(queue, found, buffer)
+        assert (found == expected * np.uint32(times)).all(), times
+for number in range(60):
+    step()
+before, folded = made[0], [0]
+was_made = PlanForm.was_made
+def counted(self):
+    folded[0] += any(call.what == "fold" for leg in self._legs for call in leg.calls)
+    was_made(self)
+PlanForm.was_made = counted
+for number in range(60):
+    step()
+assert folded[0] >= 40, folded
+"""
+
+
+@pytest.mark.parametrize(
+    "orders", [{"late": 0}, {"late": 2}, {"seed": 3}], ids=["late-0", "late-2", "seed-3"]
+)
+def test_folds_of_new_buffers_have_a_form(folder: Path, orders: dict[str, int]) -> None:
+    _run(folder, FOLDS, **orders)
+
+
+@pytest.mark.parametrize("what", ["reads what it read first", "goes where it went first", "waits for nobody"])
+def test_a_defect_of_folds_of_new_buffers_is_found(what: str, folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run_late(folder, FOLDS, f"a form of a fold {what}")
+
+
 @pytest.mark.parametrize("orders", [{"late": 0}, {"seed": 3}], ids=["late-0", "seed-3"])
 def test_a_few_bytes_of_homes_are_part_of_a_form(folder: Path, orders: dict[str, int]) -> None:
     _run(folder, FROM_HOMES + REFUSED_FROM_HOMES, **orders)

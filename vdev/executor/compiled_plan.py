@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vdev.backends.base import LocalBytes
 from vdev.backends.call_lists import NoWalker, walker
@@ -61,8 +61,17 @@ _Given = tuple[
 ]
 
 
-#: what a worker does of a plan that concerns no other one: see `CompiledPlan.shares`
-Share = tuple["Worker", int, "Callable[[int, int], int]", int, int, "Sequence[tuple[str, int]]"]
+class Shares(NamedTuple):
+    """What workers do of a plan in which none concerns another one, each in one go."""
+
+    workers: Sequence[Worker]
+    numbers: Sequence[int]  #: these workers'
+    lasts: Sequence[int]  #: how many steps each has
+    #: what tells each one's back end that its calls were made, how many operations and how many launches these are
+    calls: Sequence[tuple[Callable[[int, int], int], int, int]]
+    counted: Sequence[
+        tuple[Any, str, int]
+    ]  #: what else is counted: how much is added to which of a back end's counters
 
 
 class _Part:
@@ -102,16 +111,18 @@ class _Part:
         return found
 
 
-def _shares(listed_calls: PlanList | None) -> Sequence[Share]:
-    """If no leg concerns another worker: of each, the worker, its steps, what tells the back end that its calls were made, how many
-    operations and launches these are, and what else is counted.
-    """
+def _shares(listed_calls: PlanList | None) -> Shares | None:
+    """If no leg concerns another worker: what each of them does."""
     if listed_calls is None or not all(leg.is_plain for leg in listed_calls.legs):
-        return ()
-    return [
-        (leg.worker, leg.last, leg.backend.made, leg.operations, leg.launches, leg.counted)
-        for leg in listed_calls.legs
-    ]
+        return None
+    legs = listed_calls.legs
+    return Shares(
+        [leg.worker for leg in legs],
+        [leg.number for leg in legs],
+        [leg.last for leg in legs],
+        [(leg.backend.made, leg.operations, leg.launches) for leg in legs],
+        [(leg.backend.counters, name, more) for leg in legs for name, more in leg.counted],
+    )
 
 
 class CompiledPlan:
@@ -132,7 +143,7 @@ class CompiledPlan:
         #: all calls as one list, where there is such a thing
         self.list = listed(legs, workers[:-1], self.go_to)
         self.end = 0 if self.list is None else self.list.end  #: the place behind its last call
-        self.shares: Sequence[Share] = _shares(self.list)
+        self.shares = _shares(self.list)
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self.batched = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.peer_hazards}

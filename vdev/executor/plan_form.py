@@ -1,10 +1,10 @@
 """Forms of plans: a plan compiled for whatever replicas.
 
-Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before. What of a plan's calls
-depends on its buffers are addresses among their parameters: a form is told of others for each command. Buffers that are new, or of
-which a worker needs more than it has, get their memory first; a few bytes of a home are taken when the command
-is handed over. Decides when a plan has a form, and whether a command is one of it; what the command waits for is looked up in its buffers'
-records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has happened.
+Programs that make their buffers anew for each step launch, and fold, with other buffers each time, and otherwise as before. What of a
+plan's calls depends on its buffers are addresses among their parameters: a form is told of others for each command. Buffers that are
+new, or of which a worker needs more than it has, get their memory first; a few bytes of a home are taken when the command
+is handed over. Decides when a plan has a form, and whether a command is one of it; what the command waits for is looked up in its
+buffers' records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has happened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.backends.call_lists import Addresses
 from vdev.backends.compiling import ListedCall
 from vdev.executor.boxes import boxes_of_region
-from vdev.executor.compiled_plan import CompiledPlan, compile_plan
+from vdev.executor.compiled_plan import UNKNOWN_IN_A_ROW, CompiledPlan, compile_plan
 from vdev.executor.completion import Completion
 from vdev.executor.hazards import OpenHazards
 from vdev.executor.job import Job
@@ -39,6 +39,8 @@ _REPLICAS: Callable[[Holdings], list[Replica | None]] = attrgetter("replicas")
 _BOUNDS, _ADDRESS = attrgetter("start", "stop"), attrgetter("allocation.address")
 #: addresses that take each other's place are as far apart as a multiple of so many bytes: that of the widest units that are copied
 _APART = 16
+#: commands with a plan that takes memory for new buffers, after which it gets a form
+_NEW_IN_A_ROW = 4
 #: the number of a value that is none of a command's arguments: bytes of a home
 _AT_HOME = -1
 
@@ -310,6 +312,25 @@ class _Memories:
             for placed, each in zip(found, of, strict=True)
             for at in placed.places
         ]
+
+
+def prepare_form(
+    executor: CompilingExecutor,
+    prepared: PreparedPlan,
+    holdings: Sequence[Holdings],
+    args: Sequence[Any],
+    *,
+    grows: bool,
+) -> bool:
+    """A plan was submitted that nothing hands over again, as of `open_form`: whether it has a form from now on, as it gets one once there
+    have been some commands of it whose buffers were new. `grows`: they get memory for it.
+    """
+    if not prepared.is_movable or prepared.form is not None:
+        return False
+    prepared.unknown += grows  # others are counted where they are submitted
+    if prepared.unknown < (_NEW_IN_A_ROW if grows else UNKNOWN_IN_A_ROW):
+        return False
+    return open_form(executor, prepared, holdings, args) is not None
 
 
 def open_form(

@@ -349,8 +349,8 @@ def _is_compilable(prepared: PreparedPlan) -> bool:
 
 
 def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
-    """Whether its steps are launches, fills and copies between workers for them, small ones from homes, and memory for them, taken before
-    anything touches it; and each changes its own worker's. What launches use at home stays there.
+    """Whether its steps are launches, folds, fills and copies between workers for them, small ones from homes, and memory for them, taken
+    before anything touches it; and each changes its own worker's. What launches use at home stays there.
     """
     if any(h.first_write >= 0 for h in prepared.hazards):
         return False
@@ -358,10 +358,10 @@ def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps]
     return (
-        any(type(step) is LaunchStep for step in steps)
+        any(type(step) in (LaunchStep, FoldStep) for step in steps)
         and all(number != HOST for number, _ in prepared.batches)
         and all(
-            type(step) in (LaunchStep, FillStep)
+            type(step) in (LaunchStep, FoldStep, FillStep)
             or (type(step) is CopyStep and step.brief)
             or (type(step) is ReserveStep and step.is_taken)
             for step in steps

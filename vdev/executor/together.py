@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from itertools import compress, permutations, repeat
-from operator import attrgetter, methodcaller
+from operator import add, attrgetter, le, methodcaller, setitem
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -46,8 +46,9 @@ _MOST_EDGES = 256
 
 _new = object.__new__
 # what is asked of each worker, or done with it, without a step of Python's for each
-_HOLDERS = repeat("holder")
-_ISSUED, _QUEUE, _TURN, _WATCHING = map(attrgetter, ("issued", "queue", "turn", "watching"))
+_HOLDERS, _ISSUED_NAMES, _LAST = repeat("holder"), repeat("issued"), repeat(-1)
+_ISSUED, _QUEUE, _TURN, _WANTED = map(attrgetter, ("issued", "queue", "turn", "wanted"))
+_WATCHING, _ENDS = attrgetter("watching"), attrgetter("next_mark.ends")
 _TRY, _RELEASE = methodcaller("acquire", False), methodcaller("release")
 
 
@@ -200,18 +201,19 @@ class Together:
         """All calls of a command were made."""
         part, index = _new(SharedPart), stretch.launches
         part.stretch, part.index = stretch, index
-        clock, on_workers = stretch.clock, stretch.on_workers
-        if plan.shares:
-            for worker, last, made, operations, launches, counted in plan.shares:
-                number = worker.number
-                worker.next_mark.ends[-1] = pending = made(operations, launches)
-                on_workers[number].append((index, pending))
-                worker.issued = clock[number] = step = bases[number] + last
-                if worker.wanted <= step:
-                    self._count_down = 0
-                for name, more in counted:
-                    counters = worker.backend.counters
-                    setattr(counters, name, getattr(counters, name) + more)
+        shares = plan.shares
+        if shares is not None:
+            numbers, workers = shares.numbers, shares.workers
+            steps = [*map(add, map(bases.__getitem__, numbers), shares.lasts)]
+            pending = [made(operations, launches) for made, operations, launches in shares.calls]
+            any(map(setattr, workers, _ISSUED_NAMES, steps))  # which return None, as do the others
+            any(map(stretch.clock.__setitem__, numbers, steps))
+            any(map(setitem, map(_ENDS, workers), _LAST, pending))
+            any(map(list.append, map(stretch.on_workers.__getitem__, numbers), zip(repeat(index), pending)))
+            if any(map(le, map(_WANTED, workers), steps)):
+                self._count_down = 0
+            for counters, name, more in shares.counted:
+                setattr(counters, name, getattr(counters, name) + more)
         else:
             self._enter_legs(plan, stretch, index, bases)
         stretch.entries.append(entry)

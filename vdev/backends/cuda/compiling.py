@@ -19,7 +19,7 @@ from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import Kernel, address_of, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
-from vdev.backends.cuda.own_kernels import WORDS_OF_BOX, OwnKernels, Prepared
+from vdev.backends.cuda.own_kernels import PARTS_AT, WORDS_OF_BOX, OwnKernels, Prepared
 from vdev.errors import BackendError
 
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
@@ -270,10 +270,18 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             if not isinstance(part.peer, CudaCompiling) or not self.reaches(part.peer):
                 return None
             gpus.append(part.peer._gpu)
-        places = [(address_of(part.source) - part.start, part.region) for part in parts]
-        calls = self._own.folds(address_of(target) - target_start, places, op, dtype)
+        where = [(address_of(part.source) - part.start, part.region) for part in parts]
+        folds = self._own.folds(address_of(target) - target_start, where, op, dtype)
+        places = [Placed((fold.call.address(0),), target) for fold in folds]
+        places += [
+            Placed((fold.call.address(PARTS_AT + at),), parts[number].source)
+            for fold in folds
+            for at, number in enumerate(fold.parts)
+        ]
         nbytes = sum(part.region.nbytes for part in parts)
-        return CudaCall(self, "fold", calls, counted=[("merged", nbytes), ("from_peer", nbytes)], peers=gpus)
+        counted = [("merged", nbytes), ("from_peer", nbytes)]
+        calls = [fold.call for fold in folds]
+        return CudaCall(self, "fold", calls, counted=counted, peers=gpus, placed=places)
 
     def folding(
         self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
