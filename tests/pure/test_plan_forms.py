@@ -332,8 +332,10 @@ def step(number):
     buffer = cl.Buffer(context, flags.READ_ONLY | flags.USE_HOST_PTR, hostbuf=given)
     out, sums = cl.Buffer(context, flags.READ_WRITE, 4 * n), cl.Buffer(context, flags.READ_WRITE, 128)
     cl.enqueue_fill_buffer(queue, sums, np.uint32(number), 0, 128)
+    count = made[0]
     event = tallied(queue, (n,), (64,), out, sums, buffer)
-    given[:] = 7  # the bytes were taken: nobody is to look at the program's memory again
+    if made[0] > count:
+        given[:] = 7  # the bytes were taken: nobody is to look at the program's memory again
     return event, out, sums, table
 def is_right(number, out, sums, table):
     found, added = np.empty(n, np.uint32), np.empty(32, np.uint32)
@@ -405,7 +407,7 @@ def counted(self):
 PlanForm.was_made = counted
 for number in range(60):
     step()
-assert folded[0] >= 40, folded
+assert folded[0] >= 30, folded
 """
 
 
