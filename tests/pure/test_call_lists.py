@@ -135,6 +135,25 @@ def test_a_parameter_of_a_prepared_call_changes(noting: ctypes.CDLL, prepares: b
         assert (made(), _seen(noting)) == (0, [1, -2 & (1 << 64) - 1, value])
 
 
+def test_calls_take_place_in_other_memories(prepares: bool) -> None:
+    """Addresses in two memories, one of them in two words; a word that is none stays."""
+    words = (ctypes.c_uint64 * 4)(1000, 4096 + 24, 77, 1000 - 8)
+    at = [ctypes.addressof(words) + 8 * number for number in range(4)]
+    addresses = call_lists.Addresses([(at[0], 0), (at[1], 1), (at[3], 0)], [1000, 4096], 16)
+    assert addresses.move([1000 + 160, 4096])
+    assert [*words] == [1160, 4120, 77, 1152]
+    high = (1 << 63) + 4096
+    assert addresses.move([1000 - 320, high])
+    assert [*words] == [680, high + 24, 77, 672]
+    for refused in ([1000 + 8, 4096], [1000, 4096 - 24]):
+        assert not addresses.move(refused)
+        assert [*words] == [680, high + 24, 77, 672]
+    with pytest.raises(ValueError, match="same size"):
+        addresses.move([1000])
+    assert addresses.move([1000, 4096])
+    assert [*words] == [1000, 4120, 77, 992]
+
+
 def test_other_calls_than_of_ctypes_stay_as_they_are() -> None:
     call_lists.walker()
     call = partial(int, "5")

@@ -55,8 +55,10 @@ def test_blocks_share_no_byte_and_lie_in_memory_that_is_taken(seed: int) -> None
             continue
         nbytes = rng.choice((0, 1, 500, 5000, 16_384, 70_000, MIB, 7 * MIB, 8 * MIB, 9 * MIB + 1, 33 * MIB))
         before = set(driver.taken)
+        again = pool.again(nbytes) if rng.random() < 0.5 else None
+        assert before == set(driver.taken)
         try:
-            held.append((pool.malloc(nbytes), nbytes))
+            held.append((again or pool.malloc(nbytes), nbytes))
         except BackendError:
             refused += 1
             assert before == set(driver.taken), "to ask for memory gives none back"
@@ -71,6 +73,21 @@ def test_blocks_share_no_byte_and_lie_in_memory_that_is_taken(seed: int) -> None
     pool.trim()
     assert not driver.taken
     assert pool.taken_nbytes == 0
+
+
+def test_memory_of_that_size_alone_is_had_again() -> None:
+    driver = Driver(128 * MIB)
+    pool = Pool(driver.take, driver.give)
+    assert pool.again(700) is None
+    block = pool.malloc(700)
+    first = block.ptr
+    assert pool.again(700) is None  # it is in use
+    del block
+    assert pool.again(UNIT) is pool.again(5 * UNIT) is None
+    again = pool.again(2 * UNIT)
+    assert again is not None
+    assert (again.ptr, again.nbytes) == (first, 2 * UNIT)
+    assert pool.again(700) is None
 
 
 def test_a_block_is_used_again_at_once_and_the_driver_hears_nothing() -> None:

@@ -185,8 +185,8 @@ def test_kernels_fold_as_numpy_does(folder: Path) -> None:
             expected = _expected(target, parts, op, element)
             launcher.count = 0
             places = [(memory.ctypes.data, region) for memory, region in parts]
-            for call in own.folds(target.ctypes.data, places, op, element):
-                call()
+            for fold in own.folds(target.ctypes.data, places, op, element):
+                fold.call()
             np.testing.assert_array_equal(target, expected, err_msg=f"{op} {element} {regions}")
             assert launcher.count == launches
     assert len(folds) == 30

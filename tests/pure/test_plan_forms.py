@@ -202,6 +202,62 @@ def test_a_refused_call_fails_its_command_at_most(folder: Path, function: str, n
         assert int(found.split()[-2]) < 8, "nothing has failed"
 
 
+#: launches that read one half of a new buffer or the other, as a value says or as their argument begins there
+HALVES = """
+part = cl.Kernel(cl.Program(context, '''kernel void part(global uint *out, global const uint *a, const uint from)
+{ out[get_global_id(0)] = a[from + get_global_id(0)]; }''').build(), "part")
+around = cl.Kernel(cl.Program(context, '''kernel void around(global uint *out, global const uint *a, const uint n)
+{ out[get_global_id(0)] = a[(get_global_id(0) + n / 2) % n]; }''').build(), "around")
+part.set_arg_types([None, None, np.uint32]), around.set_arg_types([None, None, np.uint32])
+def step(number, at, parted):
+    whole, out = cl.Buffer(context, flags.READ_WRITE, 4 * n), cl.Buffer(context, flags.READ_WRITE, 2 * n)
+    scaled(queue, (n,), (64,), whole, value.buffer, np.uint32(number), local)
+    given = whole.get_sub_region(4 * at, 2 * n) if parted else whole
+    part(queue, (n // 2,), (64,), out, given, np.uint32(0 if parted else at))
+    return out, (value.array * np.uint32(number) + np.uint32(1))[at : at + n // 2]
+def is_right(out, expected):
+    found = np.empty(n // 2, np.uint32)
+    cl.enqueue_copy(queue, found, out)
+    return (found == expected).all()
+for turn in range(3):
+    before = made[0]
+    for number in range(24):
+        assert is_right(*step(number, n // 2 * (number % 2), number % 4 > 1)), number
+assert made[0] >= before + 40, (before, made)
+kept = Value(1)
+def is_around(kept):
+    out, found = cl.Buffer(context, flags.READ_WRITE, 4 * n), np.empty(n, np.uint32)
+    around(queue, (n,), (64,), out, kept.buffer, np.uint32(n))
+    cl.enqueue_copy(queue, found, out)
+    return (found == np.roll(kept.array, -(n // 2))).all()
+added(queue, (n,), (64,), kept.buffer, value.buffer)  # for which replicas grow
+kept.array = kept.array + value.array
+for number in range(12):  # everything is everywhere, and nothing is copied any more
+    assert is_around(kept)
+for number in range(24):
+    at, out = n // 2 * (number % 2), cl.Buffer(context, flags.READ_WRITE, 2 * n)
+    part(queue, (n // 2,), (64,), out, kept.buffer.get_sub_region(4 * at, 2 * n), np.uint32(0))
+    assert is_right(out, kept.array[at : at + n // 2])
+for number in range(12):  # as each worker has its own part only
+    added(queue, (n,), (64,), kept.buffer, value.buffer)
+    kept.array = kept.array + value.array
+    assert is_around(kept) and is_around(kept)
+"""
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_what_matters_to_a_plan_is_looked_at_for_each_launch(folder: Path, late: int) -> None:
+    _run(folder, HALVES, late=late)
+
+
+@pytest.mark.parametrize(
+    "what", ["whatever its values", "wherever its arguments point", "whatever its buffers hold"]
+)
+def test_a_plan_with_a_form_that_is_another_launch_s_is_found(what: str, folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run(folder, HALVES, planted=f"a form of a plan is found {what}", late=0)
+
+
 #: what would go wrong with launches that are told of other memory
 DEFECTS = (
     "a form of a plan waits for nobody who has changed what it reads",
@@ -276,8 +332,10 @@ def step(number):
     buffer = cl.Buffer(context, flags.READ_ONLY | flags.USE_HOST_PTR, hostbuf=given)
     out, sums = cl.Buffer(context, flags.READ_WRITE, 4 * n), cl.Buffer(context, flags.READ_WRITE, 128)
     cl.enqueue_fill_buffer(queue, sums, np.uint32(number), 0, 128)
+    count = made[0]
     event = tallied(queue, (n,), (64,), out, sums, buffer)
-    given[:] = 7  # the bytes were taken: nobody is to look at the program's memory again
+    if made[0] > count:
+        given[:] = 7  # the bytes were taken: nobody is to look at the program's memory again
     return event, out, sums, table
 def is_right(number, out, sums, table):
     found, added = np.empty(n, np.uint32), np.empty(32, np.uint32)
@@ -312,6 +370,58 @@ for function in (b"cuMemcpyAsync", b"cuMemsetD32Async", b"cuLaunchKernelEx", b"c
         for number in range(6):
             assert is_right(number, *step(number)[1:]), (function, at)
 """
+
+
+#: sums that all GPUs add to are folded to be read, or for a launch, of which some are new each time and others are kept for a while
+FOLDS = """
+tallied = cl.Kernel(cl.Program(context, '''kernel void tallied(global uint *sums, global const uint *a)
+{ const size_t i = get_global_id(0); atomic_add(&sums[i % 1024], a[i]); }''').build(), "tallied")
+expected, one = np.zeros(1024, np.uint32), Value(5)
+np.add.at(expected, np.arange(n) % 1024, one.array)
+import random
+drawn, kept = random.Random(1), []
+def step():
+    sums = cl.Buffer(context, flags.READ_WRITE, 4096)
+    cl.enqueue_fill_buffer(queue, sums, np.uint32(0), 0, 4096)
+    tallied(queue, (n,), (64,), sums, one.buffer)
+    if drawn.random() < 0.5:
+        kept.append([sums, 1])
+        if len(kept) > 8:
+            kept.pop(drawn.randrange(8))
+    if kept and drawn.random() < 0.3:  # what was folded is added to once more
+        again = drawn.choice(kept)
+        tallied(queue, (n,), (64,), again[0], one.buffer)
+        again[1] += 1
+    for buffer, times in [(sums, 1), *kept][-2:]:
+        times = next((count for other, count in kept if other is buffer), times)
+        found = np.empty(1024, np.uint32)
+        cl.enqueue_copy(queue, found, buffer)
+        assert (found == expected * np.uint32(times)).all(), times
+for number in range(60):
+    step()
+before, folded = made[0], [0]
+was_made = PlanForm.was_made
+def counted(self):
+    folded[0] += any(call.what == "fold" for leg in self._legs for call in leg.calls)
+    was_made(self)
+PlanForm.was_made = counted
+for number in range(60):
+    step()
+assert folded[0] >= 30, folded
+"""
+
+
+@pytest.mark.parametrize(
+    "orders", [{"late": 0}, {"late": 2}, {"seed": 3}], ids=["late-0", "late-2", "seed-3"]
+)
+def test_folds_of_new_buffers_have_a_form(folder: Path, orders: dict[str, int]) -> None:
+    _run(folder, FOLDS, **orders)
+
+
+@pytest.mark.parametrize("what", ["reads what it read first", "goes where it went first", "waits for nobody"])
+def test_a_defect_of_folds_of_new_buffers_is_found(what: str, folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run_late(folder, FOLDS, f"a form of a fold {what}")
 
 
 @pytest.mark.parametrize("orders", [{"late": 0}, {"seed": 3}], ids=["late-0", "seed-3"])

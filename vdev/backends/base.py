@@ -73,10 +73,11 @@ class Allocation:
     """Memory of one worker: `nbytes` bytes, named by `native` for the back end that made it.
 
     `counted_nbytes`: what it takes of the worker's memory; 0 if it is sparse. `whole`: the allocation that it is a
-    part of, beginning at byte `ahead`, and freed with it.
+    part of, beginning at byte `ahead`, and freed with it. `address`: where it begins, for back ends whose calls are given addresses.
     """
 
-    __slots__ = ("ahead", "counted_nbytes", "native", "nbytes", "whole")
+    __slots__ = ("address", "ahead", "counted_nbytes", "native", "nbytes", "whole")
+    address: int
 
     def __init__(self, native: object, nbytes: int, *, sparse: bool = False) -> None:
         self.native = native
@@ -433,6 +434,10 @@ class Backend(ABC):
     def allocate(self, nbytes: int) -> Allocation:
         """Uninitialised memory; BackendError(MEM_OBJECT_ALLOCATION_FAILURE) if there is none."""
 
+    def allocate_again(self, nbytes: int) -> Allocation | None:
+        """The same where memory of that size was given back, and the thread need not have called `enter`; None where that is not so."""
+        return None
+
     def allocate_sparse(self, nbytes: int) -> Allocation:
         """Memory of which only what is touched takes any room, and that not within the worker's own memory (the
         host's if that is full).
@@ -538,6 +543,13 @@ class Backend(ABC):
     @abstractmethod
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
         """From another worker of this back end; `order_after` was called for the peer's work."""
+
+    def copies_from_peer(
+        self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]
+    ) -> None:
+        """These calls of `copy_from_peer`."""
+        for box in boxes:
+            self.copy_from_peer(peer, source, target, box)
 
     @abstractmethod
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:

@@ -102,6 +102,35 @@ class CallList:
         return self._result.value
 
 
+class Addresses:
+    """Words of calls that are addresses in memories: they are told of other memories all at once. Not for two threads at a time."""
+
+    __slots__ = ("_kept", "_now", "_write")
+
+    def __init__(self, words: Sequence[tuple[int, int]], memories: Sequence[int], apart: int) -> None:
+        """`words`: where one is, which the caller keeps, and the number of the memory that it points into. `memories`: by number, where
+        they begin. Those that take each other's place are to be a multiple of `apart` bytes away from each other. Raises NoWalker.
+        """
+        walker()
+        assert _place is not None, "the library is there"
+        first = (ctypes.c_uint64 * len(memories))(*memories)
+        self._now: Any = type(first)(*memories)
+        table = (ctypes.c_uint64 * (3 * len(words)))()
+        for number, (at, memory) in enumerate(words):
+            ahead = ctypes.c_uint64.from_address(at).value - memories[memory]
+            table[3 * number : 3 * number + 3] = [at, memory, ahead & (1 << 64) - 1]
+        places = [ctypes.c_void_p(ctypes.addressof(each)) for each in (table, first, self._now)]
+        numbers = [ctypes.c_uint64(each) for each in (len(words), len(memories), apart)]
+        call = partial(_place, places[0], numbers[0], *places[1:], *numbers[1:])
+        self._kept = table, first
+        self._write = prepared(call)
+
+    def move(self, memories: Sequence[int]) -> bool:
+        """Have the calls take place in memories that begin there; False, and nothing has changed, if they cannot."""
+        self._now[:] = memories
+        return not self._write()
+
+
 def _words_of(call: DriverCall) -> list[int]:
     """A function's address, the number of its parameters, and these."""
     function: Any = call.func
@@ -133,8 +162,9 @@ class _Preparing:
 
 
 _loading = threading.Lock()
-#: once the library is there
+#: once the library is there: what makes prepared calls, and its function that `Addresses` calls
 _prepare: _Preparing | None = None
+_place: Any = None
 
 
 def prepared(call: DriverCall | PreparedCall, *, waits: bool = False) -> PreparedCall:
@@ -176,11 +206,11 @@ def walker() -> Walker:
 
 @lru_cache(maxsize=1)
 def _walker() -> Walker | NoWalker:
-    global _prepare
+    global _prepare, _place
     try:
         # The interpreter lock is kept, as for each call alone: see `prepared`.
         library = _library()
-        function = library["vdev_make_calls"]
+        function, _place = library["vdev_make_calls"], library["vdev_place"]
     except AttributeError:
         return NoWalker("how this system passes parameters is not known")
     except (OSError, compiling.NoCompiler) as error:

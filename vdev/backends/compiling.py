@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
 from vdev.backends.call_lists import CallList, DriverCall
@@ -23,19 +23,12 @@ WAITED_FOR = 1
 Call = Callable[[Sequence[tuple[int, bytes]]], object]
 
 
-class Words(Protocol):
-    """Parameters of calls, as unsigned integers of eight bytes."""
-
-    def __getitem__(self, at: int, /) -> int: ...
-
-    def __setitem__(self, at: int, value: int, /) -> None: ...
-
-
 class Placed(NamedTuple):
-    """An address among a call's parameters: `words[at]`, which points into a memory. It is read when the call is made."""
+    """An address that a call is made with, which points into a memory, and where it is: in words of eight bytes that the call keeps. It is
+    read when the call is made.
+    """
 
-    words: Words
-    at: int
+    places: Sequence[int]
     memory: Allocation
 
 
@@ -72,7 +65,7 @@ class ListedCall(ABC):
 
 
 class CompilingBackend(Backend):
-    """A back end that can be used in this way."""
+    """A back end that can be used in this way. Its allocations have addresses."""
 
     @abstractmethod
     def fence(self) -> None:
@@ -115,10 +108,6 @@ class CompilingBackend(Backend):
         self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
     ) -> Call | None:
         """The same as `folding`."""
-
-    @abstractmethod
-    def address_of(self, allocation: Allocation) -> int:
-        """Where memory of this back end's begins, as `Placed` has it."""
 
     # lists, on any thread that has the worker's turn ----------------------------------------------
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vdev.backends.base import LocalBytes
 from vdev.backends.call_lists import NoWalker, walker
@@ -61,8 +61,17 @@ _Given = tuple[
 ]
 
 
-#: what a worker does of a plan that concerns no other one: see `CompiledPlan.shares`
-Share = tuple["Worker", int, "Callable[[int, int], int]", int, int, "Sequence[tuple[str, int]]"]
+class Shares(NamedTuple):
+    """What workers do of a plan in which none concerns another one, each in one go."""
+
+    workers: Sequence[Worker]
+    numbers: Sequence[int]  #: these workers'
+    lasts: Sequence[int]  #: how many steps each has
+    #: what tells each one's back end that its calls were made, how many operations and how many launches these are
+    calls: Sequence[tuple[Callable[[int, int], int], int, int]]
+    counted: Sequence[
+        tuple[Any, str, int]
+    ]  #: what else is counted: how much is added to which of a back end's counters
 
 
 class _Part:
@@ -102,24 +111,26 @@ class _Part:
         return found
 
 
-def _shares(listed_calls: PlanList | None) -> Sequence[Share]:
-    """If no leg concerns another worker: of each, the worker, its steps, what tells the back end that its calls were made, how many
-    operations and launches these are, and what else is counted.
-    """
+def _shares(listed_calls: PlanList | None) -> Shares | None:
+    """If no leg concerns another worker: what each of them does."""
     if listed_calls is None or not all(leg.is_plain for leg in listed_calls.legs):
-        return ()
-    return [
-        (leg.worker, leg.last, leg.backend.made, leg.operations, leg.launches, leg.counted)
-        for leg in listed_calls.legs
-    ]
+        return None
+    legs = listed_calls.legs
+    return Shares(
+        [leg.worker for leg in legs],
+        [leg.number for leg in legs],
+        [leg.last for leg in legs],
+        [(leg.backend.made, leg.operations, leg.launches) for leg in legs],
+        [(leg.backend.counters, name, more) for leg in legs for name, more in leg.counted],
+    )
 
 
 class CompiledPlan:
     """A plan, compiled for the replicas of one group of buffers."""
 
     __slots__ = (
-        "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "accesses", "batched", "end",
-        "list", "needs", "number_steps", "others", "replicas", "shares", "workers",
+        "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "_values_at", "accesses",
+        "batched", "end", "list", "needs", "number_steps", "others", "replicas", "shares", "workers",
     )  # fmt: skip
     is_form = False  #: whether it is for whatever replicas (`vdev.executor.plan_form`)
 
@@ -132,7 +143,7 @@ class CompiledPlan:
         #: all calls as one list, where there is such a thing
         self.list = listed(legs, workers[:-1], self.go_to)
         self.end = 0 if self.list is None else self.list.end  #: the place behind its last call
-        self.shares: Sequence[Share] = _shares(self.list)
+        self.shares = _shares(self.list)
         #: workers that have something to do, by number, and those that others only read from: whose turns are taken
         self.batched = tuple(workers[number] for number, _ in sorted(prepared.batches))
         read = {h.holder for h in prepared.peer_hazards}
@@ -156,8 +167,8 @@ class CompiledPlan:
         )
         self._parts = [_Part(prepared, job, workers, worker.number) for worker in self.batched]
         #: by argument that is a value: the one packed last; and what else is no buffer
-        values = {at: arg for at, arg in enumerate(job.args) if type(arg) is bytes}
-        self._values: dict[int, bytes | None] = {**values}
+        self._values_at = [at for at, arg in enumerate(job.args) if type(arg) is bytes]
+        self._values: list[bytes | None] = [job.args[at] for at in self._values_at]
         self.others = [(at, arg) for at, arg in enumerate(job.args) if arg is None or type(arg) is LocalBytes]
         self._all = workers
         #: whose back end the thread that has the turns is working with, if it had to go there, and what it has left
@@ -430,19 +441,19 @@ class CompiledPlan:
 
     def _changed(self, args: Sequence[Any]) -> Changed:
         """The values that are not those packed last."""
-        found: list[tuple[int, bytes]] = []
-        for at, before in self._values.items():
-            value = args[at]
-            if value is not before and value != before:
-                found.append((at, value))
-        return found
+        values = [*map(args.__getitem__, self._values_at)]
+        if values == self._values:
+            return ()
+        given = zip(self._values_at, values, self._values, strict=True)
+        return [(at, value) for at, value, before in given if value != before]
 
     def _remember(self, changed: Changed, all_made: bool) -> None:
         """Calls were made with values `changed`, or some of them may not have been."""
         if not all_made:
-            self._values = dict.fromkeys(self._values)
+            self._values = [None] * len(self._values)
         elif changed:
-            self._values.update(changed)
+            now = dict(zip(self._values_at, self._values, strict=True)) | dict(changed)
+            self._values = [*now.values()]
 
     def _end(self) -> None:
         """Free what is not used any more, and put the marks that are due. With the turns, outside the lock."""

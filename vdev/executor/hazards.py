@@ -8,6 +8,8 @@ order of submission.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import add, attrgetter
 from typing import Any, Protocol
 
 from vdev.executor.holdings import Holdings, Steps
@@ -15,6 +17,9 @@ from vdev.executor.job import Job, JobWorker
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
+
+_SUBMITTED_NAMES = repeat("submitted")
+_SUBMITTED = attrgetter("submitted")
 
 
 class Hazards:
@@ -38,19 +43,14 @@ class Hazards:
             record = holdings[slot]
             record.written[number] = bases[number] + last + 1
             record.readers[number] = None
-        hazards = job.prepared.hazards
-        if hazards:
+        if job.prepared.foreign_writes:
             changed: set[tuple[int, int]] = set()
-            for h in hazards:
-                if h.last_write >= 0:
-                    first = (h.slot, h.holder) not in changed
-                    changed.add((h.slot, h.holder))
-                    holdings[h.slot].did_write(
-                        h.holder, h.worker, bases[h.worker] + h.last_write + 1, first=first
-                    )
-            for h in hazards:
-                if h.last_read >= 0:
-                    holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
+            for slot, holder, number, last in job.prepared.foreign_writes:
+                first = (slot, holder) not in changed
+                changed.add((slot, holder))
+                holdings[slot].did_write(holder, number, bases[number] + last, first=first)
+        for slot, holder, number, last in job.prepared.read_elsewhere:
+            holdings[slot].did_read(holder, number, bases[number] + last)
         if job.host is not None and job.shares_host:
             for number, _ in job.prepared.batches:
                 self.enter_host(job.host, number, clock[number], writes=host_writes)
@@ -64,7 +64,7 @@ class Hazards:
 
         `homes`, `host_writes`: as of `Executor.submit`.
         """
-        prepared, holdings = job.prepared, job.holdings
+        prepared, holdings, workers = job.prepared, job.holdings, self._workers
         found: dict[int, Waits] | None = None
         for slot, number, first, _ in prepared.own_writes:
             readers = holdings[slot].readers[number]
@@ -73,8 +73,10 @@ class Hazards:
         for h in prepared.hazards:
             record = holdings[h.slot]
             if h.first_read >= 0:
-                earlier = record.before_read(h.holder)
-                found = self._add(job, found, h.worker, h.first_read, earlier)
+                holder = h.holder
+                # what another one has changed is most that is read, and mostly long complete
+                if holder < 0 or workers[holder].completed < record.written[holder]:
+                    found = self._add(job, found, h.worker, h.first_read, record.before_read(holder))
             if h.first_write >= 0:
                 earlier = record.before_write(h.holder)
                 if earlier:
@@ -160,55 +162,101 @@ class Hazards:
         ]
 
 
+class _Steps:
+    """The steps that a plan has for each of its workers; numbered without a step of Python's for each of these."""
+
+    __slots__ = ("_counts", "_mine", "_numbers", "_workers")
+
+    def __init__(self, prepared: PreparedPlan, workers: Sequence[JobWorker]) -> None:
+        """`workers`: all of the executor's."""
+        self._workers = workers
+        self._numbers = [number for number, _ in prepared.batches]
+        self._mine = [workers[number] for number in self._numbers]
+        self._counts = [len(batch.steps) for _, batch in prepared.batches]
+
+    def number(self) -> list[int]:
+        """Number a command's steps: by worker, how many were submitted before."""
+        bases = [*map(_SUBMITTED, self._workers)]
+        ends = map(add, map(bases.__getitem__, self._numbers), self._counts)
+        any(map(setattr, self._mine, _SUBMITTED_NAMES, ends))  # which return None
+        return bases
+
+
+#: changes of workers' own replicas of one buffer: by worker, how many steps there are up to the last; None where not all of them change
+#: theirs, which are listed as well
+_Changes = tuple["Sequence[int] | None", "Sequence[tuple[int, int]]"]
+
+
+def _changes_by_slot(prepared: PreparedPlan, workers: Sequence[JobWorker]) -> list[tuple[int, _Changes]]:
+    """What a plan changes, by slot. `workers`: all of the executor's, that for the host's memory last."""
+    found: list[tuple[int, _Changes]] = []
+    for slot in dict.fromkeys([slot for slot, _, _, _ in prepared.own_writes]):
+        lasts = {number: last + 1 for at, number, _, last in prepared.own_writes if at == slot}
+        of_all = [lasts.get(number, 0) for number in range(len(workers) - 1)]
+        found.append((slot, (of_all if all(of_all) else None, [*lasts.items()])))
+    return found
+
+
+def _note_changes(
+    written: list[int], readers: list[Steps | None], changes: _Changes, bases: Sequence[int]
+) -> None:
+    """Enter what a command changes into the records of a buffer."""
+    of_all, each = changes
+    if of_all is not None:
+        written[:] = map(add, bases, of_all)
+        readers[:] = repeat(None, len(of_all))
+        return
+    for number, last in each:
+        written[number] = bases[number] + last
+        readers[number] = None
+
+
 class HazardsOfPlan:
     """The hazards between a compiled plan's commands and others, which have the same replicas each time: what `Hazards` looks up in the
     records of their buffers is found once. Such a plan changes no home and no other worker's replica.
     """
 
-    __slots__ = ("_batches", "_changes", "_reads", "_workers", "changes", "reads")
+    __slots__ = ("_batches", "_changes", "_number", "_reads", "changes", "reads")
 
     def __init__(
         self, prepared: PreparedPlan, holdings: Sequence[Holdings], workers: Sequence[JobWorker]
     ) -> None:
         """`workers`: all of the executor's."""
-        self._workers = workers
-        self._batches = [(workers[number], number, len(batch.steps)) for number, batch in prepared.batches]
-        #: changes of a worker's own replica: the records of its buffer, the worker, and how many steps there are up to the last
+        self._number = _Steps(prepared, workers).number
+        self._batches = [(number, len(batch.steps)) for number, batch in prepared.batches]
+        #: changes of workers' own replicas: the records of their buffer, and which
         self._changes = [
-            (holdings[slot].written, holdings[slot].readers, number, last + 1)
-            for slot, number, _, last in prepared.own_writes
+            (holdings[slot].written, holdings[slot].readers, changes)
+            for slot, changes in _changes_by_slot(prepared, workers)
         ]
         #: reads of another worker's replica: the record, whose, the reader, and how many of its steps there are up to the last
         self._reads = [
-            (holdings[h.slot].readers, h.holder, h.worker, h.last_read + 1)
-            for h in prepared.peer_hazards
-            if h.last_read >= 0
+            (holdings[slot].readers, holder, reader, last)
+            for slot, holder, reader, last in prepared.read_elsewhere
+            if holder != HOST
         ]
         #: the same as `orders.Accesses` has it: buffers by their records, which this keeps
         self.changes = [
             (id(holdings[slot].written), number, last + 1) for slot, number, _, last in prepared.own_writes
         ]
         self.reads = [
-            (id(holdings[h.slot].written), h.holder, h.worker, h.last_read + 1)
-            for h in prepared.peer_hazards
-            if h.last_read >= 0
+            (id(holdings[slot].written), holder, reader, last)
+            for slot, holder, reader, last in prepared.read_elsewhere
+            if holder != HOST
         ]
 
     def enter(self, job: Job) -> None:
         """The same as `Hazards.enter`."""
         job.bases = bases = self.number_steps()
         clock = job.clock
-        for _, number, count in self._batches:
+        for number, count in self._batches:
             clock[number] = bases[number] + count
 
     def number_steps(self, _: Sequence[Holdings] = ()) -> list[int]:
         """Number a command's steps, and enter them into its buffers' records: by worker, how many steps were submitted before."""
-        bases = [worker.submitted for worker in self._workers]
-        for worker, number, count in self._batches:
-            worker.submitted = bases[number] + count
-        for written, readers, number, last in self._changes:
-            written[number] = bases[number] + last
-            readers[number] = None
+        bases = self._number()
+        for written, readers, changes in self._changes:
+            _note_changes(written, readers, changes, bases)
         for readers, holder, reader, last in self._reads:
             of_holder = readers[holder]
             if of_holder is None:
@@ -229,28 +277,23 @@ class OpenHazards:
     no home and no other worker's replica, and everything before it was handed over.
     """
 
-    __slots__ = ("_batches", "_reads", "_workers", "_writes")
+    __slots__ = ("_changes", "_number", "_reads", "_workers")
 
     def __init__(self, prepared: PreparedPlan, workers: Sequence[OrderedWorker]) -> None:
         """`workers`: all of the executor's."""
         self._workers = workers
-        self._batches = [(workers[number], number, len(batch.steps)) for number, batch in prepared.batches]
-        #: changes of a worker's own replica: (slot, worker, how many steps there are up to the last)
-        self._writes = [(slot, number, last + 1) for slot, number, _, last in prepared.own_writes]
+        self._number = _Steps(prepared, workers).number
+        #: changes of workers' own replicas, by slot
+        self._changes = _changes_by_slot(prepared, workers)
         #: reads of another worker's replica: (slot, whose, the reader, how many of its steps there are up to the last)
-        self._reads = [
-            (h.slot, h.holder, h.worker, h.last_read + 1) for h in prepared.peer_hazards if h.last_read >= 0
-        ]
+        self._reads = [each for each in prepared.read_elsewhere if each[1] != HOST]
 
     def number_steps(self, holdings: Sequence[Holdings]) -> list[int]:
         """As `HazardsOfPlan.number_steps`, for a command with these `holdings`."""
-        bases = [worker.submitted for worker in self._workers]
-        for worker, number, count in self._batches:
-            worker.submitted = bases[number] + count
-        for slot, number, last in self._writes:
+        bases = self._number()
+        for slot, changes in self._changes:
             record = holdings[slot]
-            record.written[number] = bases[number] + last
-            record.readers[number] = None
+            _note_changes(record.written, record.readers, changes, bases)
         for slot, holder, reader, last in self._reads:
             holdings[slot].did_read(holder, reader, bases[reader] + last)
         return bases
@@ -265,14 +308,18 @@ class OpenHazards:
                 continue
             if workers[reader].ordered.get(holder, 0) < step and found.get((reader, holder), 0) < step:
                 found[reader, holder] = step
-        for slot, number, _ in self._writes:
-            readers = holdings[slot].readers[number]
-            if readers is None:
+        for slot, (_, changes) in self._changes:
+            readers_of_all = holdings[slot].readers
+            if not any(readers_of_all):
                 continue
-            ordered = workers[number].ordered
-            for other, step in readers.items():
-                if other != number and workers[other].completed < step and ordered.get(other, 0) < step:
-                    found[number, other] = max(found.get((number, other), 0), step)
+            for number, _ in changes:
+                readers = readers_of_all[number]
+                if readers is None:
+                    continue
+                ordered = workers[number].ordered
+                for other, step in readers.items():
+                    if other != number and workers[other].completed < step and ordered.get(other, 0) < step:
+                        found[number, other] = max(found.get((number, other), 0), step)
         return found
 
 

@@ -1,20 +1,22 @@
 """Forms of plans: a plan compiled for whatever replicas.
 
-Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before. What of a plan's calls
-depends on its buffers are addresses among their parameters: a form is told of others for each command. Buffers that are new, or of
-which a worker needs more than it has, get their memory first; a few bytes of a home are taken when the command
-is handed over. Decides when a plan has a form, and whether a command is one of it; what the command waits for is looked up in its buffers'
-records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has happened.
+Programs that make their buffers anew for each step launch, and fold, with other buffers each time, and otherwise as before. What of a
+plan's calls depends on its buffers are addresses among their parameters: a form is told of others for each command. Buffers that are
+new, or of which a worker needs more than it has, get their memory first; a few bytes of a home are taken when the command
+is handed over. Decides when a plan has a form, and whether a command is one of it; what the command waits for is looked up in its
+buffers' records (`vdev.executor.hazards.OpenHazards`). If it cannot be handed over, nothing has happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any
 
+from vdev.backends.call_lists import Addresses
 from vdev.backends.compiling import ListedCall
 from vdev.executor.boxes import boxes_of_region
-from vdev.executor.compiled_plan import CompiledPlan, compile_plan
+from vdev.executor.compiled_plan import UNKNOWN_IN_A_ROW, CompiledPlan, compile_plan
 from vdev.executor.completion import Completion
 from vdev.executor.hazards import OpenHazards
 from vdev.executor.job import Job
@@ -23,7 +25,7 @@ from vdev.executor.steps import CopyStep, ReserveStep
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
-    from vdev.backends.compiling import Call, CompilingBackend, Words
+    from vdev.backends.compiling import Call, CompilingBackend, Placed
     from vdev.executor.holdings import Holdings, Replica
     from vdev.executor.legs import CompilingExecutor, Leg
     from vdev.executor.orders import Edge
@@ -33,8 +35,12 @@ if TYPE_CHECKING:
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.region import Region
 
+_REPLICAS: Callable[[Holdings], list[Replica | None]] = attrgetter("replicas")
+_BOUNDS, _ADDRESS = attrgetter("start", "stop"), attrgetter("allocation.address")
 #: addresses that take each other's place are as far apart as a multiple of so many bytes: that of the widest units that are copied
 _APART = 16
+#: commands with a plan that takes memory for new buffers, after which it gets a form
+_NEW_IN_A_ROW = 4
 #: the number of a value that is none of a command's arguments: bytes of a home
 _AT_HOME = -1
 
@@ -104,73 +110,35 @@ class _FromHome:
         return True
 
 
-class _Moved:
-    """A replica of the last command's, and where the calls have addresses in it."""
-
-    __slots__ = ("_address_of", "_places", "_start", "_stop", "address", "number", "replica", "slot")
-
-    def __init__(self, slot: int, replica: Replica, number: int, backend: CompilingBackend) -> None:
-        self.slot, self.number = slot, number
-        self.replica = replica  #: which belongs to one buffer, whose memory it does not keep
-        self._address_of = backend.address_of
-        self._start, self._stop = replica.start, replica.stop
-        self.address = backend.address_of(replica.allocation)
-        self._places: list[tuple[Words, int]] = []
-
-    def add(self, words: Words, at: int) -> None:
-        """The calls have an address there."""
-        self._places.append((words, at))
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the calls have any address in it."""
-        return bool(self._places)
-
-    def follow(self, replica: Replica) -> bool:
-        """Have the calls take place in another replica; False if they cannot."""
-        if replica.start != self._start or replica.stop != self._stop or not self.move_to(replica, 0):
-            return False
-        self.replica = replica
-        return True
-
-    def move_to(self, replica: Replica, ahead: int) -> bool:
-        """Have the calls take place so many bytes ahead of a replica's first. False if they cannot."""
-        address = self._address_of(replica.allocation) + ahead
-        shift = address - self.address
-        if shift % _APART:
-            return False
-        if shift:
-            for words, at in self._places:
-                words[at] += shift
-            self.address = address
-        return True
-
-
 class _Taken:
     """Memory that a command's buffer gets on a worker, and where the calls have addresses in what it had there before."""
 
-    __slots__ = ("former", "keep", "slot", "start", "stop", "worker")
+    __slots__ = ("_keep", "former", "number", "slot", "start", "stop", "worker")
 
     def __init__(self, step: ReserveStep, worker: Worker) -> None:
-        self.slot, self.worker = step.slot, worker
+        self.slot, self.worker, self.number = step.slot, worker, worker.number
         self.start, self.stop = step.start, step.stop
         #: bytes that it had before; None where it had none
-        self.keep = (step.keep.start, step.keep.stop) if step.keep else None
-        self.former: _Moved | None = None
+        self._keep = (step.keep.start, step.keep.stop) if step.keep else None
+        #: where that would begin if it were as the memory is that takes its place; None where the calls have no address there
+        self.former: int | None = None
 
     def follows(self, before: Replica | None) -> bool:
         """Whether it can take the place of a replica."""
-        if before is None or self.keep is None:
-            return before is None and self.keep is None
-        if self.former is None or before.start > self.keep[0] or before.stop < self.keep[1]:
+        if before is None or self._keep is None:
+            return before is None and self._keep is None
+        if self.former is None or before.start > self._keep[0] or before.stop < self._keep[1]:
             return False
-        return self.former.move_to(before, self.start - before.start)
+        self.former = before.allocation.address + self.start - before.start
+        return True
 
 
 class PlanForm(CompiledPlan):
     """A plan, compiled for whatever replicas of the same bytes."""
 
-    __slots__ = ("_from_home", "_moved", "_replaced", "_taken", "is_whole")
+    __slots__ = (
+        "_addresses", "_bounds", "_formers", "_from_home", "_moved", "_numbers", "_replaced", "_slots", "_taken", "is_whole",
+    )  # fmt: skip
     is_form = True
 
     def __init__(
@@ -188,13 +156,22 @@ class PlanForm(CompiledPlan):
         self._from_home = _from_home(legs)
         #: of the command that is handed over: where its replicas are, the worker, and what was there before
         self._replaced: list[tuple[list[Replica | None], Worker, Replica | None]] = []
-        found = None if self.list is None else _moved(job, workers, legs, self._taken)
-        #: by slot
-        self._moved = [
-            (slot, [each for each in found or () if each.slot == slot])
-            for slot in sorted({each.slot for each in found or ()})
-        ]
-        self.is_whole = found is not None  #: whether all addresses are known
+        found = None if self.list is None else _Memories(job, legs, self._taken)
+        self.is_whole = found is not None and found.is_whole  #: whether all addresses are known
+        #: of the replicas that the calls have addresses in: by slot and worker; those of the last command, which belong to one buffer each,
+        #: whose memory they do not keep; and which bytes they have
+        self._slots: list[int] = []
+        self._numbers: list[int] = []
+        self._moved: list[Replica | None] = []
+        self._bounds: list[tuple[int, int]] = []
+        if found is not None and self.is_whole:
+            self._slots = [slot for slot, _, _ in found.replicas]
+            self._numbers = [number for _, number, _ in found.replicas]
+            self._moved += [replica for _, _, replica in found.replicas]
+            self._bounds = [*map(_BOUNDS, self._moved)]
+            #: that of which has former replicas, and all addresses, these last
+            self._formers = found.formers
+            self._addresses = Addresses(found.words, found.addresses, _APART)
 
     @staticmethod
     def compiled_steps(steps: Sequence[Step]) -> Sequence[Step]:
@@ -239,13 +216,19 @@ class PlanForm(CompiledPlan):
         super().conclude(executor, job, edge, place, needs)
 
     def _move(self, holdings: Sequence[Holdings]) -> bool:
-        """Have the calls take place in the replicas that there are."""
-        for slot, of_slot in self._moved:
-            replicas = holdings[slot].replicas
-            for moved in of_slot:
-                replica = replicas[moved.number]
-                if replica is not moved.replica and (replica is None or not moved.follow(replica)):
-                    return False
+        """Have the calls take place in the replicas that there are: without a step of Python's for each."""
+        there = [*map(_REPLICAS, holdings)]
+        found = [*map(getitem, map(there.__getitem__, self._slots), self._numbers)]
+        if found == self._moved and not self._formers:
+            return True
+        if None in found or [*map(_BOUNDS, found)] != self._bounds:
+            return False
+        addresses = [*map(_ADDRESS, found)]
+        if self._formers:
+            addresses += [each.former for each in self._formers]
+        if not self._addresses.move(addresses):
+            return False
+        self._moved = found
         return True
 
     def _take(self, holdings: Sequence[Holdings]) -> bool:
@@ -284,38 +267,70 @@ def _from_home(legs: Sequence[Leg]) -> list[_FromHome]:
     return [*found.values()]
 
 
-def _moved(
-    job: Job, workers: Sequence[Worker], legs: Sequence[Leg], taken: Sequence[_Taken]
-) -> list[_Moved] | None:
-    """The replicas that the calls for a command have addresses in; None where these are not all known. Those that memory which is
-    `taken` takes the place of are noted there.
+class _Memories:
+    """The memories that the calls for a command have addresses in: its replicas, and those whose place memory takes that it gets."""
+
+    __slots__ = ("addresses", "formers", "is_whole", "replicas", "words")
+
+    def __init__(self, job: Job, legs: Sequence[Leg], taken: Sequence[_Taken]) -> None:
+        known: dict[int, tuple[int, int, Replica]] = {
+            id(replica.allocation): (slot, number, replica)
+            for slot, holdings in enumerate(job.holdings)
+            for number, replica in enumerate(holdings.replicas)
+            if replica is not None and replica.allocation.whole is None
+        }
+        calls = [call for leg in legs for call in leg.listed or ()]
+        found = [placed for call in calls for placed in call.placed or ()]
+        of = [known.get(id(placed.memory.whole or placed.memory)) for placed in found]
+        self.is_whole = None not in of and not any(call.placed is None for call in calls)
+        #: by slot and worker, in the order of the addresses
+        self.replicas: list[tuple[int, int, Replica]] = []
+        self.formers: list[_Taken] = []  #: the same for what was there before, behind these
+        self.words: list[tuple[int, int]] = []  #: where an address is, and in which of the memories
+        self.addresses: list[int] = []
+        if self.is_whole:
+            self._arrange(found, [each for each in of if each is not None], taken)
+
+    def _arrange(
+        self, found: Sequence[Placed], of: Sequence[tuple[int, int, Replica]], taken: Sequence[_Taken]
+    ) -> None:
+        """Give the memories their numbers."""
+        now = {each[:2]: each for placed, each in zip(found, of, strict=True) if placed.memory.whole is None}
+        before = {
+            each[:2]: each for placed, each in zip(found, of, strict=True) if placed.memory.whole is not None
+        }
+        self.replicas = [now[key] for key in sorted(now)]
+        self.formers = [each for each in taken if (each.slot, each.number) in before]
+        for each in self.formers:
+            each.former = before[each.slot, each.number][2].allocation.address
+        numbers = {key: number for number, key in enumerate(sorted(now))}
+        formers = {(each.slot, each.number): len(now) + at for at, each in enumerate(self.formers)}
+        self.addresses = [replica.allocation.address for _, _, replica in self.replicas]
+        self.addresses += [each.former for each in self.formers if each.former is not None]
+        self.words = [
+            (at, (numbers if placed.memory.whole is None else formers)[each[:2]])
+            for placed, each in zip(found, of, strict=True)
+            for at in placed.places
+        ]
+
+
+def prepare_form(
+    executor: CompilingExecutor,
+    prepared: PreparedPlan,
+    holdings: Sequence[Holdings],
+    args: Sequence[Any],
+    *,
+    grows: bool,
+) -> bool:
+    """A plan was submitted that nothing hands over again, as of `open_form`: whether it has a form from now on, as it gets one once there
+    have been some commands of it whose buffers were new. `grows`: they get memory for it.
     """
-    found: dict[int, tuple[_Moved, Replica]] = {}
-    for slot, holdings in enumerate(job.holdings):
-        for number, replica in enumerate(holdings.replicas):
-            backend = workers[number].compiling
-            if replica is not None and backend is not None and replica.allocation.whole is None:
-                moved = _Moved(slot, replica, number, backend)
-                found[id(replica.allocation)] = moved, replica
-    for leg in legs:
-        for call in leg.listed or ():
-            for words, at, memory in call.placed or ():
-                of = found.get(id(memory if memory.whole is None else memory.whole))
-                if of is None:
-                    return None
-                (of[0] if memory.whole is None else _former(*of, taken)).add(words, at)
-            if call.placed is None:
-                return None
-    return [moved for moved, _ in found.values() if moved.is_used]
-
-
-def _former(moved: _Moved, replica: Replica, taken: Sequence[_Taken]) -> _Moved:
-    """What stands for the replica before that one."""
-    each = next(each for each in taken if each.slot == moved.slot and each.worker.number == moved.number)
-    if each.former is None:
-        assert each.worker.compiling is not None, "its plans are compiled"
-        each.former = _Moved(moved.slot, replica, moved.number, each.worker.compiling)
-    return each.former
+    if not prepared.is_movable or prepared.form is not None:
+        return False
+    prepared.unknown += grows  # others are counted where they are submitted
+    if prepared.unknown < (_NEW_IN_A_ROW if grows else UNKNOWN_IN_A_ROW):
+        return False
+    return open_form(executor, prepared, holdings, args) is not None
 
 
 def open_form(

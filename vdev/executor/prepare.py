@@ -164,6 +164,7 @@ class PreparedPlan:
         "careful",
         "compiled",
         "download",
+        "foreign_writes",
         "form",
         "hazards",
         "host_nbytes",
@@ -176,6 +177,7 @@ class PreparedPlan:
         "overwrites",
         "own_writes",
         "plain",
+        "read_elsewhere",
         "reads",
         "stages",
         "step",
@@ -196,6 +198,13 @@ class PreparedPlan:
             (h.slot, h.worker, h.first_write, h.last_write) for h in hazards if h.holder == h.worker != HOST
         )
         self.hazards = tuple(h for h in hazards if not h.holder == h.worker != HOST)
+        #: of these, (slot, holder, worker, how many of its steps there are up to the last) for reads and for changes
+        self.read_elsewhere = tuple(
+            [(h.slot, h.holder, h.worker, h.last_read + 1) for h in self.hazards if h.last_read >= 0]
+        )
+        self.foreign_writes = tuple(
+            [(h.slot, h.holder, h.worker, h.last_write + 1) for h in self.hazards if h.last_write >= 0]
+        )
         self.stages: tuple[Stage, ...] = plan.stages
         #: slots whose bytes the command reads, may change, and overwrites whole: how far a failure spreads
         self.reads, self.writes, self.overwrites = _contents(plan)
@@ -274,6 +283,7 @@ class PreparedPlan:
         items, stages = plan.instructions, plan.stages
         found = PreparedPlan.__new__(PreparedPlan)
         found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
+        found.read_elsewhere, found.foreign_writes = self.read_elsewhere, self.foreign_writes
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
         found.careful = self.careful
         found.uses_host_array, found.inline = self.uses_host_array, self.inline
@@ -339,8 +349,8 @@ def _is_compilable(prepared: PreparedPlan) -> bool:
 
 
 def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
-    """Whether its steps are launches, fills and copies between workers for them, small ones from homes, and memory for them, taken before
-    anything touches it; and each changes its own worker's. What launches use at home stays there.
+    """Whether its steps are launches, folds, fills and copies between workers for them, small ones from homes, and memory for them, taken
+    before anything touches it; and each changes its own worker's. What launches use at home stays there.
     """
     if any(h.first_write >= 0 for h in prepared.hazards):
         return False
@@ -348,10 +358,10 @@ def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps]
     return (
-        any(type(step) is LaunchStep for step in steps)
+        any(type(step) in (LaunchStep, FoldStep) for step in steps)
         and all(number != HOST for number, _ in prepared.batches)
         and all(
-            type(step) in (LaunchStep, FillStep)
+            type(step) in (LaunchStep, FoldStep, FillStep)
             or (type(step) is CopyStep and step.brief)
             or (type(step) is ReserveStep and step.is_taken)
             for step in steps

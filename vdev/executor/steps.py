@@ -97,8 +97,8 @@ class CopyStep(Step):
         self.slot, self.source, self.target, self.region = item.slot, item.source, item.target, item.region
         self._boxes: tuple[Box, ...] = ()
         self._starts = (-1, -1)
-        #: by pair of replicas between which it has copied: a call that repeats the copy
-        self._repeated: list[tuple[Replica, Replica, Callable[[], object]]] = []
+        #: by pair of replicas between which it has copied: a call that repeats the copy, None before it has been repeated
+        self._repeated: list[tuple[Replica, Replica, Callable[[], object] | None]] = []
         # so few bytes are taken at once, by every device, as those of the program's own memory are
         is_upload = self.source == HOST and self.target != HOST
         self.brief = (
@@ -123,21 +123,25 @@ class CopyStep(Step):
     def _between_workers(self, worker: StepWorker, holdings: Holdings) -> None:
         replicas = holdings.replicas
         before, after = replicas[self.source], replicas[self.target]
+        is_known = False
         for one, other, again in self._repeated:
             # both are what they were: their memory and its place never change
             if one is before and other is after:
-                again()
-                return
+                if again is not None:
+                    again()
+                    return
+                is_known = True
         start, stop = self.region.start, self.region.stop
         source = covering(holdings, self.source, start, stop)
         target = covering(holdings, self.target, start, stop)
         backend, peer = worker.backend, worker.peer(self.source)
         boxes = self._between(source.start, target.start)
-        for box in boxes:
-            backend.copy_from_peer(peer, source.allocation, target.allocation, box)
-        call = backend.copy_again(peer, source.allocation, target.allocation, boxes)
-        if call is not None:
-            self._repeated = [*self._repeated[1 - _MOST_REPEATED :], (source, target, call)]
+        backend.copies_from_peer(peer, source.allocation, target.allocation, boxes)
+        # Of plans that differ in their numbers each is often carried out once: nothing is prepared before the second time.
+        call = backend.copy_again(peer, source.allocation, target.allocation, boxes) if is_known else None
+        if call is not None or not is_known:
+            kept = [each for each in self._repeated if each[0] is not source or each[1] is not target]
+            self._repeated = [*kept[1 - _MOST_REPEATED :], (source, target, call)]
 
     def between(self, worker: StepWorker, job: StepJob) -> PeerCopy:
         """What it copies from another worker to this one."""

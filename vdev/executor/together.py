@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from itertools import permutations
+from itertools import compress, permutations, repeat
+from operator import add, attrgetter, le, methodcaller, setitem
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,6 +45,11 @@ _LOOKS_EVERY = 16
 _MOST_EDGES = 256
 
 _new = object.__new__
+# what is asked of each worker, or done with it, without a step of Python's for each
+_HOLDERS, _ISSUED_NAMES, _LAST = repeat("holder"), repeat("issued"), repeat(-1)
+_ISSUED, _QUEUE, _TURN, _WANTED = map(attrgetter, ("issued", "queue", "turn", "wanted"))
+_WATCHING, _ENDS = attrgetter("watching"), attrgetter("next_mark.ends")
+_TRY, _RELEASE = methodcaller("acquire", False), methodcaller("release")
 
 
 class TogetherExecutor(CompilingExecutor, Protocol):
@@ -113,11 +119,7 @@ class Together:
                     self._look_after(plan, workers)
         finally:
             plan.leave()
-            for worker in held:
-                worker.holder = 0
-                worker.turn.release()
-                if not worker.watching or worker.queue:
-                    worker.wake()
+            _give_turns(held)
         if self._has_marked:
             self._has_marked = False
             for worker in workers:
@@ -199,22 +201,23 @@ class Together:
         """All calls of a command were made."""
         part, index = _new(SharedPart), stretch.launches
         part.stretch, part.index = stretch, index
-        clock, on_workers = stretch.clock, stretch.on_workers
-        if plan.shares:
-            for worker, last, made, operations, launches, counted in plan.shares:
-                number = worker.number
-                worker.next_mark.ends[-1] = pending = made(operations, launches)
-                on_workers[number].append((index, pending))
-                worker.issued = clock[number] = step = bases[number] + last
-                if worker.wanted <= step:
-                    self._count_down = 0
-                for name, more in counted:
-                    counters = worker.backend.counters
-                    setattr(counters, name, getattr(counters, name) + more)
+        shares = plan.shares
+        if shares is not None:
+            numbers, workers = shares.numbers, shares.workers
+            steps = [*map(add, map(bases.__getitem__, numbers), shares.lasts)]
+            pending = [made(operations, launches) for made, operations, launches in shares.calls]
+            any(map(setattr, workers, _ISSUED_NAMES, steps))  # which return None, as do the others
+            any(map(stretch.clock.__setitem__, numbers, steps))
+            any(map(setitem, map(_ENDS, workers), _LAST, pending))
+            any(map(list.append, map(stretch.on_workers.__getitem__, numbers), zip(repeat(index), pending)))
+            if any(map(le, map(_WANTED, workers), steps)):
+                self._count_down = 0
+            for counters, name, more in shares.counted:
+                setattr(counters, name, getattr(counters, name) + more)
         else:
             self._enter_legs(plan, stretch, index, bases)
         stretch.entries.append(entry)
-        stretch.clocks.append(tuple([worker.issued for worker in self._workers]))
+        stretch.clocks.append(tuple(map(_ISSUED, self._workers)))
         stretch.launches = index + 1
         return part
 
@@ -374,10 +377,28 @@ def _is_usable(worker: Worker) -> bool:
 
 def _take_turns(workers: Sequence[Worker], held: list[Worker]) -> bool:
     """Take the turns of workers that have nothing to do; False if one of them is not idle. `held` gets those that were taken."""
+    if any(map(_QUEUE, workers)):
+        return False
     mine = get_ident()
-    for worker in workers:
-        if worker.queue or not (worker.turn.acquire(False) or worker.turn.acquire(timeout=TURN_TIMEOUT)):
-            return False
-        worker.holder = mine
-        held.append(worker)
+    taken = [*map(_TRY, map(_TURN, workers))]
+    held += workers if all(taken) else compress(workers, taken)
+    any(map(setattr, held, _HOLDERS, repeat(mine)))  # which return None
+    if len(held) == len(workers):
+        return True
+    for worker, is_held in zip(workers, taken, strict=True):  # its thread has looked around just now
+        if not is_held:
+            if worker.queue or not worker.turn.acquire(timeout=TURN_TIMEOUT):
+                return False
+            worker.holder = mine
+            held.append(worker)
     return True
+
+
+def _give_turns(held: Sequence[Worker]) -> None:
+    """Give back the turns that were taken."""
+    any(map(setattr, held, _HOLDERS, repeat(0)))
+    any(map(_RELEASE, map(_TURN, held)))
+    if any(map(_QUEUE, held)) or not all(map(_WATCHING, held)):
+        for worker in held:
+            if not worker.watching or worker.queue:
+                worker.wake()

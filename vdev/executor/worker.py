@@ -379,7 +379,7 @@ class Worker(WorkerProgress):
         other = self.executor.all_workers[number]
         if other.completed >= step:
             return
-        marker = other.marker_at(step, self)
+        marker = other.mark_near(step) or other.marker_at(step, self)
         if marker is not None:
             self.order_after_mark(marker, other, step)
 

@@ -142,13 +142,17 @@ class WorkerMemory:
             return None
         allocation = self._given_back(nbytes) if self.discarded and not self.poisoned else None
         if allocation is None:
-            enter(owner)
-            try:
-                allocation = self._allocate(nbytes, sparse=False)
-                if self.poisoned:
-                    owner.backend.fill(allocation, 0, nbytes, NEW)
-            except BackendError:  # a plan can make room for it, or wait for some
-                return None
+            backend = owner.backend
+            if not (self.poisoned or backend.info.limit_nbytes):
+                allocation = backend.allocate_again(nbytes)
+            if allocation is None:
+                enter(owner)
+                try:
+                    allocation = self._allocate(nbytes, sparse=False)
+                    if self.poisoned:
+                        backend.fill(allocation, 0, nbytes, NEW)
+                except BackendError:  # a plan can make room for it, or wait for some
+                    return None
             self.fresh_nbytes += nbytes
             self._note_held()
         return Replica(allocation, start, stop)

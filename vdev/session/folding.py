@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vdev.executor.compiled_plan import listed_plan
 from vdev.executor.completion import Completion
+from vdev.executor.plan_form import prepare_form
 from vdev.planner.pending import plan_fold, stands_against
 from vdev.process.processor_time import busy_ns
 from vdev.session.launch_plans import ReadyPlan, TransferPlans
 
 if TYPE_CHECKING:
+    from vdev.executor.compiled_plan import CompiledPlan
     from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
-    from vdev.executor.prepare import PreparedPlan
     from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan
     from vdev.planner.links import LinkCosts
@@ -89,25 +90,31 @@ class Folding:
         if not at_home and session.room.lacks(found.plan):
             found = self._ready(buffer, True)
         began = busy_ns()
-        number = self._handed_over(found.prepared, buffer) or session.executor.submit(
-            found.prepared, [buffer.holdings], Completion()
-        )
+        number = self._handed_over(found, buffer) or self._submitted(found, buffer)
         took = (busy_ns() - began) * 1e-9
         (buffer.state,) = found.plan.states
         session.aside("fold", found.plan, number, [buffer.holdings])
         if session.choosing is not None:
             session.choosing.folded(buffer, found.plan, took)
 
-    def _handed_over(self, prepared: PreparedPlan, buffer: VirtualBuffer) -> int | None:
+    def _handed_over(self, found: ReadyPlan, buffer: VirtualBuffer) -> int | None:
         """Hand a fold over without a submission: its number; None where that is not possible."""
-        executor, holdings = self._session.executor, [buffer.holdings]
+        executor, prepared, holdings = self._session.executor, found.prepared, [buffer.holdings]
         together = executor.together
-        if together is None or prepared.compiled is None:
+        if together is None:
             return None
-        plan = listed_plan(prepared, holdings, ())
+        plan: CompiledPlan | None = listed_plan(prepared, holdings, ()) or prepared.form
         if plan is None or together.hand_over(plan, (prepared, holdings, (), None, (), ())) is None:
             return None
         return executor.last_number
+
+    def _submitted(self, found: ReadyPlan, buffer: VirtualBuffer) -> int:
+        """Submit a fold: its number."""
+        executor, holdings = self._session.executor, [buffer.holdings]
+        number = executor.submit(found.prepared, holdings, Completion())
+        if executor.together is not None:
+            prepare_form(executor, found.prepared, holdings, (), grows=bool(found.plan.growth))
+        return number
 
     def _ready(self, buffer: VirtualBuffer, at_home: bool) -> ReadyPlan:
         what, state = (at_home,), buffer.state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
+from operator import attrgetter
 from typing import Any
 
 from vdev.executor.prepare import PreparedPlan
@@ -40,6 +41,7 @@ from vdev.session.requests import (
     pointer_args,
     scalar_readers,
 )
+from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
@@ -56,6 +58,12 @@ THRIFTY = (
 #: plans kept for each kernel (of all of them: `vdev.session.kept_plans`); a program that needs more of them changes something with
 #: every launch, and gains nothing from a cache
 _MOST_PLANS = 1024
+#: of each kernel: plans with a form that are found by the identities of what they depend on
+_MOST_FORMED = 64
+_BUFFERS = {BufferArg}
+_buffer_of: Callable[[BufferArg], VirtualBuffer] = attrgetter("buffer")
+_state_of: Callable[[VirtualBuffer], BufferState] = attrgetter("state")
+_place_of = attrgetter("offset", "nbytes", "before")
 #: launches in a row that were not repeated, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
 #: of those that earlier runs of a program made to one worker, the returns that count: its next run may do something else
@@ -234,6 +242,7 @@ class LaunchCache:
     __slots__ = (
         "__weakref__",
         "_cutoff_kept",
+        "_formed",
         "_in_vain",
         "_kept",
         "_kernel",
@@ -302,6 +311,8 @@ class LaunchCache:
         self.has_forms = (
             False  #: whether plans are handed over for whatever buffers (`vdev.executor.plan_form`)
         )
+        #: of these plans, by the identities of index space and states, which are kept with them
+        self._formed: dict[Any, tuple[CachedPlan, NDRange, Sequence[BufferState]]] = {}
         #: whether the last repetition has made a launch, and how many in a row have not
         self.repeated: list[bool] | None = None
         self._in_vain = 0
@@ -415,6 +426,30 @@ class LaunchCache:
         key, buffers = self._key_of(launch)
         return self._plans.get(key), buffers
 
+    def known_form(self, launch: Launch) -> tuple[CachedPlan | None, list[VirtualBuffer]]:
+        """As `known`, of a launch that reaches no buffers but its arguments': that of a plan with a form is found without a look at each of
+        these.
+        """
+        args, ndrange = launch.args, launch.ndrange
+        given: list[Any] = [*map(args.__getitem__, self.pointers)]
+        if {*map(type, given)} != _BUFFERS or self._scalars is None:
+            return self.known(launch)
+        buffers = [*map(_buffer_of, given)]
+        if len({*buffers}) != len(buffers):
+            return self.known(launch)
+        states = [*map(_state_of, buffers)]
+        values = map(args.__getitem__, self._scalars)
+        key = (id(ndrange), self.span_of(buffers), *map(id, states), *map(_place_of, given), *values)
+        found = self._formed.get(key)
+        if found is not None:
+            return found[0], buffers
+        cached, _ = self.known(launch)
+        if cached is not None and cached.prepared.form is not None:
+            if len(self._formed) >= _MOST_FORMED:
+                self._formed.clear()
+            self._formed[key] = cached, ndrange, states
+        return cached, buffers
+
     def _key_of(self, launch: Launch) -> tuple[Any, list[VirtualBuffer]]:
         """Everything that a launch's plan depends on, and its buffers by slot."""
         if self._scalars is None:
@@ -505,6 +540,7 @@ class LaunchCache:
         """Forget all plans: they are made again when they are needed."""
         self.generation += 1
         self._plans.clear()
+        self._formed.clear()
         self._once.clear()
 
     def place(self, key: Any, found: CachedPlan) -> None:
@@ -517,6 +553,7 @@ class LaunchCache:
     def drop(self) -> None:
         """Keep no plans any more but those of direct launches whose buffers are all there, of which there are few."""
         self._plans.clear()
+        self._formed.clear()
         self.placed.clear()
 
     def _wanted_again(self, key: Any) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.executor.compiled_plan import UNKNOWN_IN_A_ROW, listed_plan
-from vdev.executor.plan_form import open_form
+from vdev.executor import plan_form
+from vdev.executor.compiled_plan import listed_plan
 from vdev.session.commands import BufferArg
 from vdev.session.telling import began, number_of, tell_recalled, tell_transfer
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     #: a buffer's states before a launch: with something pending that is folded for it, None where nothing is; and as its plan finds it
     Before: TypeAlias = "tuple[BufferState | None, BufferState]"
-
-#: launches with a plan that takes memory for new buffers, after which it gets a form
-_NEW_IN_A_ROW = 4
 
 
 def is_watched(session: SessionCore) -> bool:
@@ -247,7 +244,7 @@ def recall_form(
     together = session.executor.together
     if together is None or is_watched(session) or not were_submitted(after, queue):
         return None
-    cached, buffers = cache.known(launch)
+    cached, buffers = cache.known_form(launch)
     form = None if cached is None else cached.prepared.form
     if cached is None or form is None or _differs(form.others, launch.args):
         return None
@@ -277,17 +274,12 @@ def prepare_form(
     buffers: Sequence[VirtualBuffer],
 ) -> None:
     """A launch was submitted that nothing makes again: once there have been some whose buffers were new, its plan gets a form."""
-    prepared = cached.prepared
-    if session.executor.together is None or not prepared.is_movable or prepared.form is not None:
+    if session.executor.together is None or cached.direct or launch.shared or cached.unfolded:
         return
-    if cached.direct or launch.shared or cached.unfolded:
-        return
-    if cached.plan.growth:
-        prepared.unknown += 1
-    if prepared.unknown >= (_NEW_IN_A_ROW if cached.plan.growth else UNKNOWN_IN_A_ROW):
-        holdings = [buffer.holdings for buffer in buffers]
-        if open_form(session.executor, prepared, holdings, launch.args) is not None:
-            cache.has_forms = True
+    holdings = [buffer.holdings for buffer in buffers]
+    grows = bool(cached.plan.growth)
+    if plan_form.prepare_form(session.executor, cached.prepared, holdings, launch.args, grows=grows):
+        cache.has_forms = True
 
 
 def open_recall(

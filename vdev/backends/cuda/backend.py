@@ -191,11 +191,18 @@ class CudaBackend(CudaCompiling):
 
     def allocate(self, nbytes: int) -> Allocation:
         self._gpu.check_live()
-        memory = self._malloc(max(nbytes, 1), f"{nbytes} bytes")
+        return self._counted(self._malloc(max(nbytes, 1), f"{nbytes} bytes"), nbytes)
+
+    def allocate_again(self, nbytes: int) -> Allocation | None:
+        memory = None if self._gpu.lost is not None else self._pool.again(nbytes)
+        return None if memory is None else self._counted(memory, nbytes)
+
+    def _counted(self, memory: Block, nbytes: int) -> CudaAllocation:
         counters = self.counters
         counters.allocations += 1
-        counters.allocated_nbytes += nbytes
-        counters.peak_nbytes = max(counters.peak_nbytes, counters.allocated_nbytes)
+        counters.allocated_nbytes = taken = counters.allocated_nbytes + nbytes
+        if counters.peak_nbytes < taken:
+            counters.peak_nbytes = taken
         return CudaAllocation(memory, nbytes)
 
     def free(self, allocation: Allocation) -> None:
@@ -375,20 +382,31 @@ class CudaBackend(CudaCompiling):
             self.counters.local += box.nbytes
 
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
-        if not box.nbytes:
-            return
+        self.copies_from_peer(peer, source, target, (box,))
+
+    def copies_from_peer(
+        self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]
+    ) -> None:
         assert isinstance(peer, CudaBackend)
         if peer._gpu.lost is not None:
             peer._gpu.check_live()  # its memory goes with it
-        if not self.reaches(peer):
-            self._begin()
-            self._copy_by_driver(peer.number, address_of(source), address_of(target), box)
-        elif box.nbytes >= FETCHED_NBYTES:
-            self._begin()
-            self._copy_box(address_of(source), address_of(target), box)
-        else:
-            self._want(placed(address_of(source), address_of(target), box))
-        self.counters.from_peer += box.nbytes
+        here, there, reaches, counters = (
+            address_of(source),
+            address_of(target),
+            self.reaches(peer),
+            self.counters,
+        )
+        for box in boxes:
+            nbytes = box.nbytes
+            if reaches and 0 < nbytes < FETCHED_NBYTES:
+                self._want(placed(here, there, box))
+            elif nbytes:
+                self._begin()
+                if reaches:
+                    self._copy_box(here, there, box)
+                else:
+                    self._copy_by_driver(peer.number, here, there, box)
+            counters.from_peer += nbytes
 
     def copy_again(
         self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]
@@ -414,9 +432,11 @@ class CudaBackend(CudaCompiling):
         however little it copies, and several one after the other take that each.
         """
         fetches = self._fetches
-        if fetches and any(wanted.may_overlap(other) for other in fetches):
-            self._fetch()  # the later one must be the last
-            fetches = self._fetches
+        for other in fetches:
+            if wanted.may_overlap(other):
+                self._fetch()  # the later one must be the last
+                fetches = self._fetches
+                break
         if self._first and self._gpu.lost is None:
             self._count += 1
         else:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from vdev.backends.base import Box
 from vdev.translators.ranges.byte_runs import Block, blocks_of_runs
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.region import Region
+
+_made = tuple.__new__  # without the function of Python's that a named tuple has for it
 
 
 def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -133,6 +136,20 @@ def parts(box: Box, limit: int) -> list[Box]:
     return parts(one, limit) + parts(other, limit)
 
 
+class Outline(NamedTuple):
+    """A box whatever the memories that it lies between: what its addresses are added to."""
+
+    source: int
+    target: int
+    width: int
+    rows: int
+    nbytes: int
+    pitches: tuple[int, int, int, int]  #: as of `PlacedBox`
+    alignment: int  #: width and pitches that matter, all combined with `or`
+    length: int  #: from the first byte of the target to one past the last
+    steps: tuple[int, ...]  #: as of `PlacedBox`
+
+
 class PlacedBox(NamedTuple):
     """A box between two addresses, in bytes."""
 
@@ -144,11 +161,15 @@ class PlacedBox(NamedTuple):
     pitches: tuple[int, int, int, int]  #: rows and slices of the source, rows and slices of the target
     alignment: int  #: addresses, widths and pitches that matter, all combined with `or`
     stop: int  #: one past the last byte of the target
+    steps: tuple[int, ...]  #: pitches of the target in which there is more than one row, or slice
 
     def words(self, unit: int) -> tuple[int, ...]:
         """What vdev's kernels are told, in units."""
-        pitches = (pitch // unit for pitch in self.pitches)
-        return self.source, self.target, self.width // unit, self.rows, self.nbytes // unit, *pitches
+        source, target, width, rows, nbytes, (one, two, three, four), _, _, _ = self
+        return (
+            *(source, target, width // unit, rows, nbytes // unit),
+            *(one // unit, two // unit, three // unit, four // unit),
+        )
 
     def may_overlap(self, other: PlacedBox) -> bool:
         """Whether the targets may have a byte in common.
@@ -158,15 +179,15 @@ class PlacedBox(NamedTuple):
         """
         if self.stop <= other.target or other.stop <= self.target:
             return False
-        for pitch in {*self._target_steps(), *other._target_steps()}:
-            behind = (other.target - self.target) % pitch
+        steps, ahead = self.steps, other.target - self.target
+        if len(steps) == 1 and steps == other.steps:  # columns, as nearly always
+            behind = ahead % steps[0]
+            return behind < self.width or behind + other.width > steps[0]
+        for pitch in {*steps, *other.steps}:
+            behind = ahead % pitch
             if behind >= self._extent(pitch) and behind + other._extent(pitch) <= pitch:
                 return False
         return True
-
-    def _target_steps(self) -> list[int]:
-        counts = self.rows, self.nbytes // (self.rows * self.width)
-        return [pitch for count, pitch in zip(counts, self.pitches[2:], strict=True) if count > 1]
 
     def _extent(self, pitch: int) -> int:
         """How many bytes of each `pitch` the target spreads over, when bytes a whole number of pitches apart count as
@@ -183,16 +204,29 @@ def is_one_row(box: Box) -> bool:
     )
 
 
-def placed(source: int, target: int, box: Box) -> PlacedBox:
-    """`box` from the memory that begins at `source` to that at `target`."""
-    slices, rows, width = (1, 1, box.nbytes) if is_one_row(box) else box.shape
-    start, to = source + box.source_start, target + box.target_start
+@lru_cache(maxsize=4096)  # plans that differ in their numbers have boxes of their own
+def outline_of(box: Box) -> Outline:
+    """A box of at least a byte, whatever the memories."""
+    nbytes = box.nbytes
+    slices, rows, width = (1, 1, nbytes) if is_one_row(box) else box.shape
     pitches = (box.source_pitches[1], box.source_pitches[0], box.target_pitches[1], box.target_pitches[0])
-    alignment, stop = start | to | width, to + width
+    alignment, length, steps = width, width, []
     if rows > 1:
         alignment |= pitches[0] | pitches[2]
-        stop += (rows - 1) * pitches[2]
+        length += (rows - 1) * pitches[2]
+        steps.append(pitches[2])
     if slices > 1:
         alignment |= pitches[1] | pitches[3]
-        stop += (slices - 1) * pitches[3]
-    return PlacedBox(start, to, width, rows, box.nbytes, pitches, alignment, stop)
+        length += (slices - 1) * pitches[3]
+        steps.append(pitches[3])
+    return Outline(
+        box.source_start, box.target_start, width, rows, nbytes, pitches, alignment, length, tuple(steps)
+    )
+
+
+def placed(source: int, target: int, box: Box) -> PlacedBox:
+    """`box` from the memory that begins at `source` to that at `target`."""
+    start, to, width, rows, nbytes, pitches, alignment, length, steps = outline_of(box)
+    start, to = start + source, to + target
+    found = start, to, width, rows, nbytes, pitches, start | to | alignment, to + length, steps
+    return _made(PlacedBox, found)

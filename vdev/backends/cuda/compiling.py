@@ -11,37 +11,22 @@ from functools import partial
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
 from vdev.backends.call_lists import CallList, DriverCall
-from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed, Words
+from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import placed
 from vdev.backends.cuda.driver import FUNCTION
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import CudaAllocation, Kernel, address_of, moved
+from vdev.backends.cuda.launch import Kernel, address_of, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
-from vdev.backends.cuda.own_kernels import WORDS_OF_BOX, OwnKernels, Prepared
+from vdev.backends.cuda.own_kernels import PARTS_AT, WORDS_OF_BOX, OwnKernels, Prepared
 from vdev.errors import BackendError
 from vdev.translators.frontend.kernels import SampledImage
 
 #: A GPU fetches fewer bytes than this from another one with a kernel of its own: loads over the link are nearly as
 #: fast as the copy engine (361 against 383 GB/s on H200), and one launch replaces 8 us and more for each row.
 FETCHED_NBYTES = 32 << 20
-
-
-class _Address:
-    """An address that is a parameter both of a call and of the same call in a list."""
-
-    __slots__ = ("_alone", "_at", "_words")
-
-    def __init__(self, alone: c_uint64, words: Words, at: int) -> None:
-        self._alone, self._words, self._at = alone, words, at
-
-    def __getitem__(self, _: int) -> int:
-        return self._alone.value
-
-    def __setitem__(self, _: int, value: int) -> None:
-        self._alone.value = self._words[self._at] = value
 
 
 class CudaCall(ListedCall):
@@ -72,11 +57,11 @@ class CudaCall(ListedCall):
 
     def was_listed(self, calls: CallList, start: int) -> None:
         if self._addressed and self.placed is not None:
-            words = calls.words
+            words = addressof(calls.words)
             self.placed = [
                 *self.placed,
                 *[
-                    Placed(_Address(alone, words, calls.place(start + number).parameter), 0, memory)
+                    Placed((addressof(alone), words + 8 * calls.place(start + number).parameter), memory)
                     for number, alone, memory in self._addressed
                 ],
             ]
@@ -84,7 +69,7 @@ class CudaCall(ListedCall):
     def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
         if self._kernel is not None:
             for index, value in changed:
-                self._kernel.set_argument(index, value)  # the driver copies the parameters when it is called
+                self._kernel.set_value(index, value)  # the driver copies the parameters when it is called
 
     def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
         backend = self._backend
@@ -267,7 +252,7 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
                 continue
             call = self._filling(address_of(target) + start, nbytes, pattern)
             if isinstance(call, Prepared):
-                places.append(Placed(call.words(), 0, target))
+                places.append(Placed((call.address(0),), target))
             else:
                 address = c_uint64(call.args[0])
                 addressed.append((len(calls), address, target))
@@ -323,9 +308,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         if any(one.may_overlap(other) for at, one in enumerate(boxes) for other in boxes[:at]):
             return None  # the later one must be the last
         call = self._own.copying(boxes)
-        words, first = call.words(), 0 if len(boxes) == 1 else 1  # behind the number of units (`OwnKernels`)
+        first = 0 if len(boxes) == 1 else 1  # behind the number of units (`OwnKernels`)
         places = [
-            Placed(words, first + WORDS_OF_BOX * number + side, memory)
+            Placed((call.address(first + WORDS_OF_BOX * number + side),), memory)
             for number, (source, target, _) in enumerate(wanted)
             for side, memory in enumerate((source, target))
         ]
@@ -347,20 +332,24 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             if not isinstance(part.peer, CudaCompiling) or not self.reaches(part.peer):
                 return None
             gpus.append(part.peer._gpu)
-        places = [(address_of(part.source) - part.start, part.region) for part in parts]
-        calls = self._own.folds(address_of(target) - target_start, places, op, dtype)
+        where = [(address_of(part.source) - part.start, part.region) for part in parts]
+        folds = self._own.folds(address_of(target) - target_start, where, op, dtype)
+        places = [Placed((fold.call.address(0),), target) for fold in folds]
+        places += [
+            Placed((fold.call.address(PARTS_AT + at),), parts[number].source)
+            for fold in folds
+            for at, number in enumerate(fold.parts)
+        ]
         nbytes = sum(part.region.nbytes for part in parts)
-        return CudaCall(self, "fold", calls, counted=[("merged", nbytes), ("from_peer", nbytes)], peers=gpus)
+        counted = [("merged", nbytes), ("from_peer", nbytes)]
+        calls = [fold.call for fold in folds]
+        return CudaCall(self, "fold", calls, counted=counted, peers=gpus, placed=places)
 
     def folding(
         self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
     ) -> Callable[[], object] | None:
         call = self.folds(target, target_start, parts, op, dtype)
         return None if call is None else partial(call, ())
-
-    def address_of(self, allocation: Allocation) -> int:
-        assert type(allocation) is CudaAllocation
-        return allocation.address
 
     # lists --------------------------------------------------------------------------------------
 

@@ -46,11 +46,11 @@ _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2,
 class CudaAllocation(Allocation):
     """Memory of one GPU; `native` is the pool's block, which returns to the pool when it is dropped."""
 
-    __slots__ = ("address", "word")
+    __slots__ = ("word",)
 
     def __init__(self, native: Any, nbytes: int, *, sparse: bool = False) -> None:
         super().__init__(native, nbytes, sparse=sparse)
-        self.address: int = native.ptr
+        self.address = native.ptr
         self.word = _POINTER.pack(self.address)  #: what a kernel gets that it is given to
 
 
@@ -251,6 +251,14 @@ class Kernel:
             _POINTER.pack_into(self.buffer, at, 0)
         self.last[index] = arg
 
+    def set_value(self, index: int, value: KernelArgument) -> None:
+        """Set an argument that is a value, as a rule of as many bytes as it has."""
+        if type(value) is not bytes or len(value) != self.sizes[index]:
+            self.set_argument(index, value)
+            return
+        at = self.offsets[index]
+        self.buffer[at : at + len(value)] = self.last[index] = value
+
     def assembled(self, grid: Grid, stream: int, driver: Driver) -> DriverCall:
         """The driver's call that starts a grid, with the parameters at the time of the call."""
         return driver.starting(grid[:6], self.shared, stream, self.handles)
@@ -270,13 +278,14 @@ class Kernel:
 
     def placed_arguments(self) -> list[Placed] | None:
         """Every argument that is an address in memory of the GPU's; None where one does not lie on a word of eight bytes."""
-        words, found = memoryview(self.buffer)[: len(self.buffer) // 8 * 8].cast("Q"), []
+        packed: Any = self.extra[1]
+        found: list[Placed] = []
         for index, arg in enumerate(self.last):
             memory = arg[0] if type(arg) is tuple else arg
             if type(memory) is CudaAllocation:
                 if self.offsets[index] % 8:
                     return None
-                found.append(Placed(words, self.offsets[index] // 8, memory))
+                found.append(Placed((ctypes.addressof(packed) + self.offsets[index],), memory))
         return found
 
     def lay_out_local_memory(self) -> None:

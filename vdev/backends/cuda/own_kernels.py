@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +32,17 @@ from vdev.translators.ranges.region import Region
 _MOST_COPIES = _MOST_STARTS = 256
 #: groups of a kernel for each of the GPU's multiprocessors, at most
 _GROUPS = 16
-#: words of a box among a copy's parameters, of which the first two are the addresses of its source and its target
-WORDS_OF_BOX = 9
+#: words of a box among a copy's parameters, of which the first two are the addresses of its source and its target; and the number of that
+#: which says how many units it has
+WORDS_OF_BOX, _UNITS = 9, 4
+#: among a fold's parameters: the number of the word with the first part's address
+PARTS_AT = 5
+_COPIES = dict(kernels.COPIES)
+#: the parameters of a copy of one box, and of several: the number of units first
+_ONE_BOX, _BOXES = (
+    struct.Struct(f"<{WORDS_OF_BOX}Q"),
+    struct.Struct(f"<{1 + WORDS_OF_BOX * kernels.MOST_BOXES}Q"),
+)
 
 
 class Prepared:
@@ -51,15 +62,23 @@ class Prepared:
         self._held[0].raw = parameters
         self()
 
-    def words(self) -> ctypes.Array[ctypes.c_uint64]:
-        """Its parameters, which are read when it is made, as words of eight bytes."""
-        packed = self._held[0]
-        return (ctypes.c_uint64 * (len(packed) // 8)).from_buffer(packed)
+    def address(self, number: int) -> int:
+        """Where one of the words of eight bytes is that its parameters consist of, which are read when it is made."""
+        return ctypes.addressof(self._held[0]) + 8 * number
 
     def __call__(self) -> None:
         result = self.call()
         if result:
             self._check(result, self._name)
+
+
+class PreparedFold(NamedTuple):
+    """A launch that folds parts into a target: the first of its parameters is an address there, and from word `PARTS_AT` on there is one
+    in each part.
+    """
+
+    call: Prepared
+    parts: Sequence[int]  #: their numbers
 
 
 class OwnKernels:
@@ -141,14 +160,13 @@ class OwnKernels:
         together = 0
         for box in boxes:
             together |= box.alignment
-        unit, name = next((unit, name) for unit, name in kernels.COPIES if together % unit == 0)
+        unit = min(together & -together, max(_COPIES))  # the largest that divides all
         words = [box.words(unit) for box in boxes]
-        total = sum(box.nbytes for box in boxes) // unit
         if len(boxes) == 1:
-            return name, struct.pack("<9Q", *words[0]), total
-        packed = b"".join(struct.pack("<9Q", *of_box) for of_box in words)
-        room = kernels.MOST_BOXES * struct.calcsize("<9Q")
-        return f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total
+            return _COPIES[unit], _ONE_BOX.pack(*words[0]), words[0][_UNITS]
+        total = sum(map(itemgetter(_UNITS), words))
+        missing = (0,) * (WORDS_OF_BOX * (kernels.MOST_BOXES - len(boxes)))
+        return f"copy_boxes_u{unit}", _BOXES.pack(total, *chain.from_iterable(words), *missing), total
 
     def filling(self, address: int, nbytes: int, pattern: bytes) -> Prepared:
         """A call that repeats a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
@@ -165,13 +183,15 @@ class OwnKernels:
         `addresses`: where offset 0 of the target, the stage and the twin is; 0 for none.
         """
         if op != "diff":
-            for call in self.folds(addresses[0], [(addresses[1], region)], op, dtype):
-                call()
+            for fold in self.folds(addresses[0], [(addresses[1], region)], op, dtype):
+                fold.call()
             return
         for block in blocks_of_units(region, grain):
             self._merge_changes(addresses, block, grain)
 
-    def folds(self, target: int, parts: Sequence[tuple[int, Region]], op: str, dtype: str) -> list[Prepared]:
+    def folds(
+        self, target: int, parts: Sequence[tuple[int, Region]], op: str, dtype: str
+    ) -> list[PreparedFold]:
         """Calls that fold what lies at other addresses into a target, one after the other (`Backend.folding`): one for each
         block of bytes that the same parts have.
 
@@ -179,19 +199,18 @@ class OwnKernels:
         """
         element = np.dtype(dtype)
         name, unit = f"fold_{op}_{element.kind}{element.itemsize}", element.itemsize
-        calls = []
-        for region, addresses in shared_regions(parts):
+        found = []
+        for region, numbers in shared_regions([(number, part) for number, (_, part) in enumerate(parts)]):
             for block in blocks_of_elements(region, unit):
                 width, total = block.nbytes // unit, block.nbytes // unit * block.count
-                for first in range(0, len(addresses), kernels.MOST_PARTS):
-                    some = [
-                        address + block.start for address in addresses[first : first + kernels.MOST_PARTS]
-                    ]
-                    places = (*some, *(0,) * (kernels.MOST_PARTS - len(some)))
-                    numbers = (target + block.start, width, block.stride // unit, total, len(some))
-                    parameters = struct.pack(f"<5Q{kernels.MOST_PARTS}Q", *numbers, *places)
-                    calls.append(self.prepared(name, parameters, total))
-        return calls
+                for first in range(0, len(numbers), kernels.MOST_PARTS):
+                    some = numbers[first : first + kernels.MOST_PARTS]
+                    places = [parts[number][0] + block.start for number in some]
+                    places += [0] * (kernels.MOST_PARTS - len(some))
+                    shape = (target + block.start, width, block.stride // unit, total, len(some))
+                    packed = struct.pack(f"<{PARTS_AT}Q{kernels.MOST_PARTS}Q", *shape, *places)
+                    found.append(PreparedFold(self.prepared(name, packed, total), some))
+        return found
 
     def _merge_changes(self, addresses: tuple[int, int, int], block: byte_runs.Block, grain: Grain) -> None:
         """Merge the units of `block` that differ from the twin; as words if possible."""

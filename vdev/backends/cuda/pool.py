@@ -85,6 +85,14 @@ class Pool:
                 return Block(self._large[found].pop(), found, self._returned)
         return Block(self._segment(size), size, self._returned)
 
+    def again(self, nbytes: int) -> Block | None:
+        """A block of just that size that was given back; None where there is none. Does not ask the driver."""
+        size = -(-nbytes // UNIT) * UNIT
+        if self._returned:
+            self._collect()
+        addresses = self._small.get(size)
+        return Block(addresses.pop(), size, self._returned) if addresses else None
+
     def trim(self) -> None:
         """Give free memory to the driver. Only while nothing is under way on any worker."""
         self._collect()

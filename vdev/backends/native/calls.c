@@ -60,6 +60,24 @@ EXPORTED int64_t vdev_make_calls(const struct call *calls, int64_t first, int64_
     return stop;
 }
 
+/* A word of a call that is an address in a memory, which is one of several. */
+struct placed {
+    word *at;
+    word memory; /* its number */
+    word ahead;  /* from where the memory begins */
+};
+
+/* Has calls take place in memories that begin `now`, by number, where they were made for memories that began at `first`: writes the
+ * words of `placed`. 1, and nothing is written, if a memory lies no multiple of `apart` bytes away from its first place; else 0. */
+EXPORTED int32_t vdev_place(const struct placed *placed, word count, const word *first, const word *now, word memories,
+                            word apart) {
+    for (word number = 0; number < memories; number++)
+        if ((now[number] - first[number]) % apart != 0) return 1;
+    for (word number = 0; number < count; number++)
+        *placed[number].at = now[placed[number].memory] + placed[number].ahead;
+    return 0;
+}
+
 /* ---- prepared calls ------------------------------------------------------------------------------------------------ */
 
 typedef struct python_object PyObject;
