@@ -503,7 +503,7 @@ def test_a_row_goes_on_where_the_turn_to_look_passes_by(clocks: list[Bench], *, 
         SimpleNamespace(last=None, profiled=False),
     )
     row: Any = InARow
-    row = row(kept.session, at_once, line, streak, None, cached, queue, cache)
+    row = row(kept.session, at_once, line, streak, None, cached, queue, cache, looks=True)
     found = row.again(queue, ndrange, ())
     assert (found is made, len(handed), at_once.until_looked_at) == (
         (True, 1, UNTIL_LOOKED_AT) if passes else (False, 0, 0)

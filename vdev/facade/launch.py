@@ -188,7 +188,8 @@ def _launched(
                 key = rotation.key(kernel, args)
                 known = known if key is None else rotation.find(key) or known
         repetition = known[0]
-        if not tried and repetition is not None and repetition is not ONCE:
+        was_tried = tried and repetition is kernel.repetition  # those for other arguments were not
+        if repetition is not None and repetition is not ONCE and not was_tried:
             completion = repetition.again(line.order, ndrange, args, after)
         if completion is None:
             completion = _handed_over(line, kernel, args, ndrange, after, known, key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from ctypes import addressof, c_char, c_size_t, c_uint64, c_void_p
 from functools import partial
+from typing import Any
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
 from vdev.backends.call_lists import CallList, DriverCall
@@ -109,7 +110,7 @@ class CudaTexturedLaunch(CudaCall):
         self._textured, self._plain = kernel, plain
         self._args = args
         #: where the function is among a list's parameters
-        self._words: tuple[Words, int] | None = None
+        self._words: tuple[Any, int] | None = None
 
     def was_listed(self, calls: CallList, start: int) -> None:
         self._words = calls.words, calls.place(start, FUNCTION).parameter
