@@ -403,6 +403,59 @@ def sizes(w: Any) -> dict[str, dict[str, Any]]:
     return {"exact": {"sizes": host.tolist()}, "close": {}}
 
 
+def calls_alike(w: Any) -> dict[str, dict[str, Any]]:
+    """One kernel called again and again: with the same image and sampler, another one of each, other buffers and numbers, an image and a
+    sampler that are gone, and what no kernel takes.
+    """
+    cl, form = w.cl, w.cl.ImageFormat(w.cl.channel_order.RGBA, w.cl.channel_type.FLOAT)
+    source = """kernel void f(read_only image2d_t a, sampler_t s, global float *o, float x) {
+      int i = get_global_id(0); o[i] += read_imagef(a, s, (int2)(i - 1, i)).x + x; }"""
+    f = cl.Kernel(cl.Program(w.ctx, source).build(), "f")
+    rng = np.random.default_rng(3)
+
+    def picture(width: int) -> Any:
+        made = cl.create_image(w.ctx, w.mf.READ_ONLY, form, shape=(width, H))
+        cl.enqueue_copy(
+            w.queue, made, rng.random((H, width, 4), np.float32), origin=(0, 0), region=(width, H)
+        )
+        return made
+
+    def sampler(mode: int) -> Any:
+        return cl.Sampler(w.ctx, False, mode, cl.filter_mode.NEAREST)
+
+    images, result = [picture(W), picture(W + 3), picture(W)], {"exact": {}, "close": {}}
+    samplers = [sampler(cl.addressing_mode.CLAMP), sampler(cl.addressing_mode.CLAMP_TO_EDGE)]
+    outs = [
+        cl.Buffer(w.ctx, w.mf.READ_WRITE | w.mf.COPY_HOST_PTR, hostbuf=np.ones(8, np.float32))
+        for _ in range(2)
+    ]
+    drawn = [[int(rng.integers(count)) for count in (3, 2, 2, 4)] for _ in range(60)]
+    for image, how, out, number in drawn:
+        for _ in range(1 + number):
+            f(w.queue, (8,), (4,), images[image], samplers[how], outs[out], np.float32(number))
+    for number, out in enumerate(outs):
+        host = np.empty(8, np.float32)
+        cl.enqueue_copy(w.queue, host, out)
+        result["exact"][f"out {number}"] = digest(host)
+
+    def code(*args: Any) -> str:
+        try:
+            f(w.queue, (8,), (4,), *args).wait()
+        except (cl.Error, TypeError, AttributeError) as error:
+            return type(error).__name__ + str(getattr(error, "code", ""))
+        return "none"
+
+    images[0].release()
+    given = samplers[0], outs[0], np.float32(0)
+    result["exact"]["codes"] = [
+        code(images[1], *given), code(images[1], *given), code(images[0], *given), code(images[1], *given),
+        code(outs[1], *given), code(images[1], samplers[1], outs[0], None), code(images[1], *given), code(images[2], *given),
+        code(images[1], outs[0], outs[0], np.float32(0)), code(images[1], *given),
+    ]  # fmt: skip
+    return result
+
+
+CALLS["calls alike"] = calls_alike
 CALLS["sizes"] = sizes
 CALLS["image2d_t read by the engine"] = reads_by_the_engine
 CALLS["image2d_t sampled within a buffer"] = sampled_within_a_buffer

@@ -50,6 +50,7 @@ def called(*args: Any) -> tuple[Any, Repeat]:
             converting=[converted] * len(args),
             repetition=SimpleNamespace(takes_values=True),
             context=CONTEXT,
+            images=(),
         ),
     )
     found = repeat_of(kernel, (*CALL, *args))

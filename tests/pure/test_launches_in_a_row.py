@@ -199,6 +199,7 @@ def test_only_a_number_may_change_in_what_is_repeated(
             converting=[convert],
             repetition=SimpleNamespace(takes_values=takes_values),
             context=None,
+            images=(),
         ),
     )
     call = (None, (64,), (64,))

@@ -17,6 +17,7 @@ import numpy as np
 from vdev.facade.arguments import PACKERS, refuse
 from vdev.facade.errors import native
 from vdev.facade.handles import state_of
+from vdev.facade.images import Sampler
 from vdev.facade.memory import Memory, MemoryObjectHolder
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class CalledKernel(Protocol):
 
     context: Context
     args: list[Any]  #: the values of its arguments
+    images: Sequence[int]  #: those that are images
     #: by argument: the function that turns its value into what is kept
     converting: list[Callable[[Any], Any]]
     repetition: Any  #: repeats the last launch
@@ -185,6 +187,40 @@ def _keeps_bytes(kind: type[np.generic], converter: Callable[[Any], Any]) -> boo
     return converter is not refuse
 
 
+class RepeatOfImages(Repeat):
+    """The same where there are images among the arguments, whose descriptors a launch captures behind all others, and samplers. With
+    another one of these the usual way sets the arguments.
+    """
+
+    __slots__ = ("_descriptors", "_samplers")
+
+    def __init__(self, kernel: CalledKernel, args: Sequence[Any]) -> None:
+        super().__init__(kernel, args)
+        self._samplers = [source for source, _ in self._others if isinstance(args[source], Sampler)]
+        self._descriptors = tuple(kernel.args[at].descriptor() for at in kernel.images)
+
+    def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
+        found = super().takes(kernel, args)
+        if found is None:
+            return None
+        for source in self._samplers:
+            if not hasattr(args[source], "_vdev_state"):  # released, which the usual way reports
+                return None
+        return (*found, *self._descriptors)
+
+    def _replaced(self, kernel: CalledKernel, memories: list[Any]) -> bool:
+        for memory, before in zip(memories, self._memories, strict=True):
+            if memory is not before and not (
+                type(memory) is type(before) is Memory and memory.context is kernel.context
+            ):
+                return False
+        self._memories = memories
+        for number, (_, at) in enumerate(self._buffers):
+            kernel.args[at] = memories[number]
+        kernel.repetition = None
+        return True
+
+
 class RepeatOfArrays(Repeat):
     """The same where there are arrays of PyOpenCL's among the arguments: of each the kernel gets two."""
 
@@ -309,10 +345,13 @@ def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:
         arrays = _arrays_among(kernel, args)
         if not arrays:
             return None
+    images = kernel.images
     for at, arg in enumerate(args[_AHEAD:]):
         if isinstance(arg, MemoryObjectHolder):
-            if type(state_of(arg)) is not Memory:  # an image
+            if type(state_of(arg)) is not Memory and (arrays or at not in images):
                 return None
-        elif type(arg) not in _FIXED and at not in arrays:
+        elif type(arg) not in _FIXED and at not in arrays and not (images and type(arg) is Sampler):
             return None
+    if images:
+        return None if arrays else RepeatOfImages(kernel, args)
     return RepeatOfArrays(kernel, args, arrays) if arrays else Repeat(kernel, args)
