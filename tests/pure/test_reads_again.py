@@ -64,7 +64,7 @@ def test_a_read_after_a_change(case: str, machine: str, said: Callable[[str], di
 
 
 @pytest.mark.parametrize("how", ["VDEV_CHECK", "VDEV_TRACE", "VDEV_EXPLAIN", ""])
-def test_watched_commands_are_not_made_again(how: str, tmp_path: Path) -> None:
+def test_watched_commands_are_made_again_only_where_that_is_told(how: str, tmp_path: Path) -> None:
     env = fake_cuda.environment(tmp_path, "cuda:0") | {"PYOPENCL_NO_CACHE": "1"}
     if how:
         env[how] = "1" if how == "VDEV_CHECK" else str(tmp_path / "watched.json")
@@ -72,5 +72,7 @@ def test_watched_commands_are_not_made_again(how: str, tmp_path: Path) -> None:
         "import sys; sys.argv = ['', '256']; from tests.pure.reads_again import main_watched; main_watched()"
     )
     found = json.loads(fake_cuda.run(script, env).splitlines()[-1])
-    assert (found == {"reads": 0, "writes": 0}) is bool(how), found
-    assert how or min(found.values()) > 10
+    # A write that is made again tells the recorder of itself; of a read it would not be known when it has ended.
+    again = {"reads": not how, "writes": how != "VDEV_CHECK"}
+    assert {name: count > 10 for name, count in found.items()} == again, found
+    assert all(again[name] or not count for name, count in found.items()), found

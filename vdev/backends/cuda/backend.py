@@ -316,7 +316,7 @@ class CudaBackend(CudaCompiling):
         def begin() -> object:
             nonlocal pinned, arrived, copy, is_new
             # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
-            free = landing.free or landing.filled()
+            free = landing.free or self._in_own_context(landing.filled)
             if free[-1] is not pinned:
                 pinned = free[-1]
                 arrived = pinned.array[:nbytes]
