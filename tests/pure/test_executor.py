@@ -745,11 +745,13 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
         return marker
 
     monkeypatch.setattr(Worker, "marker_at", noted)
-    with Machine(3, {number: delays(number) for number in range(3)}) as machine:
-        exchange_edges(machine)
-    if any_thread:
-        assert waited
-        assert not too_far
+    for _ in range(10):  # what is complete when it is asked for is not waited for
+        with Machine(3, {number: delays(number) for number in range(3)}) as machine:
+            exchange_edges(machine)
+        assert not (any_thread and too_far)
+        if waited:
+            break
+    assert waited or not any_thread
 
 
 def test_copies_from_both_neighbours_are_requested_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -354,7 +354,7 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
     for event in wait_for:
         if type(event) is not Event and not isinstance(event, Event):
             fail_cast()
-        if event._context is not context:
+        if context_of(event) is not context:
             fail(routine, status.INVALID_CONTEXT)
         found[event._vdev_state] = None
     return [*found]
