@@ -673,7 +673,7 @@ def test_a_read_made_again_from_another_gpus_context(
         target = np.zeros(40, np.uint8)
         assert end(target) is None
         assert (target == memory[:40]).all()
-    assert contexts == [_CONTEXT, "outside"]
+    assert contexts == 2 * [_CONTEXT, "outside"], "for the pinned memory, the first time, and for the read"
 
 
 @pytest.mark.parametrize("what", ["failure", "lost fetch", "let go"])
