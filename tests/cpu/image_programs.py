@@ -445,12 +445,15 @@ def calls_alike(w: Any) -> dict[str, dict[str, Any]]:
             return type(error).__name__ + str(getattr(error, "code", ""))
         return "none"
 
+    other = cl.create_image(w.ctx, w.mf.WRITE_ONLY, form, shape=(W, H))
+    deep = cl.create_image(w.ctx, w.mf.READ_ONLY, form, shape=(W, H, D))
     images[0].release()
     given = samplers[0], outs[0], np.float32(0)
     result["exact"]["codes"] = [
         code(images[1], *given), code(images[1], *given), code(images[0], *given), code(images[1], *given),
         code(outs[1], *given), code(images[1], samplers[1], outs[0], None), code(images[1], *given), code(images[2], *given),
-        code(images[1], outs[0], outs[0], np.float32(0)), code(images[1], *given),
+        code(images[1], outs[0], outs[0], np.float32(0)), code(images[1], *given), code(deep, *given),
+        code(images[2], *given), code(other, *given), code(images[1], *given),
     ]  # fmt: skip
     return result
 

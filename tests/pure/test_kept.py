@@ -50,8 +50,8 @@ ITEMS = 65536
 ENOUGH = 600
 #: seconds of the host that a submission takes, beside what it hands over
 SUBMISSION = 6e-5
-#: calls that a command may cost more than on a lone worker: whether its buffers are kept, and for whom, is looked at
-MOST_MORE = 3
+#: calls that a command may cost more than on a lone worker: whether its buffers are kept is looked at
+MOST_MORE = 2
 
 
 @pytest.fixture(autouse=True)

@@ -230,7 +230,7 @@ class Line:
 
     def _start(self, form: LaunchForm, changes: Any, entry: Entry, timed: Timed | None) -> Part | None:
         """Launch by a form and enter that, with the turn and the executor's lock; None if it is refused."""
-        worker, executor, stretch, at = self.worker, self._executor, self._stretch, self._at
+        worker, executor = self.worker, self._executor
         before = None if timed is None else self._before()
         number = executor.last_number = executor.last_number + 1
         step = worker.submitted = worker.submitted + 1
@@ -242,25 +242,7 @@ class Line:
         except BaseException:  # as in `_perform`
             self._enter(entry, number, step)
             raise
-        mark = worker.next_mark
-        # As in `_enter`; a finaliser may have run meanwhile.
-        if timed is not None or not (
-            stretch is not None
-            and stretch.mark is mark
-            and stretch.is_open
-            and stretch.last == number - 1
-            and stretch.clock[at] == step - 1
-        ):
-            return self._enter(entry, number, step, pending, timed, before)
-        worker.issued, self._last, part = step, number, _new(Part)
-        part.stretch, part.index = stretch, stretch.launches
-        stretch.entries.append(entry)
-        stretch.ends.append(pending)
-        stretch.launches += 1
-        stretch.last, stretch.clock[at], mark.ends[-1] = number, step, pending
-        if not self._alone:
-            self._write(entry, step)
-        return part
+        return self._enter(entry, number, step, pending, timed, before)
 
     def _hand_over(
         self,

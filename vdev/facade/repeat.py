@@ -189,7 +189,7 @@ def _keeps_bytes(kind: type[np.generic], converter: Callable[[Any], Any]) -> boo
 
 class RepeatOfImages(Repeat):
     """The same where there are images among the arguments, whose descriptors a launch captures behind all others, and samplers. With
-    another one of these the usual way sets the arguments.
+    another sampler, or an image of another kind or access, the usual way sets the arguments.
     """
 
     __slots__ = ("_descriptors", "_samplers")
@@ -197,7 +197,10 @@ class RepeatOfImages(Repeat):
     def __init__(self, kernel: CalledKernel, args: Sequence[Any]) -> None:
         super().__init__(kernel, args)
         self._samplers = [source for source, _ in self._others if isinstance(args[source], Sampler)]
-        self._descriptors = tuple(kernel.args[at].descriptor() for at in kernel.images)
+        self._describe(kernel)
+
+    def _describe(self, kernel: CalledKernel) -> None:
+        self._descriptors = tuple([kernel.args[at].descriptor() for at in kernel.images])
 
     def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> Sequence[Argument] | None:
         found = super().takes(kernel, args)
@@ -210,14 +213,18 @@ class RepeatOfImages(Repeat):
 
     def _replaced(self, kernel: CalledKernel, memories: list[Any]) -> bool:
         for memory, before in zip(memories, self._memories, strict=True):
-            if memory is not before and not (
-                type(memory) is type(before) is Memory and memory.context is kernel.context
-            ):
+            if memory is before:
+                continue
+            if type(memory) is not type(before) or memory.context is not kernel.context:
+                return False
+            # what the kernel's argument has been found to take of the one before
+            if type(memory) is not Memory and (memory.type, memory.flags) != (before.type, before.flags):
                 return False
         self._memories = memories
         for number, (_, at) in enumerate(self._buffers):
             kernel.args[at] = memories[number]
         kernel.repetition = None
+        self._describe(kernel)
         return True
 
 

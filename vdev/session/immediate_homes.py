@@ -20,6 +20,7 @@ from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.placement import place
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Map, Read, Unmap, Write
+from vdev.session.gathering import nbytes_of
 from vdev.session.immediate_markers import MarkersAtOnce
 from vdev.session.ordering import all_complete
 from vdev.session.telling import began, tell_at_home, tell_empty
@@ -181,7 +182,7 @@ class HomesAtOnce(MarkersAtOnce):
             buffer.used = number
             if reach.writes and not self._home_of(buffer.state).has(reach):
                 self._goes_on(buffer, reach)
-        tally, nbytes = session.ledger.command(_NAMES[type(command)]), _nbytes_of(command)
+        tally, nbytes = session.ledger.command(_NAMES[type(command)]), nbytes_of(command)
         tally.count += 1  # nothing travels
         if type(command) is Read or type(command) is Write:
             tally.within_host_nbytes += nbytes
@@ -336,17 +337,6 @@ def _reaches_of(command: _Moving) -> Sequence[_Reach]:
         command.buffer, start, start + layout.reach, writes, writes, False, writes and layout.is_contiguous
     )
     return (reach,)
-
-
-def _nbytes_of(command: _Moving) -> int:
-    """What it reads or writes."""
-    if type(command) is CopyBuffer:
-        slices, rows, nbytes = command.shape
-        return slices * rows * nbytes
-    if type(command) is Fill:
-        return command.nbytes
-    assert type(command) is Read or type(command) is Write
-    return command.layout.nbytes
 
 
 def _perform(command: _Moving) -> None:

@@ -22,6 +22,7 @@ from vdev.planner.transfers import plan_read, plan_write
 from vdev.session.anywhere import Anywhere, Transfers
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import CopyBuffer, Fill, Read, Write
+from vdev.session.gathering import nbytes_of
 from vdev.session.launch_plans import ReadyPlan
 from vdev.session.ordering import QueueOrder
 from vdev.session.recalls import recall_transfer
@@ -152,7 +153,7 @@ class MovesAtOnce:
         if part is not None:
             self._session.ledger.command(_NAMES[kind]).count += 1  # nothing travels
             if self._session.recorder is not None:
-                nbytes = _nbytes_of(command)
+                nbytes = nbytes_of(command)
                 tell_part(self._session, part, started, queue, found, _NAMES[kind], buffers, nbytes)
         return line, part
 
@@ -601,15 +602,6 @@ def _buffers_of(command: Fill | CopyBuffer) -> list[VirtualBuffer]:
     assert type(command) is CopyBuffer
     source, target = command.source, command.target
     return [source] if source is target else [source, target]
-
-
-def _nbytes_of(command: Fill | CopyBuffer) -> int:
-    """The bytes that it changes."""
-    if type(command) is Fill:
-        return command.nbytes
-    assert type(command) is CopyBuffer
-    slices, rows, nbytes = command.shape
-    return slices * rows * nbytes
 
 
 def _what_of(command: Fill | CopyBuffer) -> tuple[Any, ...]:
