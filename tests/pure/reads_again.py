@@ -7,6 +7,7 @@ Each case reads or writes a buffer until that is made again as it was, changes o
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -354,7 +355,8 @@ def buffers_that_come_and_go() -> None:
         launched, host = reads.launch(), np.zeros(8, np.uint32)
         reads.read(host, src_offset=4 * step, wait_for=[launched, launched])
         reads.check(host, 4 * step)
-    assert made[0] - before > 12 or len(current_session().workers) > 1
+    is_split = os.environ.get("VDEV_PLANNING") == "always" and len(current_session().workers) > 1
+    assert is_split or made[0] - before > 12
 
 
 @case

@@ -176,8 +176,11 @@ class AtOnce(MapsAtOnce):
         """
         account = None
         if self._only is None:
-            account = next((each for each in map(_account_of, buffers) if _keeps(each, worker)), None)
-            if account is None:
+            for buffer in buffers:
+                if _keeps(buffer.account, worker):
+                    account = buffer.account
+                    break
+            else:
                 return False
         return self._all_placed(buffers, worker, account, partial(_counted, cache, args))
 
@@ -194,14 +197,21 @@ class AtOnce(MapsAtOnce):
         worker, left = line.worker.number, self.until_looked_at - cache.weight
         if left < 0:
             return False
-        for account in {*map(_account_of, buffers)}:
+        seen: Account | None = None
+        for buffer in buffers:  # loops, as in `Formed`
+            account = buffer.account
+            if account is seen and account is not None:  # most launches' buffers have the same
+                continue
             if account is None or not (account.thrifty and account.keeper == worker):
                 return False
             if account.cutoff.below < inf and ndrange.nitems >= max(account.cutoff.below, cache.cutoff.below):
                 return False
+            seen = account
         last = queue.last
-        readers = [each.readers[worker] for each in holdings]
-        is_free = (last is line.latest or last is None) and readers.count(None) == len(readers)
+        is_free = last is line.latest or last is None
+        for each in holdings:
+            if each.readers[worker] is not None:
+                is_free = False
         if not (is_free or self._is_free(line, holdings, queue)):
             return False
         self.until_looked_at = left

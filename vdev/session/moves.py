@@ -398,17 +398,17 @@ class Moves:
         given: Sequence[Any],
         clocked: Clocked | None = None,
     ) -> T | int | None:
-        """`read_again` of bytes from `start` on of a buffer that the only worker has all of, whether any were read before or not, behind
-        `after` as well: a program's arrays of a few numbers come and go.
+        """`read_again` of bytes from `start` on of a buffer that one worker has all of and nobody else any, whether any were read before
+        or not, behind `after` as well, which that worker was given before: a program's arrays of a few numbers come and go.
         """
-        worker, session, nbytes = self._only, self._session, host.nbytes
-        if worker is None or buffer.resident is None or nbytes > worker.backend.small_read_nbytes:
+        session, nbytes, at = self._session, host.nbytes, buffer.resident
+        if at is None or nbytes > self._workers[at].backend.small_read_nbytes:
             return None
-        executor, at = session.executor, worker.number
+        executor, worker = session.executor, self._workers[at]
         with session.lock:
             if buffer.resident != at or executor.damaged or executor.lines[at] is None:
                 return None
-            if after and not may_follow(after, queue, at, alone=True):
+            if after and not may_follow(after, queue, at, alone=self._only is not None):
                 return None
             reading, holdings = buffer.reading, buffer.holdings
             if reading is None or (reading.start, reading.nbytes) != (start, nbytes):
