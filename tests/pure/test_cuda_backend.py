@@ -69,7 +69,7 @@ def boxes(draw: st.DrawFn) -> Box:
     )
 
 
-@given(boxes(), st.integers(1, 12))
+@given(boxes(), st.integers(1, 60))
 @settings(deadline=None)
 def test_pieces_are_the_box_packed(box: Box, limit: int) -> None:
     memory = np.random.default_rng(0).integers(0, 255, 200, dtype=np.uint8)
@@ -89,6 +89,15 @@ def test_pieces_are_the_box_packed(box: Box, limit: int) -> None:
     again = np.zeros(box.nbytes, np.uint8)
     copy_box(back, again, Box(box.shape, box.source_start, box.source_pitches, 0, (rows * nbytes, nbytes)))
     assert (again == expected).all()
+
+
+@pytest.mark.parametrize("shape", [(512, 1, 4096), (100, 3, 1000), (7, 1, 30_000), (1, 512, 4096)])
+def test_pieces_are_long_where_slices_are_short(shape: tuple[int, int, int]) -> None:
+    """Each piece costs the copying threads a turn with the interpreter."""
+    slices, rows, nbytes = shape
+    pitches = (2 * rows * nbytes, nbytes + 16)
+    pieces = pieces_of(Box(shape, 0, pitches, 0, pitches), 1 << 16)
+    assert len(pieces) <= 2 * -(-slices * rows * nbytes // (1 << 16))
 
 
 @given(boxes(), st.integers(1, 40))

@@ -74,6 +74,15 @@ def pieces_of(box: Box, limit: int = BLOCK_NBYTES) -> list[Piece]:
         ]
     found: list[Piece] = []
     start = 0
+    if rows * nbytes <= limit // 2:  # several slices in one: each piece costs a turn with the interpreter
+        most, packed = limit // (rows * nbytes), (rows * nbytes, nbytes)
+        for number in range(0, slices, most):
+            count = min(most, slices - number)
+            first = box.source_start + number * box.source_pitches[0]
+            found.append(
+                Piece(Box((count, rows, nbytes), first, box.source_pitches, 0, packed), number * rows * nbytes)
+            )
+        return found
     for number in range(slices):
         first = box.source_start + number * box.source_pitches[0]
         if nbytes > limit:
