@@ -127,7 +127,7 @@ r.setDevice(1)
 other, t, b = d.context(), r.streamCreateWithFlags(1), d.take_memory(4096)[1]
 r.setDevice(0)
 own, s, a, p = d.context(), r.streamCreateWithFlags(1), d.take_memory(4096)[1], r.hostAlloc(4096, 1)
-module = m.moduleLoadData(str(fake_cuda.library_of(kernels.SOURCE, ())).encode())
+module = m.moduleLoadData(str(fake_cuda.library_of(kernels.SOURCE_OF["fill_pattern"], ())).encode())
 k = m.moduleGetFunction(module, "fill_pattern")
 def fill(address):
     return struct.pack("<3Q", address, 8, 1) + bytes(kernels.PATTERN_NBYTES)

@@ -122,7 +122,9 @@ class _Launcher:
     """Runs the kernels' rendition for the host at once."""
 
     def __init__(self, folder: Path) -> None:
-        self._library = ctypes.CDLL(str(fake_cuda.library_of(kernels.SOURCE, (), folder)))
+        self._libraries = {
+            source: ctypes.CDLL(str(fake_cuda.library_of(source, (), folder))) for source in kernels.PROGRAMS
+        }
         self.count = 0
 
     starting = Driver.starting
@@ -131,7 +133,8 @@ class _Launcher:
         at, function, _, extra = [arg.value or 0 for arg in args]
         config = LaunchConfig.from_address(at)
         places = (ctypes.c_void_p * 5).from_address(extra)
-        run = self._library[f"run_{kernels.NAMES[function]}"]
+        name = kernels.NAMES[function]
+        run = self._libraries[kernels.SOURCE_OF[name]][f"run_{name}"]
         run(ctypes.c_void_p(places[1]), config.groups, config.work_items)
         self.count += 1
         return 0

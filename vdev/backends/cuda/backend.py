@@ -13,10 +13,11 @@ room, it is held for that launch alone in managed memory, whose pages the driver
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from ctypes import c_size_t, c_uint64, c_void_p
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 from vdev.backends.base import (
     Allocation,
@@ -67,6 +68,8 @@ _POOLED_NBYTES = 64 << 20
 #: How often a thread that reads a few bytes looks whether they have arrived, about a microsecond each time, before it lets
 #: others run: an empty kernel and the copy behind it take some 10 us.
 _LOOKS = range(24)
+#: one GPU compiles vdev's own kernels, and the others find what it has made
+_compiling = threading.Lock()
 
 
 class CudaBackend(CudaCompiling):
@@ -529,12 +532,19 @@ class CudaBackend(CudaCompiling):
             raise
 
     def _load_own(self) -> Callable[[str], int]:
-        """vdev's own kernels: what gives a function by its name. A driver may load each when it is first asked for."""
+        """vdev's own kernels: what gives a function by its name. A program is compiled, and a driver may load each of its kernels, when the
+        first is asked for.
+        """
         options = [f"--gpu-architecture={self._architecture}", "--std=c++17"]
-        cubin, _ = self._cubins.get(cuda_kernels.SOURCE, options)
         driver = self._cupy.cuda.driver
-        module = driver.moduleLoadData(cubin)
-        return lambda name: int(driver.moduleGetFunction(module, name))
+
+        @cache
+        def module_of(source: str) -> int:
+            with _compiling:
+                cubin, _ = self._cubins.get(source, options)
+            return int(driver.moduleLoadData(cubin))
+
+        return lambda name: int(driver.moduleGetFunction(module_of(cuda_kernels.SOURCE_OF[name]), name))
 
     # order --------------------------------------------------------------------------------------
 

@@ -15,13 +15,15 @@ MOST_PARTS = 16
 #: Work-items of a block.
 BLOCK = 256
 
-SOURCE = r"""
+_UNITS = r"""
 typedef unsigned char u1;
 typedef unsigned short u2;
 typedef unsigned int u4;
 typedef unsigned long long u8;
 struct __align__(16) u16 { u8 low, high; };
+"""
 
+_COPIES = r"""
 // Units of T from a box to a box; sizes and pitches are in units.
 template <typename T>
 __device__ void copy_box(const T *source, T *target, u8 width, u8 rows, u8 total,
@@ -66,6 +68,17 @@ __device__ void copy_boxes(const Boxes &boxes, u8 total)
 extern "C" __global__ void copy_boxes_##T(u8 total, const __grid_constant__ Boxes boxes) { copy_boxes<T>(boxes, total); }
 COPY_BOXES(u1) COPY_BOXES(u2) COPY_BOXES(u4) COPY_BOXES(u8) COPY_BOXES(u16)
 
+struct Pattern { u1 bytes[128]; };  // PATTERN_NBYTES
+
+extern "C" __global__ void fill_pattern(u1 *target, u8 total, u8 length, const __grid_constant__ Pattern pattern)
+{
+    const u8 step = (u8)gridDim.x * blockDim.x;
+    for (u8 i = (u8)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step)
+        target[i] = pattern.bytes[i % length];
+}
+"""
+
+_CHANGES = r"""
 __device__ bool differ(u1 a, u1 b) { return a != b; }
 __device__ bool differ(u2 a, u2 b) { return a != b; }
 __device__ bool differ(u4 a, u4 b) { return a != b; }
@@ -113,7 +126,9 @@ extern "C" __global__ void merge_units(u8 target, u8 stage, u8 twin, u8 start, u
                 *(u1 *)(target + at) = *(const u1 *)(stage + at);
     }
 }
+"""
 
+_FOLDS = r"""
 struct Parts { const void *at[16]; };  // MOST_PARTS
 
 // Rows of `width` elements, `stride` elements apart: what lies at the same places of `count` other memories, which may be other
@@ -140,18 +155,17 @@ FOLD(and, NAME, T, a & b) FOLD(or, NAME, T, a | b) FOLD(xor, NAME, T, a ^ b)
 // as NumPy's minimum and maximum: not-a-number wins
 #define FOLD_FLOATS(NAME, T) \
 FOLD(add, NAME, T, a + b) FOLD(min, NAME, T, b < a || b != b ? b : a) FOLD(max, NAME, T, a < b || b != b ? b : a)
-FOLD_INTEGERS(i4, int, u4) FOLD_INTEGERS(u4, u4, u4) FOLD_INTEGERS(i8, long long, u8) FOLD_INTEGERS(u8, u8, u8)
-FOLD_FLOATS(f4, float) FOLD_FLOATS(f8, double)
-
-struct Pattern { u1 bytes[128]; };
-
-extern "C" __global__ void fill_pattern(u1 *target, u8 total, u8 length, const __grid_constant__ Pattern pattern)
-{
-    const u8 step = (u8)gridDim.x * blockDim.x;
-    for (u8 i = (u8)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step)
-        target[i] = pattern.bytes[i % length];
-}
 """
+
+#: by NumPy's kind and size of an element: what makes its folds
+_FOLDS_OF = {
+    "i4": "FOLD_INTEGERS(i4, int, u4)",
+    "u4": "FOLD_INTEGERS(u4, u4, u4)",
+    "i8": "FOLD_INTEGERS(i8, long long, u8)",
+    "u8": "FOLD_INTEGERS(u8, u8, u8)",
+    "f4": "FOLD_FLOATS(f4, float)",
+    "f8": "FOLD_FLOATS(f8, double)",
+}
 
 #: units of a copy in bytes, the widest first, and their kernels
 COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, "copy_u1"))
@@ -159,17 +173,27 @@ COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, 
 #: units that are compared as words
 WORDS = tuple(unit for unit, _ in COPIES)
 
-#: every kernel; folds are named by operation and by NumPy's kind and size of an element
-NAMES = (
-    *(kernel for _, kernel in COPIES),
-    *(f"copy_boxes_u{unit}" for unit, _ in COPIES),
-    "fill_pattern",
-    "merge_units",
-    *(f"merge_diff_u{unit}" for unit, _ in COPIES),
-    *(
-        f"fold_{op}_{element}"
-        for element in ("i4", "u4", "i8", "u8", "f4", "f8")
-        for op in ("add", "min", "max", "and", "or", "xor")
-        if element[0] != "f" or op in ("add", "min", "max")
+#: the kernels by the program that has them. Each is compiled when one of its kernels is first needed: all together take NVRTC more than a
+#: second, in the midst of the user's program. Folds are named by operation and by NumPy's kind and size of an element.
+PROGRAMS = {
+    _UNITS + _COPIES: (
+        *(kernel for _, kernel in COPIES),
+        *(f"copy_boxes_u{unit}" for unit, _ in COPIES),
+        "fill_pattern",
     ),
-)
+    _UNITS + _CHANGES: ("merge_units", *(f"merge_diff_u{unit}" for unit, _ in COPIES)),
+    **{
+        f"{_UNITS}{_FOLDS}{folds}\n": tuple(
+            f"fold_{op}_{element}"
+            for op in ("add", "min", "max", "and", "or", "xor")
+            if element[0] != "f" or op in ("add", "min", "max")
+        )
+        for element, folds in _FOLDS_OF.items()
+    },
+}
+
+#: every kernel
+NAMES = tuple(name for names in PROGRAMS.values() for name in names)
+
+#: by a kernel's name: the program that has it
+SOURCE_OF = {name: source for source, names in PROGRAMS.items() for name in names}
