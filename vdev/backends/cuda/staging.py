@@ -80,7 +80,9 @@ def pieces_of(box: Box, limit: int = BLOCK_NBYTES) -> list[Piece]:
             count = min(most, slices - number)
             first = box.source_start + number * box.source_pitches[0]
             found.append(
-                Piece(Box((count, rows, nbytes), first, box.source_pitches, 0, packed), number * rows * nbytes)
+                Piece(
+                    Box((count, rows, nbytes), first, box.source_pitches, 0, packed), number * rows * nbytes
+                )
             )
         return found
     for number in range(slices):
