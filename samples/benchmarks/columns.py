@@ -51,13 +51,13 @@ def measured(
     *,
     native: bool = True,
     turns: int = 1,
-    least: str = "",
+    least: str | Callable[[list[Figures]], Figures] = "",
     timeout: int = TIMEOUT,
 ) -> dict[str, Figures]:
     """What `measure` finds in each column; in a process for one column it only prints that, and ends.
 
-    `turns`: processes for each column, by turns, of which the one counts whose figure `least` is the least: which
-    core a process comes to run on, and what else runs there, lasts as long as the process. A column that fails has an
+    `turns`: processes for each column, by turns, of which the one counts whose figure `least` is the least, or what `least` makes of
+    them: which core a process comes to run on, and what else runs there, lasts as long as the process. A column that fails has an
     entry "failed" with what it said last.
     """
     if options.part:
@@ -73,9 +73,23 @@ def measured(
     return {name: _best(tries, least) for name, tries in found.items()}
 
 
-def _best(tries: list[Figures], least: str) -> Figures:
+def _best(tries: list[Figures], least: str | Callable[[list[Figures]], Figures]) -> Figures:
     """Of several processes' figures those of the best one; of the first that failed where one did."""
-    return min(tries, key=lambda figures: -math.inf if "failed" in figures else figures.get(least, 0.0))
+    if callable(least) and not any("failed" in figures for figures in tries):
+        return least(tries)
+    return min(tries, key=lambda figures: -math.inf if "failed" in figures else figures.get(str(least), 0.0))
+
+
+def best_of_each(tries: list[Figures], seconds: Callable[[Figures], float]) -> Figures:
+    """By name, the figures that took the least `seconds` among several processes'; of one that failed where one did."""
+    names = dict.fromkeys(name for each in tries for name in each)
+    return {
+        name: min(
+            (each[name] for each in tries if name in each),
+            key=lambda figures: -math.inf if "failed" in figures else seconds(figures),
+        )
+        for name in names
+    }
 
 
 def _column(kind: str, workers: int | None, native: str, timeout: int) -> Figures:

@@ -6,7 +6,9 @@ Rows are samples, and the programs of `planning_programs` that are hard to plan 
 column is a process; in it each row runs `--runs` times from plain arrays to results (`first`, and `whole`, the best), and
 then its kernels alone on resident data (`kernels`, the best). Results are compared with native ones; `--check` has the
 samples check themselves as well. A row that fails, or takes longer than `--limit`, does not stop the others: the column continues after it
-in a new process. A column ends after `--budget` seconds. On the virtual device: seconds that the model of time predicted over
+in a new process. A column ends after `--budget` seconds. With `--turns`, each column has so many processes, by turns, and a row's times are
+the best of them: which core a process comes to run on, and what else runs there, lasts as long as the process.
+On the virtual device: seconds that the model of time predicted over
 those measured, and how many launches ran on several workers.
 
 Decides sizes and how rows are timed; the samples decide the rest.
@@ -419,6 +421,18 @@ def _bars(row: Row, column: str, own: dict[str, Any], base: dict[str, Any]) -> l
     return bars
 
 
+def _best(tries: list[columns.Figures]) -> columns.Figures:
+    """Of one column's processes, each row's figures where the whole took least, with the least time of its kernels and that of the
+    very first run.
+    """
+    rows = columns.best_of_each([each["rows"] for each in tries], lambda own: own["whole"])
+    for name, own in rows.items():
+        if "failed" not in own:
+            own["first"] = tries[0]["rows"][name]["first"]
+            own["kernels"] = min(each["rows"][name]["kernels"] for each in tries)
+    return {"rows": rows, "seconds": sum(each["seconds"] for each in tries)}
+
+
 def _line(row: Row, column: str, own: dict[str, Any], base: dict[str, Any]) -> str:
     def ratio(what: str) -> str:
         found = _speed_up(own, base, what)
@@ -454,6 +468,9 @@ def main() -> int:
         "--only", type=columns.names_among(everything), default=everything, help="rows by commas"
     )
     parser.add_argument("--runs", type=int, default=3, help="of each row (default: %(default)s)")
+    parser.add_argument(
+        "--turns", type=int, default=1, help="processes of each column (default: %(default)s)"
+    )
     parser.add_argument("--limit", type=float, default=25, help="seconds of a row (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=75, help="seconds of a column (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="samples check themselves too")
@@ -463,10 +480,12 @@ def main() -> int:
     if options.part:
         measure_rows(options)
         return 0
-    found = {
-        machine.NATIVE if workers is None else str(workers): measure_column(options, kind, workers)
-        for workers in (None, *machine.counts_of(options))
-    }
+    turns: dict[str, list[columns.Figures]] = {}
+    for _ in range(options.turns):
+        for workers in (None, *machine.counts_of(options)):
+            name = machine.NATIVE if workers is None else str(workers)
+            turns.setdefault(name, []).append(measure_column(options, kind, workers))
+    found = {name: _best(tries) for name, tries in turns.items()}
     lines, bars = compared(options, found)
     status = columns.conclude(options, found, lines, bars)
     bad = [
