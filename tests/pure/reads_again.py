@@ -381,6 +381,25 @@ def buffers_that_are_gone() -> None:
 
 
 @case
+def a_buffer_that_comes_behind_others_launches() -> None:
+    """The first read of one that one worker has waits for launches of all workers, in a queue that keeps no order."""
+    out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    reads = Reads()
+    other = cl.CommandQueue(reads.context, properties=out_of_order)
+    array = np.full(GROUP, 7, np.uint32)
+    for _ in range(12):
+        small = cl.Buffer(reads.context, READ_WRITE, 4 * GROUP)
+        given = reads.new(array)
+        reads.take(other, (GROUP,), (GROUP,), small, given)
+        launched, host = reads.launch(), np.zeros(8, np.uint32)
+        reads.read(host, other, small, wait_for=[launched])
+        assert launched.command_execution_status == cl.command_execution_status.COMPLETE, "it did not wait"
+        assert (host == 7).all(), host
+    reads.read()
+    reads.check()
+
+
+@case
 def a_buffer_that_comes_behind_the_program() -> None:
     """Its first read waits for what the program says, and fails with that."""
     reads = Reads()
