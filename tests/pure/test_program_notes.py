@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -11,8 +15,8 @@ from vdev.translators.frontend.kernels import KernelInfo
 
 from vdev.backends.base import WorkerInfo
 from vdev.process.private_files import Store
-from vdev.session import programs
-from vdev.session.program_cache import CachedProgram
+from vdev.session import program_cache, programs
+from vdev.session.program_cache import CachedProgram, write_notes
 from vdev.session.translation import Translation
 
 
@@ -51,6 +55,7 @@ def test_kernels_of_a_program_are_in_one_file_that_is_read_once(tmp_path: Path, 
     before = program(tmp_path)
     for at, name in enumerate(names(3)):
         before.note(name, "cuts", {"number": at})
+    write_notes()
     now = program(tmp_path)
     asked.clear()
     for _ in range(2):
@@ -65,6 +70,7 @@ def test_large_programs_have_several(tmp_path: Path, asked: Counter[str]) -> Non
     found = program(tmp_path, 100)
     for at, name in enumerate(names(100)):
         found.note(name, "cuts", {"number": at})
+    write_notes()
     files = [path.stat().st_size for path in (tmp_path / "cache/programs").iterdir()]
     assert 4 <= len(files) <= 1 + 100 / 10
     again = program(tmp_path, 100)
@@ -77,13 +83,15 @@ def test_notes_of_several_processes(tmp_path: Path) -> None:
     one, two = program(tmp_path), program(tmp_path)
     assert one.noted("kernel_0", "cuts", number) is None
     two.note("kernel_0", "cuts", {"number": 1})
+    write_notes()
     one.note("kernel_1", "cuts", {"number": 2})
     one.note("kernel_0", "workers", {"number": 3})
+    write_notes()
     found = program(tmp_path)
     assert [found.noted(*what, number) for what in (("kernel_0", "cuts"), ("kernel_1", "cuts"))] == [1, 2]
     assert found.noted("kernel_0", "workers", number) == 3
-    assert one.noted("kernel_0", "cuts", number) == 1
     one.note("kernel_0", "cuts", {"number": 4})
+    write_notes()
     assert program(tmp_path).noted("kernel_0", "cuts", number) == 4
     assert program(tmp_path, key="another").noted("kernel_0", "cuts", number) is None
 
@@ -102,11 +110,94 @@ def test_nothing_is_noted_of_what_may_change(tmp_path: Path, asked: Counter[str]
 def test_notes_that_are_none(tmp_path: Path, plain: object) -> None:
     found = program(tmp_path)
     found.note("kernel_0", "cuts", {"number": 1})
+    write_notes()
     found._put(f"{found.content} notes 0", plain)  # type: ignore[arg-type]
     again = program(tmp_path)
     assert again.noted("kernel_0", "cuts", number) is None
     again.note("kernel_0", "cuts", {"number": 2})
+    write_notes()
     assert program(tmp_path).noted("kernel_0", "cuts", number) == 2
+
+
+def test_no_launch_waits_until_notes_are_written(
+    tmp_path: Path, asked: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread writes them, all at once; until then whoever builds the same program finds them."""
+    monkeypatch.setattr(program_cache, "_SOON", 3600.0)
+    written, store = Event(), Store(tmp_path / "cache" / "programs", ".json")
+    kernels = {name: KernelInfo(name, (), 1, None, None, None, "") for name in names(3)}
+    one, two = (CachedProgram(store, "key") for _ in range(2))
+    for each in (one, two):
+        each.keep_translation(Translation("source", (), kernels=kernels))
+    asked.clear()
+    for at, name in enumerate(names(3)):
+        one.note(name, "cuts", {"number": at})
+        one.note(name, "workers", {"number": at})
+    assert asked["put"] == 0
+    assert [two.noted(name, "cuts", number) for name in names(3)] == [0, 1, 2]
+    program_cache._unwritten.forget()
+    assert program(tmp_path).noted("kernel_0", "cuts", number) is None
+
+    def put(self: Store, *args: Any, real: Any = Store.put) -> None:
+        real(self, *args)
+        written.set()
+
+    monkeypatch.setattr(Store, "put", put)
+    monkeypatch.setattr(program_cache, "_SOON", 0.0)
+    asked.clear()
+    one.note("kernel_0", "cuts", {"number": 4})
+    assert written.wait(60)
+    program_cache.write_notes()  # which waits until that is done
+    assert asked["put"] == 1
+    assert program(tmp_path).noted("kernel_0", "cuts", number) == 4
+    assert one.noted("kernel_0", "workers", number) == 0
+
+
+def test_a_note_that_is_made_while_others_are_written_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_cache, "_SOON", 3600.0)
+    found, more = program(tmp_path), [5, 6]
+
+    def put(self: Store, *args: Any, real: Any = Store.put) -> None:
+        real(self, *args)
+        if more:
+            found.note("kernel_0", "cuts", {"number": more.pop()})
+
+    found.note("kernel_0", "cuts", {"number": 4})
+    monkeypatch.setattr(Store, "put", put)
+    for _ in range(3):
+        write_notes()
+    monkeypatch.undo()
+    assert not more
+    assert program(tmp_path).noted("kernel_0", "cuts", number) == 5
+
+
+ENDING = """
+import sys
+from pathlib import Path
+from tests.pure.test_program_notes import program
+program(Path(sys.argv[1])).note("kernel_0", "cuts", {"number": 7})
+"""
+
+
+def test_notes_are_written_at_the_end_of_the_process(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", ENDING, str(tmp_path)], check=True, timeout=120, cwd=root)
+    assert program(tmp_path).noted("kernel_0", "cuts", number) == 7
+
+
+def test_a_child_leaves_its_parents_notes_to_the_parent(tmp_path: Path) -> None:
+    found = program(tmp_path)
+    found.note("kernel_0", "cuts", {"number": 1})
+    child = os.fork()
+    if not child:
+        write_notes()
+        wrong = program(tmp_path).noted("kernel_0", "cuts", number)
+        os._exit(0 if wrong is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    write_notes()
+    assert program(tmp_path).noted("kernel_0", "cuts", number) == 1
 
 
 def test_what_workers_have_in_common_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:

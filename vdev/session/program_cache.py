@@ -5,6 +5,9 @@ program may count on, which compilers the workers have, and every part of vdev t
 files that were looked for to be included are compared on every use, found or not. `private_files` decides whether a
 file of the cache folder can be trusted. Everything is written as JSON, member by member: what is read can never be
 more than data.
+
+What is noted about kernels while they are launched is written later, on a thread of its own or at the process's end: to replace a file
+may take some milliseconds, for which no launch should wait.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -25,6 +29,8 @@ from zlib import crc32
 import vdev
 from vdev import translators
 from vdev.process import folders, switches
+from vdev.process.ending import at_end
+from vdev.process.forking import in_child
 from vdev.process.private_files import Store
 from vdev.session.translation import Translation
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
@@ -35,7 +41,7 @@ from vdev.translators.interpreter.summaries import KernelSummary, Reason
 if TYPE_CHECKING:
     from vdev.session.translation import Reading
 
-__all__ = ["CACHE_NBYTES", "CachedProgram", "cached_program", "own_content"]
+__all__ = ["CACHE_NBYTES", "CachedProgram", "cached_program", "own_content", "write_notes"]
 
 logger = logging.getLogger("vdev.session.program_cache")
 
@@ -45,6 +51,8 @@ T = TypeVar("T")
 CACHE_NBYTES = 64 << 20
 #: Kernels whose notes are in one file, about: it is written anew with each of them.
 _SHARE = 16
+#: Seconds until notes are written: most are made while a program's first launches wait.
+_SOON = 0.5
 #: Words in a text whose meaning changes from day to day.
 _OF_TODAY = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
 #: Options that make clang look for files in further folders.
@@ -81,10 +89,10 @@ class CachedProgram:
         self._key = _hash(key)
         self._store = store
         self._lock = threading.Lock()  #: for what is noted
-        self._shares = 1  #: into which the notes of the kernels are divided
+        self._shares = 1  #: into how many entries the notes of the kernels are divided
         self._notes: dict[
-            int, dict[str, str]
-        ] = {}  #: by share, once it has been read: what is noted, as JSON
+            str, dict[str, str]
+        ] = {}  #: by entry, once it has been read: what is noted, as JSON
 
     def translation(self) -> Translation | None:
         """The translation that was kept, if it is still valid."""
@@ -122,12 +130,11 @@ class CachedProgram:
         """
         if not self.content:
             return None
-        share = self._share_of(kernel)
-        with self._lock:
-            notes = self._notes.get(share)
-            if notes is None:
-                notes = self._notes[share] = self._kept_notes(share)
-        text = notes.get(f"{kernel} {what}")
+        name, noted = self._file_of(kernel), f"{kernel} {what}"
+        text = _unwritten.of(self._store, name).get(noted)
+        if text is None:
+            with self._lock:
+                text = self._known(name).get(noted)
         try:
             return None if text is None else of_plain(json.loads(text))
         except _NOT_OURS as error:
@@ -135,15 +142,15 @@ class CachedProgram:
             return None
 
     def note(self, kernel: str, what: str, plain: Mapping[str, Any]) -> None:
-        """Keep it, if it can be told how long it is valid. Of two processes that do so at the same time, one may lose its note."""
+        """Keep it, if it can be told how long it is valid; it is written soon (`write_notes`). Of two processes that do so at the same
+        time, one may lose its note.
+        """
         if not self.content:
             return
-        share = self._share_of(kernel)
+        name, noted, text = self._file_of(kernel), f"{kernel} {what}", json.dumps(plain)
         with self._lock:
-            notes = self._kept_notes(share)
-            notes[f"{kernel} {what}"] = json.dumps(plain)
-            self._notes[share] = notes
-            self._put(f"{self.content} notes {share}", notes)
+            self._known(name)[noted] = text
+        _unwritten.add(self._store, name, noted, text)
 
     def made(self, what: str, of_plain: Callable[[Any], T]) -> T | None:
         """What was made from the translated program and kept by itself; `of_plain` reads it."""
@@ -163,24 +170,102 @@ class CachedProgram:
         self._shares = -(-len(translation.kernels) // _SHARE) or 1
         self.content = _hash(json.dumps([self._key, stamps]))
 
-    def _share_of(self, kernel: str) -> int:
-        return crc32(kernel.encode()) % self._shares
+    def _file_of(self, kernel: str) -> str:
+        """The entry with a kernel's notes."""
+        return f"{self.content} notes {crc32(kernel.encode()) % self._shares}"
 
-    def _kept_notes(self, share: int) -> dict[str, str]:
-        kept = self._get(f"{self.content} notes {share}")
-        if not isinstance(kept, dict):
-            return {}
-        return {name: text for name, text in kept.items() if isinstance(text, str)}
+    def _known(self, name: str) -> dict[str, str]:
+        """The notes of an entry as they were when it was read, and those made since by this program. Under its lock."""
+        notes = self._notes.get(name)
+        if notes is None:
+            notes = self._notes[name] = _kept_notes(self._store, name)
+        return notes
 
     def _get(self, name: str) -> Any:
-        content = self._store.get(name)
-        try:
-            return None if content is None else json.loads(content)
-        except ValueError:
-            return None
+        return _read(self._store, name)
 
     def _put(self, name: str, plain: Mapping[str, Any]) -> None:
-        self._store.put(name, json.dumps(plain).encode(), CACHE_NBYTES)
+        _write(self._store, name, plain)
+
+
+def _read(store: Store, name: str) -> Any:
+    content = store.get(name)
+    try:
+        return None if content is None else json.loads(content)
+    except ValueError:
+        return None
+
+
+def _write(store: Store, name: str, plain: Mapping[str, Any]) -> None:
+    store.put(name, json.dumps(plain).encode(), CACHE_NBYTES)
+
+
+def _kept_notes(store: Store, name: str) -> dict[str, str]:
+    """The notes in an entry."""
+    kept = _read(store, name)
+    if not isinstance(kept, dict):
+        return {}
+    return {noted: text for noted, text in kept.items() if isinstance(text, str)}
+
+
+class _Unwritten:
+    """Notes of this process that are in no file yet. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked child: they are the parent's, and so are locks and thread."""
+        self._lock = threading.Lock()  #: for what follows; held for no more than a look
+        self._writing = threading.Lock()  #: one writes at a time
+        #: by entry: what is noted, as JSON
+        self._notes: dict[tuple[Store, str], dict[str, str]] = {}
+        self._waits = False  #: whether a thread waits to write
+        self._at_end = False  #: whether what is left will be written at the process's end
+
+    def of(self, store: Store, name: str) -> Mapping[str, str]:
+        """Those for an entry."""
+        with self._lock:
+            return dict(self._notes.get((store, name), ()))
+
+    def add(self, store: Store, name: str, noted: str, text: str) -> None:
+        """One more, written soon."""
+        with self._lock:
+            self._notes.setdefault((store, name), {})[noted] = text
+            if not self._at_end:
+                self._at_end = True
+                at_end(self.write)
+            waits, self._waits = self._waits, True
+        if not waits:
+            threading.Thread(target=self._write_later, name="vdev-notes", daemon=True).start()
+
+    def _write_later(self) -> None:
+        time.sleep(_SOON)
+        with self._lock:
+            self._waits = False
+        self.write()
+
+    def write(self) -> None:
+        """Write all of them. They are found here until they are found in their files."""
+        with self._writing:
+            with self._lock:
+                entries = {entry: dict(notes) for entry, notes in self._notes.items()}
+            for (store, name), notes in entries.items():
+                _write(store, name, _kept_notes(store, name) | notes)
+                with self._lock:
+                    left = self._notes.pop((store, name))
+                    left = {noted: text for noted, text in left.items() if notes.get(noted) != text}
+                    if left:
+                        self._notes[store, name] = left
+
+
+_unwritten = _Unwritten()
+in_child(_unwritten.forget)
+
+
+def write_notes() -> None:
+    """Write what has been noted about kernels so far. Nobody has to call it: it is done soon, and at the process's end."""
+    _unwritten.write()
 
 
 def _hash(text: str) -> str:
