@@ -480,6 +480,7 @@ __all__ = [
     "presumed",
     "presumed_line",
     "printed",
+    "referenced",
     "skipped_lines",
     "type_key",
     "unary_operator",
