@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from clang.cindex import CursorKind
-from vdev.translators.frontend import clang
+from vdev.translators.frontend import clang, hidden_parts
 from vdev.translators.frontend.operator_kinds import Binary, Joining, Placed, Unary
 from vdev.translators.frontend.source import ArgInfo, CompileError, ParsedProgram, Target, parse_program
+from vdev.translators.frontend.syntax import Node, Use, parts_of
+from vdev.translators.frontend.syntax_reader import SyntaxReader
 
 SIGNATURES = """
 typedef struct { int a; float b; } S;
@@ -268,3 +272,61 @@ def test_odd_sources() -> None:
     call = next(c for c in clang.walk(umlaut.definition("k")) if c.spelling == "printf")
     assert umlaut.text_of(call) == 'printf("ä %d", a[0])'
     assert parse_program("kernel void k(global int *a) {\r\n  a[0] = 1;\r\n}\r\n").kernels["k"].line == 1
+
+
+#: what stands behind an operand: its tokens, and whether clang is asked for them
+BEHIND = [
+    (".xy", [".", "xy"], False),
+    ("->s0", ["->", "s0"], False),
+    (" . \n\t lo ", [".", "lo"], False),
+    ("", [], False),
+    (". /* .y */ x", [".", "/* .y */", "x"], True),
+    (". // .y\nx", [".", "// .y", "x"], True),
+    (".\\\nx", [".", "x"], True),
+    (".x\\\ny", [".", "xy"], True),
+    (", a.y", [",", "a", ".", "y"], True),
+    (" + 1", ["+", "1"], True),
+    (".x.y", [".", "x", ".", "y"], True),
+    (".x)", [".", "x", ")"], True),
+]
+
+
+@pytest.mark.parametrize(("text", "expected", "asks"), BEHIND, ids=range(len(BEHIND)))
+def test_what_stands_behind_an_operand(
+    text: str, expected: list[str], asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = f"float4 v;\nfloat4 w = v{text};\n"
+    unit = clang.parse(whole, ())
+    start = whole.index("= v") + 3
+    asked = []
+    tokens_between = hidden_parts.tokens_between
+
+    def counted(*given: int) -> Iterator[object]:
+        asked.append(given)
+        return tokens_between(*given)
+
+    monkeypatch.setattr(hidden_parts, "tokens_between", counted)
+    found = hidden_parts.spellings(unit, start, start + len(text), whole.encode())
+    assert found == expected
+    assert bool(asked) is asks
+    assert found == hidden_parts.spellings(unit, start, start + len(text))  # as clang says of any text
+
+
+def used_in(node: Node) -> Iterator[Use]:
+    if isinstance(node, Use):
+        yield node
+    for part in parts_of(node):
+        yield from used_in(part)
+
+
+def test_a_name_is_read_once_and_known_again() -> None:
+    program = parse_program(
+        "enum { n = 3 }; kernel void f(global int *x, int y) { x[y] = y + n; { int y = 2; x[y] = y; } x[n] = y; }"
+    )
+    function = SyntaxReader(program).function("f")
+    assert function is not None
+    used = [*used_in(function.body)]
+    assert [use.name for use in used] == ["x", "y", "y", "x", "y", "y", "x", "y"]
+    outer, inner = used[1].key, used[4].key
+    assert [use.key for use in used if use.name == "y"] == [outer, outer, inner, inner, outer]
+    assert outer != inner

@@ -140,6 +140,13 @@ def type_key(cursor: Cursor) -> int:
     return _bare("clang_getCursorType", cindex.Type)(cursor).data[0] or 0
 
 
+def referenced(cursor: Cursor) -> Cursor:
+    """The declaration that a name stands for (`Cursor.referenced`)."""
+    found: Cursor = _bare("clang_getCursorReferenced", Cursor)(cursor)
+    found._tu = cursor._tu
+    return found
+
+
 def evaluate(cursor: Cursor) -> int | float | None:
     """The value of a constant expression, computed by clang whether or not it has effects; None if there is none."""
     library = opened_library()
@@ -473,6 +480,7 @@ __all__ = [
     "presumed",
     "presumed_line",
     "printed",
+    "referenced",
     "skipped_lines",
     "type_key",
     "unary_operator",

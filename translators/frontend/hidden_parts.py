@@ -6,11 +6,15 @@ The tokens are clang's own, as literals and comments may contain any text. Only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from clang.cindex import SourceLocation, SourceRange, Token, TokenKind, TranslationUnit
 
 from . import clang
+
+#: a member's name and nothing else but blanks: two tokens, whatever stands around them
+_MEMBER = re.compile(rb"[ \t\n]*(\.|->)[ \t\n]*([A-Za-z_][A-Za-z0-9_]*)[ \t\n]*")
 
 
 def tokens_between(unit: TranslationUnit, start: int, stop: int) -> Iterator[Token]:
@@ -22,8 +26,15 @@ def tokens_between(unit: TranslationUnit, start: int, stop: int) -> Iterator[Tok
             yield token
 
 
-def spellings(unit: TranslationUnit, start: int, stop: int) -> list[str]:
-    """The same as text."""
+def spellings(unit: TranslationUnit, start: int, stop: int, text: bytes = b"") -> list[str]:
+    """The same as text. `text`: the unit's, in which most of what stands behind an operand is found without asking clang, whose tokens
+    take long: kernels with vectors consist of swizzles.
+    """
+    if start >= stop:
+        return []
+    member = _MEMBER.fullmatch(text, start, stop)
+    if member is not None:
+        return [member[1].decode(), member[2].decode()]
     return [token.spelling for token in tokens_between(unit, start, stop)]
 
 

@@ -97,6 +97,7 @@ _NOT_EXPRESSIONS = {
     CursorKind.ALIGNED_ATTR,
 }
 _PARTS = {kind.value for kind in _NOT_EXPRESSIONS}
+_ENUM_CONSTANT, _FUNCTION = CursorKind.ENUM_CONSTANT_DECL.value, CursorKind.FUNCTION_DECL.value
 
 
 class SyntaxReader:
@@ -124,6 +125,7 @@ class SyntaxReader:
         self._nnodes = 0  #: read so far
         self._reached: Cursor | None = None  #: the last statement begun
         self._variables: dict[int, Cursor] = {}  #: declarations of variables that are used
+        self._names: dict[int, str] = {}  #: what these are called
         self._definitions: dict[str, list[Cursor]] = {}
         for cursor in clang.children(unit.cursor):
             if cursor.kind is CursorKind.FUNCTION_DECL and cursor.is_definition():
@@ -374,14 +376,18 @@ class SyntaxReader:
         return inner
 
     def _reference(self, cursor: Cursor, ctype: CType) -> Expression:
-        declaration = cursor.referenced
-        if declaration.kind is CursorKind.ENUM_CONSTANT_DECL:
+        declaration = clang.referenced(cursor)
+        kind = clang.kind_number(declaration)
+        if kind == _ENUM_CONSTANT:
             return IntLiteral(ctype, None, declaration.enum_value)
-        if declaration.kind is CursorKind.FUNCTION_DECL:
+        if kind == _FUNCTION:
             return FunctionName(ctype, None, cursor.spelling)
         key = declaration.hash
-        self._variables[key] = declaration
-        return Use(ctype, self.line(cursor), key, cursor.spelling)
+        name = self._names.get(key)
+        if name is None:
+            self._variables[key] = declaration
+            name = self._names[key] = cursor.spelling
+        return Use(ctype, self.line(cursor), key, name)
 
     def _index(self, cursor: Cursor, ctype: CType) -> Index:
         base, index = self.operands(cursor)
@@ -531,8 +537,8 @@ class SyntaxReader:
             return inner
         if not self.exact:
             raise Unsupported("a vector expression in a macro's expansion", self.line(cursor))
-        before = spellings(self.unit, start, inner_start)
-        after = spellings(self.unit, inner_stop, stop)
+        before = spellings(self.unit, start, inner_start, self.text)
+        after = spellings(self.unit, inner_stop, stop, self.text)
         if before[:1] == ["__builtin_astype"]:
             return Reinterpret(ctype, None, inner.operand)
         if before or len(after) != 2 or after[0] not in (".", "->"):
