@@ -16,6 +16,7 @@ __all__ = [
     "prepare",
     "records",
     "red_zones",
+    "refilled_plan",
     "repeated_launch",
     "sampling",
     "step",

@@ -30,6 +30,7 @@ from vdev.executor.line import Line
 from vdev.executor.mark import Mark
 from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
+from vdev.executor.refilled_plan import submit_refilled
 from vdev.executor.step import Step
 from vdev.executor.steps import CallStep
 from vdev.executor.stretch import Stretch
@@ -220,6 +221,8 @@ class Executor:
             if self._compiles and prepared.is_compilable and (args or not prepared.uses_host_array):
                 given = (args, ndrange, places, after, order)
                 done = submit_compiled(self, prepared, holdings, completion, given)
+                if done is None and prepared.refills is not None:
+                    done = submit_refilled(self, prepared, holdings, completion, given)
                 if done is not None:
                     return done.number
         job = Job(self, 0, prepared, holdings, completion)
