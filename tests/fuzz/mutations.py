@@ -556,6 +556,8 @@ DEFECTS: tuple[Defect, ...] = (
              "        if found != self._now:\n", "        if not self._now:\n")),
     _session("a refilled plan waits for what its first command's buffers say", "test_refilled_plans", ("executor.refilled_plan",
              "            part.look_at(holdings)\n", "            pass\n")),
+    _session("a refilled plan is another command's while it is handed over", "test_refilled_plans", ("executor.refilled_plan",
+             "if self._is_used or any(", "if any(")),
     _session("a refilled plan notes what it changes in no record", "test_refilled_plans", ("executor.hazards",
              "        bases, clock, workers = self.number_steps(job.holdings), job.clock, self._workers\n",
              "        bases, clock, workers = self._number(), job.clock, self._workers\n")),

@@ -92,7 +92,7 @@ class Line:
         self.buffers = [
             cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=self.array) for _ in range(2)
         ]
-    def step(self, by):
+    def step(self, by, queue=queue):
         before, after = self.buffers
         self.buffers.reverse()
         a = self.array
@@ -114,6 +114,8 @@ for turn in range(2):
         line.step(1 + 7 * k)
         if k % 3:
             wide.cross((5 * k) % 96)
+        if k % 6 == 5:
+            queue.finish()  # the workers' threads are not behind
         if k % 30 == 29:
             assert matrix.is_right and wide.is_right and line.is_right, (turn, k)
     assert matrix.is_right and wide.is_right and line.is_right, turn
@@ -166,6 +168,41 @@ def test_each_plan_has_its_own_numbers(folder: Path, orders: dict[str, int], wor
 def test_a_refilled_plan_with_a_defect_is_found(planted: str, folder: Path) -> None:
     with pytest.raises(AssertionError):
         _run(folder, STEPS, planted=planted, late=1)
+
+
+#: a finaliser submits a launch of the same kernel while one is handed over
+NESTED = """
+from vdev.executor.refilled_plan import RefilledPlan
+takes, other, left, nested = RefilledPlan.takes, Line(6144), [], [0]
+def interrupted(self, holdings):
+    if left:
+        nested[0] += 1
+        other.step(left.pop(), aside)
+    return takes(self, holdings)
+RefilledPlan.takes = interrupted
+aside, line = cl.CommandQueue(context), Line(6144)
+for number in range(20):
+    line.step(4 + 7 * number), other.step(1 + 7 * number, aside)
+    queue.finish(), aside.finish()
+for number in range(20, 60):
+    left.append(1 + 7 * number)
+    line.step(4 + 7 * number)
+    while left:
+        other.step(left.pop(), aside)
+    queue.finish(), aside.finish()
+assert line.is_right and other.is_right
+assert nested[0] > 5, nested
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_command_that_comes_meanwhile_has_no_share_in_it(folder: Path, planted: bool) -> None:
+    if not planted:
+        _run(folder, NESTED)
+        return
+    with pytest.raises(AssertionError):
+        _run(folder, NESTED, planted="a refilled plan is another command's while it is handed over")
 
 
 #: the driver refuses a call of one of its functions; what became of that

@@ -135,6 +135,7 @@ class CompiledPlan:
         "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "_values_at", "accesses",
         "batched", "end", "list", "needs", "number_steps", "others", "replicas", "shares", "workers",
     )  # fmt: skip
+    _hazards: HazardsOfPlan | OpenHazards
     is_form = False  #: whether it is for whatever replicas (`vdev.executor.plan_form`)
 
     def __init__(
@@ -153,8 +154,7 @@ class CompiledPlan:
         self._peers = tuple(workers[number] for number in sorted(read) if workers[number] not in self.batched)
         #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
         self.replicas = [list(holdings.replicas) for holdings in job.holdings]
-        known = HazardsOfPlan(prepared, job.holdings, workers)
-        self._hazards: HazardsOfPlan | OpenHazards = known
+        known = self._hazards = HazardsOfPlan(prepared, job.holdings, workers)
         self.number_steps: Callable[[Sequence[Holdings]], list[int]] = known.number_steps
         #: what a command has to wait for, as its buffers' records say
         self.needs = OpenHazards(prepared, workers).needs

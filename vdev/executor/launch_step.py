@@ -104,8 +104,10 @@ class LaunchStep(Step):
         return None
 
     def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
-        if type(self) is not LaunchStep or self.homes or self.kernel is None:
+        if type(self) is not LaunchStep or self.homes:
             return None
+        if self.kernel is None:  # only steps like it have run
+            self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
         return backend.own_launch(self.kernel, self._given(worker, job), self.shape)
 
     def refills(self, call: ListedCall, worker: StepWorker, job: StepJob) -> bool:

@@ -140,7 +140,7 @@ def _take(call: ListedCall, steps: Sequence[Step], worker: Worker, job: Job) -> 
 class RefilledPlan(CompiledPlan):
     """A plan, compiled for all that differ from it in their numbers."""
 
-    __slots__ = ("_args", "_job", "_memories", "_refilled")
+    __slots__ = ("_args", "_is_used", "_job", "_memories", "_refilled")
 
     def __init__(
         self, prepared: PreparedPlan, job: Job, workers: Sequence[Worker], legs: Sequence[Leg]
@@ -151,6 +151,7 @@ class RefilledPlan(CompiledPlan):
         self.number_steps = hazards.number_steps
         #: stands for the command whose numbers are taken
         self._job, self._args = job, job.args
+        self._is_used = False  #: a command is handed over
         steps = [step for _, batch in prepared.batches for step in batch.steps]
         self._memories = None if prepared.blocks is None else _Memories(prepared.blocks, steps)
         at = {number: place for place, (number, _) in enumerate(prepared.batches)}
@@ -176,11 +177,13 @@ class RefilledPlan(CompiledPlan):
     ) -> Job | None:
         """As `submit`, for a plan that differs from those before in its numbers."""
         args = given[0]
-        for at, arg in self.others:
-            if args[at] != arg:
-                return None
-        self._prepared, self._args = prepared, args
-        return self.submit(executor, holdings, completion, given)
+        if self._is_used or any(args[at] != arg for at, arg in self.others):
+            return None  # the first: a finaliser of the program's submits while a command is handed over
+        self._prepared, self._args, self._is_used = prepared, args, True
+        try:
+            return self.submit(executor, holdings, completion, given)
+        finally:
+            self._is_used = False
 
     def takes(self, holdings: Sequence[Holdings]) -> bool:
         job, prepared, memories = self._job, self._prepared, self._memories
