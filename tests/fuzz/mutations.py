@@ -558,6 +558,8 @@ DEFECTS: tuple[Defect, ...] = (
              "            part.look_at(holdings)\n", "            pass\n")),
     _session("a refilled plan is another command's while it is handed over", "test_refilled_plans", ("executor.refilled_plan",
              "if self._is_used or any(", "if any(")),
+    _session("a refilled plan counts the bytes of its first command", "test_refilled_plans", ("executor.refilled_plan",
+             "            listed.from_peer = sum([call.counted[0][1] for call in self._copying])\n", "            pass\n")),
     _session("a refilled plan notes what it changes in no record", "test_refilled_plans", ("executor.hazards",
              "        bases, clock, workers = self.number_steps(job.holdings), job.clock, self._workers\n",
              "        bases, clock, workers = self._number(), job.clock, self._workers\n")),

@@ -32,9 +32,15 @@ import numpy as np, pyopencl as cl
 from vdev.executor import executor
 from vdev.start.current import get_session
 refilled, by_blocks, submit = [0], [0], executor.submit_refilled
-def noted(*given):
-    done = submit(*given)
-    refilled[0] += done is not None
+comes_between = False
+def from_peers():
+    return sum(each.from_peer for each in get_session().executor.counters())
+def noted(executor, prepared, *given):
+    before, copied = from_peers(), [step for _, batch in prepared.batches for step in batch.steps if step.coherent]
+    done = submit(executor, prepared, *given)
+    if done is not None:
+        refilled[0] += 1
+        assert comes_between or done.completion.error or from_peers() - before == sum(step.region.nbytes for step in copied)
     return done
 executor.submit_refilled = noted
 from vdev.backends.call_lists import Boxes
@@ -163,6 +169,7 @@ def test_each_plan_has_its_own_numbers(folder: Path, orders: dict[str, int], wor
         "a refilled plan copies between the replicas of its first command",
         "a refilled plan waits for what its first command's buffers say",
         "a refilled plan notes what it changes in no record",
+        "a refilled plan counts the bytes of its first command",
     ],
 )
 def test_a_refilled_plan_with_a_defect_is_found(planted: str, folder: Path) -> None:
@@ -173,6 +180,7 @@ def test_a_refilled_plan_with_a_defect_is_found(planted: str, folder: Path) -> N
 #: a finaliser submits a launch of the same kernel while one is handed over
 NESTED = """
 from vdev.executor.refilled_plan import RefilledPlan
+comes_between = True
 takes, other, left, nested = RefilledPlan.takes, Line(6144), [], [0]
 def interrupted(self, holdings):
     if left:

@@ -56,7 +56,12 @@ class ListedLeg:
         )
         self.fences, self.last, self.is_last = leg.fences, leg.last, leg.is_last
         self.operations = sum(call.operations * len(call.calls) for call in calls)
-        self.count()
+        counted: dict[str, int] = {}
+        for call in calls:
+            for name, more in call.counted:
+                counted[name] = counted.get(name, 0) + more
+        self.launches, self.from_peer = counted.pop("launches", 0), counted.pop("from_peer", 0)
+        self.counted = tuple(counted.items())
         #: places: of waits, by worker; of each step's first call, which is the first's for `begin`; the end
         self.waits: dict[int, int] = {}
         self.begin = self.stop = 0
@@ -65,15 +70,6 @@ class ListedLeg:
         self.orders: list[tuple[int, int]] = []
         self.before = 0
         self.mark: Mark = leg.worker.next_mark
-
-    def count(self) -> None:
-        """Look at how much its calls count for."""
-        counted: dict[str, int] = {}
-        for call in self.calls:
-            for name, more in call.counted:
-                counted[name] = counted.get(name, 0) + more
-        self.launches, self.from_peer = counted.pop("launches", 0), counted.pop("from_peer", 0)
-        self.counted = tuple(counted.items())
 
     def lay_out(self, others: Sequence[int]) -> list[DriverCall]:
         """The calls, with waits for these workers, and their places."""

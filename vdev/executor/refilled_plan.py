@@ -80,7 +80,7 @@ class _Memories:
 class _Refilled:
     """A leg, and which of its worker's steps each of its calls is for."""
 
-    __slots__ = ("_all", "_at", "_calls", "_leg", "_listed", "_worker")
+    __slots__ = ("_all", "_at", "_calls", "_copying", "_leg", "_listed", "_worker")
 
     def __init__(
         self, leg: Leg, listed: ListedLeg, at: int, places: Sequence[int], memories: _Memories | None
@@ -89,12 +89,15 @@ class _Refilled:
         self._leg, self._listed, self._at, self._worker = leg, listed, at, leg.worker
         first = leg.last - sum(map(len, leg.steps))
         self._all = slice(first, leg.last)
+        self._copying: list[ListedCall] = []  #: those that copy, which count nothing but these bytes
         #: each call, which steps it is for, and what has it copy blocks
         self._calls: list[tuple[ListedCall, slice, Callable[[], bool] | None]] = []
         for call, steps in zip(listed.calls, leg.steps, strict=True):
             stop = first + len(steps)
             copies = None if memories is None else _block_copies(call, steps, places[first:stop], memories)
             self._calls.append((call, slice(first, stop), copies))
+            if type(steps[0]) is CopyStep:
+                self._copying.append(call)
             first = stop
 
     def take(self, prepared: PreparedPlan, job: Job, *, blocks: bool) -> bool:
@@ -111,7 +114,7 @@ class _Refilled:
         leg.steps = of_calls
         if leg.coherent:
             leg.coherent = listed.coherent = [step for step in steps[self._all] if step.coherent]
-            listed.count()
+            listed.from_peer = sum([call.counted[0][1] for call in self._copying])
         return True
 
 
@@ -153,7 +156,8 @@ class RefilledPlan(CompiledPlan):
         self._job, self._args = job, job.args
         self._is_used = False  #: a command is handed over
         steps = [step for _, batch in prepared.batches for step in batch.steps]
-        self._memories = None if prepared.blocks is None else _Memories(prepared.blocks, steps)
+        blocks = prepared.blocks
+        self._memories = _Memories(blocks, steps) if blocks is not None and any(blocks.counts) else None
         at = {number: place for place, (number, _) in enumerate(prepared.batches)}
         places = {number: batch.places for number, batch in prepared.batches}
         #: none where the calls are in no list

@@ -18,7 +18,7 @@ from vdev.backends.cuda.boxes import PlacedBox, placed
 from vdev.backends.cuda.driver import FUNCTION
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Grid, Grids, Kernel, address_of, grids, moved
+from vdev.backends.cuda.launch import Grid, Kernel, address_of, bases_of, grids, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import PARTS_AT, WORDS_OF_BOX, OwnKernels, Prepared
@@ -153,11 +153,11 @@ class CudaLaunch(CudaCall):
     def take_launch(self, args: list[KernelArgument], shape: LaunchShape) -> bool:
         kernel = self._kernel
         assert kernel is not None, "it launches one"
-        found = Grids(shape, grids(kernel.info, shape))
-        grid = found.grids[0]
-        if len(found.grids) != 1 or grid[3:6] != self._grid[3:6]:
+        found = grids(kernel.info, shape)
+        grid = found[0]
+        if len(found) != 1 or grid[3:6] != self._grid[3:6]:
             return False
-        kernel.set_arguments(moved(args, found.bases))
+        kernel.set_arguments(moved(args, bases_of(shape)))
         kernel.set_hidden(grid[6])
         if grid[:3] != self._grid[:3]:
             self.calls[0].args[0].kept.groups[:] = grid[:3]
@@ -197,10 +197,10 @@ class CudaCopies(CudaCall):
         if wanted is None or len(wanted.boxes) != self.operations:
             return False
         self._peers, self.counted = wanted.peers, (("from_peer", wanted.nbytes),)
-        function = self._own.copy_others(self._copy, wanted.boxes)
+        started = self._own.copy_others(self._copy, wanted.boxes)
         if self._words is not None:
             words, at = self._words
-            words[at] = function
+            words[at] = started
         return True
 
     def block_copies(
