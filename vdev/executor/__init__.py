@@ -16,7 +16,6 @@ __all__ = [
     "prepare",
     "records",
     "red_zones",
-    "refilled_plan",
     "repeated_launch",
     "sampling",
     "step",
