@@ -18,7 +18,7 @@ if os.environ.get("SUBMITTED"):  # each command, as if nothing came again
     session.at_once = session.executor.together = None
     launches.open_repetition = lambda *given: None
     launches.open_recall = lambda *given: None
-    executor.submit_compiled = lambda *given: None
+    executor.submit_compiled = executor.submit_refilled = lambda *given: None
 submit = session.executor.submit
 def counted(*given, **more):
     submitted[0] += 1

@@ -72,6 +72,23 @@ def test_grids_are_left_alone():
     assert balance.find(groups, grid, (0, 1, 2, 3)) is None
 
 
+def test_index_spaces_that_never_come_again_are_not_measured():
+    balance, measured = Balance(), []
+    for number in range(40):
+        groups = (400 - number,)
+        halves = make_partition(groups, (2,)).chunks
+        assert balance.wants(groups, halves, (0, 1), number) == balance.wants_sample(
+            groups, halves, (0, 1), number + 1
+        )
+        balance.measured(groups, halves, (0, 1), (1e-4, 1e-4), 0.0, number + 1, number + 1)
+        measured.append(balance.wants(groups, halves, (0, 1), number + 1))
+    assert any(measured[:4])
+    assert not any(measured[10:])
+    groups = (361,)
+    halves = make_partition(groups, (2,)).chunks
+    assert balance.wants_sample(groups, halves, (0, 1), 60), "it comes again"
+
+
 NO_CUTS = [
     [[8], 0, [0, 1], [0, 4, 4, 8], 1e-3, 1e-2],
     [[8], 0, [0, 1], [0, 9], 1e-3, 1e-2],

@@ -28,6 +28,11 @@ class Block:
     slice_stride: int = 0
     slices: int = 1
 
+    @property
+    def numbers(self) -> tuple[int, int, int, int, int, int]:
+        """All that it consists of, in this order."""
+        return self.start, self.nbytes, self.stride, self.count, self.slice_stride, self.slices
+
 
 def normal(array: Runs) -> Runs:
     """Runs in any order, sorted, and joined where they touch or overlap."""

@@ -28,6 +28,8 @@ PreparedCall = Callable[[], int]
 _MOST_PARAMETERS = 12
 #: words of a call: the function's address, how many parameters, and these
 _WORDS = 2 + _MOST_PARAMETERS
+#: the number of the word that says how many bytes are copied (`struct boxes` in `native/calls.c`)
+_NBYTES_AT = 10
 _OneCall = ctypes.c_uint64 * _WORDS
 
 
@@ -131,6 +133,56 @@ class Addresses:
         return not self._write()
 
 
+class CopyingLaunch(NamedTuple):
+    """A launch that copies boxes: where it has what it is launched with, all addresses."""
+
+    parameters: int  #: words: a box's nine; of several boxes, their units in all and the nine of each
+    groups: int  #: 32 bits
+    started: int  #: a word with the function
+    again: int  #: another one
+    most_groups: int
+    width: int  #: items of a group
+    most_nbytes: int  #: bytes that it does not reach
+    functions: Sequence[int]  #: those for units of 1, 2, 4, 8 and 16 bytes
+
+
+class Boxes:
+    """What has a launch copy other boxes: the blocks of buffers' bytes that there are now, between memories that have such bytes. Not for
+    two threads at a time.
+    """
+
+    __slots__ = ("_fill", "_kept", "_table")
+
+    def __init__(
+        self,
+        launch: CopyingLaunch,
+        blocks: ctypes.Array[ctypes.c_int64],
+        memories: ctypes.Array[ctypes.c_int64],
+        boxes: Sequence[tuple[int, int, int]],
+    ) -> None:
+        """`blocks`: the numbers of each, as `Block` has them. `memories`: of each, its address, and the first byte that it has and one past
+        the last. `boxes`: the number of a block, and those of the memories from which and to which it is copied.
+        """
+        walker()
+        assert _fill_boxes is not None, "the library is there"
+        *parts, functions = launch
+        words = [ctypes.addressof(blocks), ctypes.addressof(memories), len(boxes), *parts, 0, *functions]
+        words += [number for box in boxes for number in box]
+        self._table = (ctypes.c_uint64 * len(words))(*words)
+        self._kept = blocks, memories
+        call = partial(_fill_boxes, ctypes.c_void_p(ctypes.addressof(self._table)))
+        self._fill = prepared(call)
+
+    def fill(self) -> bool:
+        """Have the launch copy the boxes; False, and nothing has changed, if it cannot."""
+        return not self._fill()
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it copies since then."""
+        return self._table[_NBYTES_AT]
+
+
 def _words_of(call: DriverCall) -> list[int]:
     """A function's address, the number of its parameters, and these."""
     function: Any = call.func
@@ -165,6 +217,7 @@ _loading = threading.Lock()
 #: once the library is there: what makes prepared calls, and its function that `Addresses` calls
 _prepare: _Preparing | None = None
 _place: Any = None
+_fill_boxes: Any = None  #: the one that `Boxes` calls
 
 
 def prepared(call: DriverCall | PreparedCall, *, waits: bool = False) -> PreparedCall:
@@ -206,11 +259,12 @@ def walker() -> Walker:
 
 @lru_cache(maxsize=1)
 def _walker() -> Walker | NoWalker:
-    global _prepare, _place
+    global _prepare, _place, _fill_boxes
     try:
         # The interpreter lock is kept, as for each call alone: see `prepared`.
         library = _library()
         function, _place = library["vdev_make_calls"], library["vdev_place"]
+        _fill_boxes = library["vdev_fill_boxes"]
     except AttributeError:
         return NoWalker("how this system passes parameters is not known")
     except (OSError, compiling.NoCompiler) as error:

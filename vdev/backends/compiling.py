@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from ctypes import Array, c_int64
 from typing import NamedTuple
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
@@ -59,6 +60,29 @@ class ListedCall(ABC):
     @abstractmethod
     def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
         """From now on these values are the launch's."""
+
+    def take_copies(self, copies: Sequence[PeerCopy]) -> bool:
+        """From now on it makes these copies, in the place of others that it was made for; False if it cannot: then it is not to be made
+        before it has been given some that it can.
+        """
+        return False
+
+    def block_copies(
+        self,
+        blocks: Array[c_int64],
+        memories: Array[c_int64],
+        boxes: Sequence[tuple[int, int, int]],
+    ) -> Callable[[], bool] | None:
+        """What does the same as `take_copies` for the blocks that there are when it is called, once its calls are in a list; None if there
+        is no such thing. Arguments as of `Boxes`.
+        """
+        return None
+
+    def take_launch(self, args: list[KernelArgument], shape: LaunchShape) -> bool:
+        """The same for another launch of its kernel, whose arguments lie in memory as those did that it was made for: the same ones in one
+        memory, and local memory of the same sizes.
+        """
+        return False
 
     def was_listed(self, calls: CallList, start: int) -> None:  # noqa: B027
         """Its calls are in a list, from place `start` on: some of their addresses are only known there."""

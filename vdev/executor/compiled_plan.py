@@ -52,7 +52,7 @@ _MOST_COMPILED, _MOST_SEEN = 16, 16
 UNKNOWN_IN_A_ROW = _MOST_SEEN + 1
 
 #: a command's arguments, NDRange, places, what it waits for, and what it follows: as in `Executor.submit`
-_Given = tuple[
+Given = tuple[
     "Sequence[Any]",
     "NDRange | None",
     "Sequence[tuple[int, int, int]]",
@@ -77,20 +77,23 @@ class Shares(NamedTuple):
 class _Part:
     """What one worker has to look at before it does anything of a plan."""
 
-    __slots__ = ("changed", "read", "worker")
+    __slots__ = ("_changes", "_reads", "changed", "read", "worker")
 
     def __init__(self, prepared: PreparedPlan, job: Job, workers: Sequence[Worker], number: int) -> None:
         self.worker = workers[number]
+        #: slots of which it changes its own replica, and the replicas that it reads: (whose, the number, slot)
+        self._changes = [slot for slot, worker, _, _ in prepared.own_writes if worker == number]
+        self._reads = [
+            (workers[h.holder], h.holder, h.slot) for h in prepared.peer_hazards if h.worker == number
+        ]
+        self.look_at(job.holdings)
+
+    def look_at(self, holdings: Sequence[Holdings]) -> None:
+        """Look at the records of these buffers from now on."""
         #: of the buffers of which it changes its own replica: who reads it, by worker
-        self.changed = [
-            job.holdings[slot].readers for slot, worker, _, _ in prepared.own_writes if worker == number
-        ]
+        self.changed = [holdings[slot].readers for slot in self._changes]
         #: the replicas that it reads: whose, and the last steps that have changed it, by worker
-        self.read = [
-            (workers[h.holder], h.holder, job.holdings[h.slot].written)
-            for h in prepared.peer_hazards
-            if h.worker == number
-        ]
+        self.read = [(other, holder, holdings[slot].written) for other, holder, slot in self._reads]
 
     def needs(self, workers: Sequence[Worker]) -> dict[Worker, int]:
         """Steps of other workers that are not known to be complete and that it has to wait for; the last of each."""
@@ -132,6 +135,7 @@ class CompiledPlan:
         "_all", "_hazards", "_inside", "_legs", "_outside", "_parts", "_peers", "_prepared", "_values", "_values_at", "accesses",
         "batched", "end", "list", "needs", "number_steps", "others", "replicas", "shares", "workers",
     )  # fmt: skip
+    _hazards: HazardsOfPlan | OpenHazards
     is_form = False  #: whether it is for whatever replicas (`vdev.executor.plan_form`)
 
     def __init__(
@@ -150,16 +154,16 @@ class CompiledPlan:
         self._peers = tuple(workers[number] for number in sorted(read) if workers[number] not in self.batched)
         #: by slot and worker. Replicas belong to one buffer, whose memory they do not keep.
         self.replicas = [list(holdings.replicas) for holdings in job.holdings]
-        self._hazards = HazardsOfPlan(prepared, job.holdings, workers)
-        self.number_steps: Callable[[Sequence[Holdings]], list[int]] = self._hazards.number_steps
+        known = self._hazards = HazardsOfPlan(prepared, job.holdings, workers)
+        self.number_steps: Callable[[Sequence[Holdings]], list[int]] = known.number_steps
         #: what a command has to wait for, as its buffers' records say
         self.needs = OpenHazards(prepared, workers).needs
         #: all workers concerned
         self.workers = self.batched + self._peers
         #: what has to be known of it to order it after other plans (`vdev.executor.orders`)
         self.accesses = Accesses(
-            self._hazards.changes,
-            self._hazards.reads,
+            known.changes,
+            known.reads,
             [
                 OrderedLeg(leg.worker.number, leg.last, [each.number for each in leg.after], leg.fences)
                 for leg in legs
@@ -180,7 +184,7 @@ class CompiledPlan:
         executor: CompilingExecutor,
         holdings: Sequence[Holdings],
         completion: Completion,
-        given: _Given,
+        given: Given,
     ) -> Job | None:
         """Submit the plan once more. None where that is not possible now: then nothing has happened.
 
@@ -206,6 +210,11 @@ class CompiledPlan:
             if len(worker.marks) > MARKS_IN_FLIGHT:
                 worker.throttle_here()
         return job
+
+    @staticmethod
+    def never(prepared: PreparedPlan) -> None:
+        """It was found that such a plan cannot be made."""
+        prepared.is_compilable = False
 
     @staticmethod
     def compiled_steps(steps: Sequence[Step]) -> Sequence[Step]:
@@ -285,7 +294,7 @@ class CompiledPlan:
         executor: CompilingExecutor,
         holdings: Sequence[Holdings],
         completion: Completion,
-        given: _Given,
+        given: Given,
         held: list[Worker],
     ) -> Job | None:
         """Submit the plan with the turns of these workers."""
@@ -343,7 +352,7 @@ class CompiledPlan:
         executor: CompilingExecutor,
         holdings: Sequence[Holdings],
         completion: Completion,
-        given: _Given,
+        given: Given,
         needs: Sequence[Need],
     ) -> Job:
         """The job, with its steps numbered and in its buffers' records. Under the lock."""
@@ -498,7 +507,7 @@ def submit_compiled(
     prepared: PreparedPlan,
     holdings: Sequence[Holdings],
     completion: Completion,
-    given: _Given,
+    given: Given,
 ) -> Job | None:
     """Submit a plan as it was compiled for these replicas, or compile it if it comes for the second time. None if it has to be
     submitted like any other: then nothing has happened. Arguments as in `CompiledPlan.submit`.
@@ -562,7 +571,7 @@ def compile_plan(
         workers[number] for number in {*dict(prepared.batches), *(h.holder for h in prepared.peer_hazards)}
     ]
     if any(worker.compiling is None for worker in mine):
-        _never(prepared, kind)
+        kind.never(prepared)
         return None
     with suppress(NoWalker):
         walker()  # it may have to be compiled: not while others wait for the turns
@@ -582,16 +591,8 @@ def compile_plan(
             worker.turn.release()
             worker.wake()
     if made is None:
-        _never(prepared, kind)
+        kind.never(prepared)
     return made
-
-
-def _never(prepared: PreparedPlan, kind: type[CompiledPlan]) -> None:
-    """A plan cannot be compiled."""
-    if kind.is_form:
-        prepared.is_movable = False
-    else:
-        prepared.is_compilable = False
 
 
 def _legs_of(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vdev.backends.base import Backend, BackendProgram, BuildResult, Bytes, Counters, WorkerInfo
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.calling_thread import drained, idle_workers, never_waits, perform_here
-from vdev.executor.compiled_plan import submit_compiled
+from vdev.executor.compiled_plan import Given, submit_compiled
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.failures import Failures
 from vdev.executor.forks import hold_workers
@@ -30,6 +30,7 @@ from vdev.executor.line import Line
 from vdev.executor.mark import Mark
 from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
+from vdev.executor.refilled_plan import submit_refilled
 from vdev.executor.step import Step
 from vdev.executor.steps import CallStep
 from vdev.executor.stretch import Stretch
@@ -219,14 +220,28 @@ class Executor:
             self._drain(prepared)
             if self._compiles and prepared.is_compilable and (args or not prepared.uses_host_array):
                 given = (args, ndrange, places, after, order)
-                done = submit_compiled(self, prepared, holdings, completion, given)
-                if done is not None:
+                if (done := self._submit_as_before(prepared, holdings, completion, given)) is not None:
                     return done.number
         job = Job(self, 0, prepared, holdings, completion)
         job.args, job.ndrange, job.places = args, ndrange, tuple(places)
         if host is not None:
             job.host, job.layout, job.shares_host = host, layout, shares_host
         return self._enqueue(job, after, order, homes, host_writes, may_be_here)
+
+    def _submit_as_before(
+        self,
+        prepared: PreparedPlan,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+        given: Given,
+    ) -> Job | None:
+        """Submit a plan that has come before, or one like it with other numbers, as it was compiled; None if it has to be submitted like
+        any other: then nothing has happened.
+        """
+        done = submit_compiled(self, prepared, holdings, completion, given)
+        if done is None and prepared.refills is not None:
+            done = submit_refilled(self, prepared, holdings, completion, given)
+        return done
 
     def _enqueue(
         self,

@@ -288,6 +288,13 @@ class OpenHazards:
         #: reads of another worker's replica: (slot, whose, the reader, how many of its steps there are up to the last)
         self._reads = [each for each in prepared.read_elsewhere if each[1] != HOST]
 
+    def enter(self, job: Job) -> None:
+        """The same as `Hazards.enter`."""
+        bases, clock, workers = self.number_steps(job.holdings), job.clock, self._workers
+        job.bases = bases
+        for number, _ in job.prepared.batches:
+            clock[number] = workers[number].submitted
+
     def number_steps(self, holdings: Sequence[Holdings]) -> list[int]:
         """As `HazardsOfPlan.number_steps`, for a command with these `holdings`."""
         bases = self._number()

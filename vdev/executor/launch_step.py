@@ -15,13 +15,15 @@ from vdev.backends.base import (
     LocalBytes,
     Repeated,
 )
-from vdev.backends.compiling import Call, CompilingBackend
+from vdev.backends.compiling import Call, CompilingBackend, ListedCall
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step
 from vdev.planner import instructions as plan_of
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.values import dataclass
+
+_KEPT = frozenset({tuple, bytes, LocalBytes})
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,7 @@ class LaunchStep(Step):
         found, self._before = self._before, None
         if found is None or not found._performs(item, recipe):
             found = LaunchStep(item, recipe)
+            found.kernel = self.kernel
         found._before = self
         return found
 
@@ -101,14 +104,24 @@ class LaunchStep(Step):
         return None
 
     def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
-        if type(self) is not LaunchStep or self.homes or self.kernel is None:
+        if type(self) is not LaunchStep or self.homes:
             return None
-        args = self._arguments(worker, job)
-        # What the chunk does not touch is not kept alive.
-        given: list[KernelArgument] = [
-            arg if isinstance(arg, (Allocation, tuple, bytes, LocalBytes)) else None for arg in args
+        if self.kernel is None:  # only steps like it have run
+            self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
+        return backend.own_launch(self.kernel, self._given(worker, job), self.shape)
+
+    def refills(self, call: ListedCall, worker: StepWorker, job: StepJob) -> bool:
+        """Have a call that was compiled for a step which differs from this one in its numbers make this launch; False if it cannot.
+        May raise BackendError.
+        """
+        return not self.homes and call.take_launch(self._given(worker, job), self.shape)
+
+    def _given(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:
+        """The arguments for a call that is kept: what the chunk does not touch is not kept alive."""
+        return [
+            arg if type(arg) in _KEPT or isinstance(arg, Allocation) else None
+            for arg in self._arguments(worker, job)
         ]
-        return backend.own_launch(self.kernel, given, self.shape)
 
     def for_driver(self, worker: StepWorker, job: StepJob, own: object) -> DriverLaunch | None:
         """What it does, for a caller who does it with `own`, a kernel of the back end's that is not used here."""

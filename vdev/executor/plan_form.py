@@ -174,6 +174,10 @@ class PlanForm(CompiledPlan):
             self._addresses = Addresses(found.words, found.addresses, _APART)
 
     @staticmethod
+    def never(prepared: PreparedPlan) -> None:
+        prepared.is_movable = False
+
+    @staticmethod
     def compiled_steps(steps: Sequence[Step]) -> Sequence[Step]:
         found: list[Step] = []
         for step in steps:

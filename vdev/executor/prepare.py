@@ -155,12 +155,26 @@ class CompiledPlans:
         self.seen: list[int] = []
 
 
+class Refills:
+    """What plans have in common that differ in their numbers alone: one that was compiled for all of them
+    (`vdev.executor.refilled_plan`).
+    """
+
+    __slots__ = ("is_possible", "plan", "submitted")
+
+    def __init__(self) -> None:
+        self.plan: Any = None
+        self.is_possible = True
+        self.submitted = 0  #: how many were submitted before there was one
+
+
 class PreparedPlan:
     """A plan ready to be submitted any number of times."""
 
     __slots__ = (
         "alone",
         "batches",
+        "blocks",
         "careful",
         "compiled",
         "download",
@@ -179,6 +193,7 @@ class PreparedPlan:
         "plain",
         "read_elsewhere",
         "reads",
+        "refills",
         "stages",
         "step",
         "unknown",
@@ -206,6 +221,7 @@ class PreparedPlan:
             [(h.slot, h.holder, h.worker, h.last_write + 1) for h in self.hazards if h.last_write >= 0]
         )
         self.stages: tuple[Stage, ...] = plan.stages
+        self.blocks = plan.blocks  #: of its copies
         #: slots whose bytes the command reads, may change, and overwrites whole: how far a failure spreads
         self.reads, self.writes, self.overwrites = _contents(plan)
         #: of launches planned without looking at what they touch: gives the slots that a launch at given places
@@ -223,6 +239,8 @@ class PreparedPlan:
         self.form: Any = None
         self.is_movable = _is_movable(self, plan)
         self.unknown = 0
+        #: with other plans of its form, once there are any
+        self.refills: Refills | None = None
         self._find_shortcuts(plan)
 
     @property
@@ -294,9 +312,12 @@ class PreparedPlan:
         found.batches = tuple(
             [(worker, batch.with_numbers(items, stages, recipe)) for worker, batch in self.batches]
         )
-        found.stages = stages
+        found.stages, found.blocks = stages, plan.blocks
         found.compiled, found.is_compilable = None, self.is_compilable
         found.form, found.is_movable, found.unknown = None, self.is_movable, 0
+        if self.refills is None and self.is_compilable:
+            self.refills = Refills()
+        found.refills = self.refills
         return found
 
     def elsewhere(self, plan: Plan) -> PreparedPlan:

@@ -50,6 +50,9 @@ _PATIENCE, _MORE = 4, 64
 #: a sample is given up after this many launches
 _LOST = 64
 _MOST_CASES = 64
+#: cases in a row of which one or a few launches came, after which others are not measured before they come again later than so many
+#: launches
+_MOST_STRAYS = 8
 #: how it is known where cuts are better
 MEASURED, FORESEEN = "measured times", "the bounds of its loops"
 
@@ -151,6 +154,7 @@ class _Case:
     asked: int = -1  #: when the last sample was taken that has not arrived: launches by then
     under_way: int = 0  #: samples that have not arrived
     next: int = 0  #: launches before it is looked at again
+    first: int = -1  #: of its launches, the number of the kernel's by then; -1 before
     patience: int = _PATIENCE
 
     def look(self, edges: tuple[int, ...], seconds: Sequence[float], moving: float, launches: int) -> bool:
@@ -269,12 +273,13 @@ class _Case:
 class Balance:
     """Where launches of one kernel are cut, by index space, workers and cut dimension."""
 
-    __slots__ = ("_cases", "_elsewhere", "_kept")
+    __slots__ = ("_cases", "_elsewhere", "_kept", "_strays")
 
     def __init__(self) -> None:
         self._cases: dict[tuple[tuple[int, ...], int, tuple[int, ...]], _Case] = {}
         self._elsewhere: set[tuple[int, ...]] = set()  #: index spaces, in work-groups
         self._kept: list[Any] = []  #: what was plain when it was looked at last
+        self._strays = 0  #: cases in a row of which one or a few launches came
 
     def find(
         self,
@@ -345,7 +350,19 @@ class Balance:
         if len(chunks) < 2:
             return False
         case = self._case(num_groups, chunks, workers, make=True)
-        return case is not None and launches >= case.next
+        return case is not None and launches >= case.next and not self._is_stray(case, launches)
+
+    def _is_stray(self, case: _Case, launches: int) -> bool:
+        """Whether launches of a case are not expected to come again, as those of others before it did not. What such a launch takes says
+        nothing of others, and measuring it makes it longer.
+        """
+        if case.first < 0:
+            case.first = launches
+            self._strays += 1
+        elif launches > case.first + _MOST_STRAYS:  # two in a row may be all
+            self._strays = 0
+            return False
+        return self._strays > _MOST_STRAYS
 
     def wants_sample(
         self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int], launches: int

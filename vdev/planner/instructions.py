@@ -362,6 +362,14 @@ class Deferred(Sequence[T_co]):
         return hash(self.made)
 
 
+class Blocks(NamedTuple):
+    """The bytes that a plan's copies move, in blocks (`Region.blocks`), of plans that are alike but for their numbers."""
+
+    counts: Sequence[int]  #: by instruction, of how many blocks; 0 for one that is no copy
+    #: gives the numbers of all of them, as `Block` has them; None where the bytes make other blocks in this plan
+    numbers: Callable[[], tuple[int, ...] | None]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """One command's instructions, and who holds what when they are done. Immutable.
@@ -398,6 +406,8 @@ class Plan:
     growth: tuple[tuple[int, int, int], ...] = ()
     #: for a launch that is cut by measured times: seconds that moving for it takes longer than for an even cut
     recut: float | None = None
+    #: of a plan that was filled in: what its copies move, where that follows from its numbers as well
+    blocks: Blocks | None = None
 
     @property
     def moved_nbytes(self) -> int:

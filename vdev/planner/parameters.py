@@ -32,7 +32,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import BufferState, Replicas, valid_by_labels
 from vdev.planner.footprints import gather
 from vdev.planner.habits import Habit
-from vdev.planner.instructions import Copy, Deferred, Launch, Plan, Reserve, Touch
+from vdev.planner.instructions import Blocks, Copy, Deferred, Launch, Plan, Reserve, Touch
 from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
@@ -55,7 +55,7 @@ from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import arguments_of, as_traced, is_array, parts_of, remade
 from vdev.translators.ranges.rebuilding import GIVEN, NUMBER, Record, Step, Where, built, where
-from vdev.translators.ranges.region import Region
+from vdev.translators.ranges.region import EMPTY, Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
 from vdev.translators.values import dataclass, replace
 
@@ -221,7 +221,9 @@ def trace_plan(
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise NotInView("memory changes")
         touches = _Touches(_Writer(trace, states), made.touches, [*scalars, *numbers, cost.value])
-        fill = _Writer(trace, states, touches).function(made)
+        blocks = _Blocks()
+        fill = _Writer(trace, states, touches, blocks).function(made)
+        blocks.trace(trace, made)  # whose conditions are none of the plan's
     finally:
         trace.close()
     return Form(fill, tuple(written.items()), options.links)
@@ -283,16 +285,46 @@ def _as_traced(touch: Touch) -> Touch:
     return touch if is_array(region) else Touch(touch.slot, touch.holder, as_traced(region), touch.writes)
 
 
+class _Blocks:
+    """The blocks of which the copies of one form's plans consist."""
+
+    __slots__ = ("_counts", "_written")
+
+    def __init__(self) -> None:
+        self._counts: Sequence[int] = ()
+        self._written: _Written | None = None
+
+    def trace(self, trace: Trace, made: Plan) -> None:
+        """Write down those of the traced launch's plan; nothing where there are regions without a pattern."""
+        regions = [item.region if isinstance(item, Copy) else EMPTY for item in made.instructions]
+        if any(map(is_array, regions)):
+            return
+        of_each = [region.blocks() for region in regions]
+        self._counts = tuple(map(len, of_each))
+        self._written = _Writer(trace).function(
+            tuple([number for blocks in of_each for block in blocks for number in block.numbers])
+        )
+
+    def of(self, numbers: Sequence[Any]) -> Blocks | None:
+        """Those of the plan of these numbers."""
+        written = self._written
+        return None if written is None else Blocks(self._counts, partial(written, numbers))
+
+
 class _Writer:
     """Writes down what is made of traced numbers as steps that make it."""
 
     def __init__(
-        self, trace: Trace, states: Sequence[BufferState] = (), touches: _Touches | None = None
+        self,
+        trace: Trace,
+        states: Sequence[BufferState] = (),
+        touches: _Touches | None = None,
+        blocks: _Blocks | None = None,
     ) -> None:
-        """`states`: the views that the plan is for; what it leaves as it was is the same object. `touches`: what gives those of a
-        plan."""
+        """`states`: the views that the plan is for; what it leaves as it was is the same object. `touches`, `blocks`: what gives those of
+        a plan."""
         self._trace = trace
-        self._touches = touches
+        self._touches, self._blocks = touches, blocks
         self._record = Record(self._number, self._made)
         self._kept: list[Any] = []  #: what is told apart by identity must not go
         for slot, state in enumerate(states):
@@ -340,7 +372,9 @@ class _Writer:
     def _parts_of_plan(self, found: Plan) -> tuple[Where, ...]:
         """The parts of a plan, two of which are not shown as they are."""
         record = self._record
+        assert self._blocks is not None, "with plans there are copies"
         special = {
+            "blocks": record.step(self._blocks.of, (where(GIVEN, 0),)),
             "states": self._states(found.states),
             "touches": record.step(_deferred, (record.constant(self._touches), where(GIVEN, 0))),
         }

@@ -6,19 +6,19 @@ Decides what is made once, and what is looked at in each call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ctypes import addressof, c_char, c_size_t, c_uint64, c_void_p
+from ctypes import Array, addressof, c_char, c_int64, c_size_t, c_uint64, c_void_p
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
-from vdev.backends.call_lists import CallList, DriverCall
+from vdev.backends.call_lists import Boxes, CallList, DriverCall
 from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed
 from vdev.backends.cuda import kernels as cuda_kernels
-from vdev.backends.cuda.boxes import placed
+from vdev.backends.cuda.boxes import PlacedBox, placed
 from vdev.backends.cuda.driver import FUNCTION
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Kernel, address_of, moved
+from vdev.backends.cuda.launch import Grid, Kernel, address_of, bases_of, grids, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import PARTS_AT, WORDS_OF_BOX, OwnKernels, Prepared
@@ -139,6 +139,102 @@ class CudaTexturedLaunch(CudaCall):
             words[at] = function
 
 
+class CudaLaunch(CudaCall):
+    """A launch of one grid, with parameters of its own."""
+
+    __slots__ = ("_grid",)
+
+    def __init__(self, backend: CudaCompiling, start: DriverCall, kernel: Kernel, grid: Grid) -> None:
+        what, counted = f"launch of kernel {kernel.info.name}", [("launches", 1)]
+        placed = kernel.placed_arguments()
+        super().__init__(backend, what, [start], counted=counted, kernel=kernel, placed=placed)
+        self._grid = grid
+
+    def take_launch(self, args: list[KernelArgument], shape: LaunchShape) -> bool:
+        kernel = self._kernel
+        assert kernel is not None, "it launches one"
+        found = grids(kernel.info, shape)
+        grid = found[0]
+        if len(found) != 1 or grid[3:6] != self._grid[3:6]:
+            return False
+        kernel.set_arguments(moved(args, bases_of(shape)))
+        kernel.set_hidden(grid[6])
+        if grid[:3] != self._grid[:3]:
+            self.calls[0].args[0].kept.groups[:] = grid[:3]
+        self._grid = grid
+        return True
+
+
+class CudaCopies(CudaCall):
+    """Boxes that are copied by one launch of vdev's own kernels."""
+
+    __slots__ = ("_copy", "_own", "_words")
+
+    def __init__(
+        self,
+        backend: CudaCompiling,
+        own: OwnKernels,
+        copy: Prepared,
+        boxes: int,
+        *,
+        counted: Sequence[tuple[str, int]],
+        peers: Sequence[Gpu],
+        placed: Sequence[Placed],
+    ) -> None:
+        """`boxes`: how many."""
+        super().__init__(
+            backend, "copy", [copy], counted=counted, operations=boxes, peers=peers, placed=placed
+        )
+        self._own, self._copy = own, copy
+        #: where the function is among a list's parameters
+        self._words: tuple[Any, int] | None = None
+
+    def was_listed(self, calls: CallList, start: int) -> None:
+        self._words = calls.words, calls.place(start, FUNCTION).parameter
+
+    def take_copies(self, copies: Sequence[PeerCopy]) -> bool:
+        wanted = self._backend.wanted_of(copies)
+        if wanted is None or len(wanted.boxes) != self.operations:
+            return False
+        self._peers, self.counted = wanted.peers, (("from_peer", wanted.nbytes),)
+        started = self._own.copy_others(self._copy, wanted.boxes)
+        if self._words is not None:
+            words, at = self._words
+            words[at] = started
+        return True
+
+    def block_copies(
+        self,
+        blocks: Array[c_int64],
+        memories: Array[c_int64],
+        boxes: Sequence[tuple[int, int, int]],
+    ) -> Callable[[], bool] | None:
+        if self._words is None or len(boxes) != self.operations:
+            return None
+        words, at = self._words
+        self._backend.enter()  # functions may have to be loaded
+        launch = self._own.copying_launch(self._copy, addressof(words) + 8 * at, FETCHED_NBYTES)
+        found = Boxes(launch, blocks, memories, boxes)
+
+        def take() -> bool:
+            if not found.fill():
+                return False
+            self.counted = (("from_peer", found.nbytes),)
+            return True
+
+        return take
+
+
+class _Wanted(NamedTuple):
+    """Boxes to be copied from peers by one call."""
+
+    boxes: Sequence[PlacedBox]
+    #: by box, the memory that it comes from and the one where it goes
+    memories: Sequence[tuple[Allocation, Allocation]]
+    peers: Sequence[Gpu]
+    nbytes: int
+
+
 class CudaUpload(CudaCall):
     """A write of bytes that are a value of the command's, from memory of its own."""
 
@@ -235,14 +331,12 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         own.set_hidden(known.grids[0][6])
         start = own.assembled(known.grids[0], self.stream, self.driver)
-        what = f"launch of kernel {own.info.name}"
         if version is kernel.textured:
             args = [*moved(args, known.bases)]
             plain = self._fitting(kernel, args, known.threads)
+            what = f"launch of kernel {own.info.name}"
             return CudaTexturedLaunch(self, what, start, own, plain, args)
-        return CudaCall(
-            self, what, [start], counted=[("launches", 1)], kernel=own, placed=own.placed_arguments()
-        )
+        return CudaLaunch(self, start, own, known.grids[0])
 
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:
         calls: list[DriverCall | Prepared] = []
@@ -279,51 +373,37 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         return CudaUpload(self, target, start, nbytes, value, at)
 
     def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
-        gpus, nbytes = [], 0
-        wanted_of: list[tuple[Allocation, Allocation, Box]] = []
-        for peer, source, target, wanted in copies:
-            assert isinstance(peer, CudaCompiling)
-            of_peer = sum(box.nbytes for box in wanted)
-            if not self.reaches(peer) or of_peer >= FETCHED_NBYTES:
-                return None
-            gpus.append(peer._gpu)
-            wanted_of += [(source, target, box) for box in wanted]
-            nbytes += of_peer
-        return self._copies_of(wanted_of, [("from_peer", nbytes)], gpus)
+        wanted = self.wanted_of(copies)
+        return None if wanted is None else self._copies_of(wanted, "from_peer")
 
     def own_copies(self, source: Allocation, target: Allocation, wanted: Sequence[Box]) -> Call | None:
-        counted = [("local", sum(box.nbytes for box in wanted))]
-        return self._copies_of([(source, target, box) for box in wanted], counted, ())
+        found = _together([(source, target, box) for box in wanted], ())
+        return None if found is None else self._copies_of(found, "local")
 
-    def _copies_of(
-        self,
-        wanted: Sequence[tuple[Allocation, Allocation, Box]],
-        counted: Sequence[tuple[str, int]],
-        peers: Sequence[Gpu],
-    ) -> Call | None:
-        """One call that copies boxes, each from a memory to another; None where there is none."""
-        wanted = [each for each in wanted if each[2].nbytes]
-        boxes = [placed(address_of(source), address_of(target), box) for source, target, box in wanted]
-        if not 0 < len(boxes) <= cuda_kernels.MOST_BOXES:
-            return None
-        if any(one.may_overlap(other) for at, one in enumerate(boxes) for other in boxes[:at]):
-            return None  # the later one must be the last
-        call = self._own.copying(boxes)
-        first = 0 if len(boxes) == 1 else 1  # behind the number of units (`OwnKernels`)
+    def wanted_of(self, copies: Sequence[PeerCopy]) -> _Wanted | None:
+        """What copies from peers come to where one call can make them."""
+        gpus: list[Gpu] = []
+        wanted: list[tuple[Allocation, Allocation, Box]] = []
+        for peer, source, target, boxes in copies:
+            assert isinstance(peer, CudaCompiling)
+            if not self.reaches(peer) or sum([box.nbytes for box in boxes]) >= FETCHED_NBYTES:
+                return None
+            gpus.append(peer._gpu)
+            wanted += [(source, target, box) for box in boxes]
+        return _together(wanted, gpus)
+
+    def _copies_of(self, wanted: _Wanted, counter: str) -> Call:
+        """One call that copies boxes. `counter`: of the bytes."""
+        call = self._own.copying(wanted.boxes)
+        first = 0 if len(wanted.boxes) == 1 else 1  # behind the number of units (`OwnKernels`)
         places = [
             Placed((call.address(first + WORDS_OF_BOX * number + side),), memory)
-            for number, (source, target, _) in enumerate(wanted)
-            for side, memory in enumerate((source, target))
+            for number, memories in enumerate(wanted.memories)
+            for side, memory in enumerate(memories)
         ]
-        return CudaCall(
-            self,
-            "copy",
-            [call],
-            counted=counted,
-            operations=len(boxes),
-            peers=peers,
-            placed=places,
-        )
+        counted = [(counter, wanted.nbytes)]
+        boxes = len(wanted.boxes)
+        return CudaCopies(self, self._own, call, boxes, counted=counted, peers=wanted.peers, placed=places)
 
     def folds(
         self, target: Allocation, target_start: int, parts: Sequence[FoldPart], op: str, dtype: str
@@ -388,3 +468,17 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
 
     def refused(self, result: int, what: str) -> BackendError:
         return self._gpu.error(result, what)
+
+
+def _together(wanted: Sequence[tuple[Allocation, Allocation, Box]], peers: Sequence[Gpu]) -> _Wanted | None:
+    """Boxes, each from a memory to another, for one call that copies them; None where there is none."""
+    wanted = [each for each in wanted if each[2].nbytes]
+    if not 0 < len(wanted) <= cuda_kernels.MOST_BOXES:
+        return None
+    boxes = [placed(address_of(source), address_of(target), box) for source, target, box in wanted]
+    for at, one in enumerate(boxes):
+        for other in boxes[:at]:
+            if one.may_overlap(other):
+                return None  # the later one must be the last
+    memories = [(source, target) for source, target, _ in wanted]
+    return _Wanted(boxes, memories, peers, sum([box.nbytes for box in boxes]))

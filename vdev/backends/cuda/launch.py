@@ -66,14 +66,18 @@ class Grids:
 
     def __init__(self, shape: LaunchShape, grids: list[Grid]) -> None:
         self.shape = shape
-        #: (argument, bytes that its pointer is moved back by), for those that are moved
-        self.bases = tuple([base for base in shape.bases if base[1]]) if shape.hidden is not None else ()
+        self.bases = bases_of(shape)
         self.grids = grids
         self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
         #: the driver's calls, made for this many bytes of local memory; prepared once they have been asked for again
         self.starts: list[tuple[bytes, PreparedCall]] | None = None
         self.shared = 0
         self.is_prepared = False
+
+
+def bases_of(shape: LaunchShape) -> Sequence[tuple[int, int]]:
+    """(argument, bytes that its pointer is moved back by), for those that are moved."""
+    return [base for base in shape.bases if base[1]] if shape.hidden is not None else ()
 
 
 def moved(args: list[KernelArgument], bases: Sequence[tuple[int, int]]) -> list[KernelArgument]:

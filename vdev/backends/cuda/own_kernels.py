@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vdev.backends.call_lists import DriverCall
+from vdev.backends.call_lists import CopyingLaunch, DriverCall
 from vdev.backends.cuda import kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
@@ -61,6 +61,19 @@ class Prepared:
         """Launch with these in place of the parameters that it has, which are as many bytes."""
         self._held[0].raw = parameters
         self()
+
+    @property
+    def nbytes(self) -> int:
+        """Of its parameters."""
+        return len(self._held[0])
+
+    def start_other(self, function: int, groups: int, parameters: bytes) -> int:
+        """Launch another function from now on, which is returned, over so many groups and with as many bytes of parameters."""
+        place, started = self.call.args[:2]
+        self._held[0].raw = parameters
+        place.kept.groups[0] = groups
+        started.value = function
+        return function
 
     def address(self, number: int) -> int:
         """Where one of the words of eight bytes is that its parameters consist of, which are read when it is made."""
@@ -123,12 +136,7 @@ class OwnKernels:
 
     def prepared(self, name: str, parameters: bytes, work: int) -> Prepared:
         """A call that starts one of the kernels over `work` items, any number of times."""
-        function = self._functions.get(name)
-        if function is None:
-            if self._find is None:
-                self._find = self._load()
-            function = self._functions[name] = self._find(name)
-        groups = self._groups(work)
+        function, groups = self._function(name), self._groups(work)
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
@@ -136,6 +144,14 @@ class OwnKernels:
         handles = launch_handles(function, ctypes.addressof(extra))
         call = self._starting(sizes, 0, self._stream, handles)
         return Prepared(call, name, self._check, (packed, size, extra))
+
+    def _function(self, name: str) -> int:
+        found = self._functions.get(name)
+        if found is None:
+            if self._find is None:
+                self._find = self._load()
+            found = self._functions[name] = self._find(name)
+        return found
 
     def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:
         """Copy boxes between addresses that this GPU reaches, with one launch."""
@@ -154,6 +170,30 @@ class OwnKernels:
     def copying(self, boxes: Sequence[PlacedBox]) -> Prepared:
         """A call that copies boxes between addresses that this GPU reaches, with one launch, any number of times."""
         return self.prepared(*self._copy_of(boxes))
+
+    def copy_others(self, copy: Prepared, boxes: Sequence[PlacedBox]) -> int:
+        """Have a call of `copying` copy as many other boxes from now on: the function that it starts."""
+        name, parameters, work = self._copy_of(boxes)
+        return copy.start_other(self._function(name), self._groups(work), parameters)
+
+    def copying_launch(self, copy: Prepared, again: int, most_nbytes: int) -> CopyingLaunch:
+        """A call of `copying`, for `Boxes`. `again`: where there is another word with its function."""
+        place, started = copy.call.args[:2]
+        groups = ctypes.addressof(place.kept) + type(place.kept).groups.offset
+        names = [
+            _COPIES[unit] if copy.nbytes == _ONE_BOX.size else f"copy_boxes_u{unit}"
+            for unit in sorted(_COPIES)
+        ]
+        return CopyingLaunch(
+            copy.address(0),
+            groups,
+            ctypes.addressof(started),
+            again,
+            self._most_groups,
+            kernels.BLOCK,
+            most_nbytes,
+            [*map(self._function, names)],
+        )
 
     def _copy_of(self, boxes: Sequence[PlacedBox]) -> tuple[str, bytes, int]:
         """The kernel that copies boxes, its parameters and its work."""

@@ -78,6 +78,98 @@ EXPORTED int32_t vdev_place(const struct placed *placed, word count, const word 
     return 0;
 }
 
+/* ---- boxes ------------------------------------------------------------------------------------------------------- */
+
+/* Bytes that are copied: runs of `nbytes` at `start` in rows and slices; and a memory that has bytes `start` to `stop`. */
+struct block {
+    int64_t start, nbytes, stride, count, slice_stride, slices;
+};
+struct memory {
+    int64_t address, start, stop;
+};
+/* One launch that copies boxes, and what it is launched with: `call_lists.Boxes`. */
+struct boxes {
+    const struct block *blocks;
+    const struct memory *memories;
+    word count;            /* of boxes */
+    word *parameters;      /* of a box alone: its nine words; of several: how many units there are, and these of each */
+    uint32_t *groups;      /* of the launch */
+    word *started, *again; /* its function, in two places */
+    int64_t most_groups, width, most_nbytes; /* groups, items of each, and bytes that it does not reach */
+    int64_t nbytes;        /* that are copied */
+    word functions[5];     /* for units of 1, 2, 4, 8 and 16 bytes */
+    struct {
+        word block, source, target; /* their numbers */
+    } of[];
+};
+enum { MOST_BOXES = 8 };
+struct box {
+    int64_t source, target, width, rows, slices, pitch, slice_pitch, stop;
+};
+
+static int has(const struct memory *memory, int64_t start, int64_t stop) {
+    return memory->start <= start && stop <= memory->stop;
+}
+
+/* Whether the targets may have a byte in common: not if they lie one behind the other, or side by side in rows that are as far apart. */
+static int may_overlap(const struct box *a, const struct box *b) {
+    if (a->stop <= b->target || b->stop <= a->target) return 0;
+    int64_t pitch = a->rows > 1 ? a->pitch : b->pitch;
+    if (a->slices > 1 || b->slices > 1 || pitch <= 0) return 1;
+    if (a->rows > 1 ? b->rows > 1 && b->pitch != pitch : b->rows == 1) return 1;
+    int64_t behind = (b->target - a->target) % pitch;
+    if (behind < 0) behind += pitch;
+    return behind < a->width || behind + b->width > pitch;
+}
+
+/* Has the launch copy the blocks that there are now, between these memories. 1 if it cannot: nothing has changed then. */
+EXPORTED int32_t vdev_fill_boxes(struct boxes *all) {
+    struct box found[MOST_BOXES];
+    word together = 0;
+    int64_t nbytes = 0;
+    if (all->count == 0 || all->count > MOST_BOXES) return 1;
+    for (word number = 0; number < all->count; number++) {
+        const struct block *block = &all->blocks[all->of[number].block];
+        const struct memory *from = &all->memories[all->of[number].source], *to = &all->memories[all->of[number].target];
+        struct box *box = &found[number];
+        int64_t rows = block->count, slices = block->slices, width = block->nbytes, pitch = block->stride;
+        int64_t slice_pitch = block->slice_stride ? block->slice_stride : rows * pitch;
+        int64_t length = width + (rows - 1) * pitch + (slices - 1) * slice_pitch;
+        if (width <= 0 || rows <= 0 || slices <= 0 || pitch < 0 || slice_pitch < 0) return 1;
+        if (!has(from, block->start, block->start + length) || !has(to, block->start, block->start + length)) return 1;
+        nbytes += width * rows * slices;
+        if ((rows == 1 || pitch == width) && (slices == 1 || slice_pitch == rows * width)) { /* one behind the other */
+            width *= rows * slices;
+            rows = slices = 1;
+        }
+        box->source = from->address + block->start - from->start;
+        box->target = to->address + block->start - to->start;
+        box->width = width, box->rows = rows, box->slices = slices;
+        box->pitch = pitch, box->slice_pitch = slice_pitch;
+        box->stop = box->target + length;
+        together |= (word)(box->source | box->target | width | (rows > 1 ? pitch : 0) | (slices > 1 ? slice_pitch : 0));
+        for (word other = 0; other < number; other++)
+            if (may_overlap(box, &found[other])) return 1; /* the later one must be the last */
+    }
+    if (nbytes >= all->most_nbytes) return 1;
+    int bits = 0; /* the largest unit that divides all */
+    while (bits < 4 && !(together >> bits & 1)) bits++;
+    word *next = all->parameters;
+    if (all->count > 1) *next++ = (word)nbytes >> bits;
+    for (word number = 0; number < all->count; number++) {
+        const struct box *box = &found[number];
+        *next++ = (word)box->source, *next++ = (word)box->target;
+        *next++ = (word)box->width >> bits, *next++ = (word)box->rows;
+        *next++ = (word)(box->width * box->rows * box->slices) >> bits;
+        for (int side = 0; side < 2; side++) *next++ = (word)box->pitch >> bits, *next++ = (word)box->slice_pitch >> bits;
+    }
+    int64_t groups = ((nbytes >> bits) + all->width - 1) / all->width;
+    *all->groups = (uint32_t)(groups < all->most_groups ? groups : all->most_groups);
+    *all->started = *all->again = all->functions[bits];
+    all->nbytes = nbytes;
+    return 0;
+}
+
 /* ---- prepared calls ------------------------------------------------------------------------------------------------ */
 
 typedef struct python_object PyObject;
