@@ -80,10 +80,16 @@ class CompilingBackend(Backend):
         """
 
     @abstractmethod
-    def own_launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Call | None:
-        """A call like `launch`, with parameters of its own, whatever the kernel is launched with meanwhile; None if there is none.
-        If it raises BackendError, nothing was started.
+    def own_launch(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape, *, aside: bool = False
+    ) -> Call | None:
+        """A call like `launch`, or `launch_aside`, with parameters of its own, whatever the kernel is launched with meanwhile; None if
+        there is none. If it raises BackendError, nothing was started.
         """
+
+    @abstractmethod
+    def joining(self) -> Call | None:
+        """A call like `join`."""
 
     @abstractmethod
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:

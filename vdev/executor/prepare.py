@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from vdev.backends.base import Marker
-from vdev.executor.launch_step import LaunchRecipe, LaunchStep
+from vdev.executor.launch_step import JoinStep, LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
 from vdev.executor.steps import (
@@ -184,6 +184,7 @@ class PreparedPlan:
         "unknown",
         "upload",
         "uses_host_array",
+        "whole",
         "workers",
         "writes",
     )
@@ -223,6 +224,8 @@ class PreparedPlan:
         self.form: Any = None
         self.is_movable = _is_movable(self, plan)
         self.unknown = 0
+        #: of a plan with interiors: the plan whose chunks are whole, of which samples are taken
+        self.whole: PreparedPlan | None = None
         self._find_shortcuts(plan)
 
     @property
@@ -297,6 +300,7 @@ class PreparedPlan:
         found.stages = stages
         found.compiled, found.is_compilable = None, self.is_compilable
         found.form, found.is_movable, found.unknown = None, self.is_movable, 0
+        found.whole = None
         return found
 
     def elsewhere(self, plan: Plan) -> PreparedPlan:
@@ -342,7 +346,7 @@ def _is_compilable(prepared: PreparedPlan) -> bool:
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps if number != HOST]
     return len(steps) == sum(len(batch.steps) for _, batch in prepared.batches) and all(
-        type(step) in (LaunchStep, FoldStep, FillStep)
+        type(step) in (LaunchStep, JoinStep, FoldStep, FillStep)
         or (type(step) in (CopyStep, UploadStep) and step.brief)
         for step in steps
     )
@@ -361,7 +365,7 @@ def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
         any(type(step) in (LaunchStep, FoldStep) for step in steps)
         and all(number != HOST for number, _ in prepared.batches)
         and all(
-            type(step) in (LaunchStep, FoldStep, FillStep)
+            type(step) in (LaunchStep, JoinStep, FoldStep, FillStep)
             or (type(step) is CopyStep and step.brief)
             or (type(step) is ReserveStep and step.is_taken)
             for step in steps

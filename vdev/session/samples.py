@@ -84,7 +84,7 @@ class Samples:
             stake = Stake(ndrange.nitems, 1.0, 0, (), 0.0, (), 0.0, False)
         elif not self._wants_sample(cache, cached, ndrange, timing):
             return cached.prepared
-        prepared, sample = sampled(cached.prepared)
+        prepared, sample = sampled(cached.prepared.whole or cached.prepared)
         self._taken.append(_Taken(sample, cache, cached, timing, stake, ndrange, cache.tally.launches))
         return prepared
 
