@@ -60,6 +60,10 @@ class ListedCall(ABC):
     def set_values(self, changed: Sequence[tuple[int, bytes]]) -> None:
         """From now on these values are the launch's."""
 
+    def is_let_pass(self, number: int) -> bool:
+        """One of its calls was refused: whether what that was for is there all the same, so that the others can be made. It may wait."""
+        return False
+
     def was_listed(self, calls: CallList, start: int) -> None:  # noqa: B027
         """Its calls are in a list, from place `start` on: some of their addresses are only known there."""
 

@@ -62,12 +62,10 @@ class Aside:
         )
 
     def join(self) -> None:
-        """Make them; where one is refused, wait here. BackendError if the launches have failed."""
-        for call in self.joining():
-            if call():
-                self.finish()
-                return
+        """Make them; where one is refused, wait here. BackendError if that is refused as well."""
+        if any(call() for call in self.joining()):
+            self._gpu.check(self._driver.stream_synchronize(self.stream), "a launch aside")
 
-    def finish(self) -> None:
-        """Return when all launches aside are done. BackendError if they have failed."""
-        self._gpu.check(self._driver.stream_synchronize(self.stream), "a launch aside")
+    def is_through(self) -> bool:
+        """Wait for all launches aside: whether that was possible."""
+        return not self._driver.stream_synchronize(self.stream)

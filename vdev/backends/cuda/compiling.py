@@ -79,10 +79,10 @@ class CudaCall(ListedCall):
         for gpu in self._peers:
             if gpu.lost is not None:
                 gpu.check_live()  # its memory goes with it
-        for call in self.calls:
+        for number, call in enumerate(self.calls):
             backend.begin_operations(self.operations)
             result = call()
-            if result:
+            if result and not self.is_let_pass(number):
                 raise backend.refused(result, self.what)
         counters = backend.counters
         for name, more in self.counted:
@@ -181,9 +181,12 @@ class CudaUpload(CudaCall):
 
 
 class CudaAsideLaunch(CudaCall):
-    """A launch aside."""
+    """A launch aside: calls of `Aside.opening`, and the launch."""
 
     __slots__ = ()
+
+    def is_let_pass(self, number: int) -> bool:
+        return number < len(self.calls) - 1 and self._backend.is_through()
 
     def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
         self._backend.begins_aside()
@@ -194,6 +197,9 @@ class CudaJoin(CudaCall):
     """What joins launches aside; where the driver refuses, it waits for them."""
 
     __slots__ = ()
+
+    def is_let_pass(self, number: int) -> bool:
+        return self._backend.aside().is_through()
 
     def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
         self._backend.begin_operations(len(self.calls) * self.operations)
@@ -216,6 +222,10 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     ) -> list[KernelArgument] | None:
         """As `Textures.given`."""
         return self._textures.given(images, args)
+
+    def is_through(self) -> bool:
+        """Wait for all that is on the worker's stream: whether that was possible."""
+        return not self.driver.stream_synchronize(self.stream)
 
     def begins_aside(self) -> None:
         """Something is about to be launched aside by a call that is not made from a list."""
