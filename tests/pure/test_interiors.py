@@ -16,6 +16,7 @@ from vdev.translators.ranges.region import Region
 from vdev.translators.values import replace
 
 from tests.pure.machine import AXPY, COUNT, LOCAL, SCATTER, STENCIL, Buffer, Kernel, Machine, items, span
+from tests.pure.test_choosing import Program
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.launch_step import LaunchRecipe
 from vdev.executor.prepare import PreparedPlan
@@ -24,6 +25,7 @@ from vdev.planner.instructions import Copy, Join, Launch, Plan
 from vdev.planner.interiors import Divided, border, divided, interior
 from vdev.planner.launch_request import LaunchRequest
 from vdev.planner.launches import plan_launch
+from vdev.session.interiors import Interiors
 
 # which work-groups -----------------------------------------------------------------------------------
 
@@ -336,3 +338,59 @@ def test_nothing_waits_inside_of_a_divided_plan() -> None:
         assert not prepared.careful
         assert prepared.is_compilable
         assert prepared.is_movable
+
+
+# which launches --------------------------------------------------------------------------------------
+
+ROWS = """
+kernel void rows(global float *to, global const float *from, uint wide, uint n)
+{ uint i = get_global_id(0); if (i >= wide && i < n - wide) to[i] = from[i - wide] + 3 * from[i] + from[i + wide]; }
+"""
+
+
+def simulated(switch: bool | None, kernel: float) -> tuple[float, bool]:
+    """Seconds of a step on four simulated GPUs, on each of which the kernel takes so many, once all is settled; and whether chunks had
+    interiors then. Neighbours exchange 1.6 MB.
+    """
+    n, wide = 1 << 24, 400_000
+    with Program(ROWS, {"rows": kernel / (n / 4)}) as program:
+        program.session.interiors = switch
+        program.machine.floor = 3e-6
+        pair = [program.buffer(4 * n) for _ in range(2)]
+        ends = []
+        for step in range(120):
+            to, source = pair[(step + 1) % 2], pair[step % 2]
+            program.launch("rows", (n,), (256,), to, source, np.uint32(wide), np.uint32(n))
+            if step % 40 == 39:
+                ends.append(program.wait())
+        counts = [backend.counters.launches for backend in program.machine.backends]
+        return (ends[2] - ends[1]) / 40, sum(counts) > 4 * 120
+
+
+def test_where_times_say_that_it_gains_it_does() -> None:
+    (whole, no), (chosen, yes), (always, _) = (simulated(switch, 235e-6) for switch in (False, None, True))
+    assert (no, yes) == (False, True)
+    assert chosen == pytest.approx(always, rel=0.01)
+    assert chosen < 235e-6 * 1.05 < whole
+
+
+def test_short_kernels_stay_whole() -> None:
+    (whole, no), (chosen, still_no) = (simulated(switch, 15e-6) for switch in (False, None))
+    assert (no, still_no) == (False, False)
+    assert chosen == pytest.approx(whole, rel=0.01)
+
+
+def test_several_launches_in_a_row_have_to_gain() -> None:
+    interiors = Interiors()
+    interiors.begin(None)
+    given = 30e-6, 235e-6, 5e-6
+    assert not any(
+        interiors.measured(*given, host=1e-3) for _ in range(10)
+    )  # the host takes longer than they do
+    assert not any(interiors.measured(6e-6, 235e-6, 5e-6, 0.0) for _ in range(10))
+    assert [interiors.measured(*given, host=1e-4) for _ in range(3)] == [False, False, True]
+    assert not interiors.measured(*given, host=1e-4)  # once is enough
+    for switch in (True, False):
+        interiors.begin(switch)
+        assert not any(interiors.measured(*given, host=1e-4) for _ in range(10))
+        assert interiors.wanted == switch

@@ -4,6 +4,7 @@ which runs whatever no event orders in the worst order.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("way", WAYS)
 def test_results_are_right_in_the_worst_orders(folder: Path, way: str, order: dict[str, int]) -> None:
     how, counted = WAYS[way]
-    wanted = " and ".join(f"counts[{name!r}] > 5" for name in counted)
+    wanted = " and ".join(f"counts[{name!r}] > 1" for name in counted)
     assert "right" in _run(folder, f"{how}{STEPS}\nassert {wanted}, counts", **order)
 
 
@@ -187,17 +188,24 @@ def test_where_the_driver_refuses_waits_the_host_waits(folder: Path, seed: int) 
 
 def test_new_buffers_take_the_form_of_a_plan(folder: Path) -> None:
     script = """
-for turn in range(30):
+import gc
+from vdev.executor.plan_form import PlanForm
+def is_divided(form):
+    return any(call.what.startswith("launch") and len(call.calls) == 3 for leg in form.legs for call in leg.calls)
+for turn in range(200):
     fresh = Pair(turn)
     for _ in range(3):
         fresh.step()
-    if turn % 5 == 4:
+    queue.finish()
+    if turn % 10 == 9:
         fresh.check()
+        forms = [each for each in gc.get_objects() if type(each) is PlanForm and is_divided(each)]
+        if forms and counts["together"]:
+            break
+assert forms
+for _ in range(3):
+    fresh.step()
 fresh.check()
-from vdev.executor.plan_form import PlanForm
-import gc
-forms = [each for each in gc.get_objects() if type(each) is PlanForm]
-assert any(call.what.startswith("launch") and len(call.calls) == 3 for form in forms for leg in form.legs for call in leg.calls)
 """
     assert "right" in _run(folder, script, late=1)
 
@@ -208,8 +216,9 @@ pair = Pair(1)
 events = [pair.step() for _ in range(12)]
 queue.finish()
 pair.check()
-assert all(event.profile.start < event.profile.end for event in events)
-assert all(one.profile.end <= other.profile.end for one, other in zip(events, events[1:]))
+times = [time for event in events for time in (event.profile.start, event.profile.end)]
+assert times == sorted(times), times
+assert counts["aside"] > 5, counts
 """
     assert "right" in _run(folder, script, properties="2", late=1)
 
@@ -217,5 +226,13 @@ assert all(one.profile.end <= other.profile.end for one, other in zip(events, ev
 def test_a_trace_shows_both_launches(folder: Path) -> None:
     path = folder / "trace.json"
     assert "right" in _run(folder, STEPS, seed=1, VDEV_TRACE=str(path))
-    text = path.read_text()
-    assert text.count('"join"') > 10
+    whole = folder / "whole.json"
+    assert "right" in _run(folder, STEPS, seed=1, VDEV_TRACE=str(whole), VDEV_INTERIORS="0")
+    kernels = [
+        sum(
+            each.get("name") == "rows" and each.get("ph") == "X"
+            for each in json.loads(made.read_text())["traceEvents"]
+        )
+        for made in (path, whole)
+    ]
+    assert kernels[0] > kernels[1]

@@ -14,24 +14,43 @@ from vdev.executor.launch_step import LaunchRecipe
 from vdev.executor.prepare import PreparedPlan
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Plan
-from vdev.planner.interiors import divided
+from vdev.planner.interiors import divided, gain
 from vdev.planner.launch_request import Evaluate
 from vdev.session.commands import Launch
 
 logger = logging.getLogger("vdev.session.interiors")
 
-#: plans of a kernel that are divided, of those that were filled in: a program that keeps having new ones would look at the chunks of each
-_MOST_FILLED = 64
+#: plans of a kernel that are divided, of those that were filled in, and that are looked at in vain: a program that keeps having new ones
+#: would look at the chunks of each
+_MOST_LOOKS = 64
+#: launches in a row that would have gained, after which they are taken to, and the part of their time that counts as a gain
+_ENOUGH, _LEAST_PART = 3, 0.01
 
 
 class Interiors:
     """Whether launches of one kernel get them. Under the session's lock."""
 
-    __slots__ = ("_left", "wanted")
+    __slots__ = ("_gained", "_left", "is_measured", "wanted")
 
-    def __init__(self, *, wanted: bool = False) -> None:
-        self.wanted = wanted
-        self._left = _MOST_FILLED
+    def __init__(self) -> None:
+        self.wanted = self.is_measured = False
+        self._left = _MOST_LOOKS
+        self._gained = 0  #: launches in a row that would have
+
+    def begin(self, switch: bool | None) -> None:
+        """The kernel is met. `switch`: as of `Session`."""
+        self.wanted, self.is_measured = switch is True, switch is None
+
+    def measured(self, before: float, kernel: float, launch: float, host: float) -> bool:
+        """A launch of whole chunks was measured: whether plans are to be made anew, with interiors. Arguments as of `gain`; `host`: what
+        handing over one with interiors takes the host.
+        """
+        if not self.is_measured or self.wanted:
+            return False
+        found = gain(before, kernel, launch) if host <= kernel else 0.0
+        self._gained = self._gained + 1 if found > _LEAST_PART * (before + kernel) else 0
+        self.wanted = self._gained >= _ENOUGH
+        return self.wanted
 
     def prepared(
         self,
@@ -49,10 +68,10 @@ class Interiors:
         if not self.wanted or not plan.moved or len(plan.partition) < 2 or plan.growth:
             return whole, None
         summary = launch.kernel.summary
-        if summary is None or summary.images or launch.shared or (filled and not self._left):
+        if summary is None or summary.images or launch.shared or not self._left:
             return whole, None
-        self._left -= filled
         found = divided(plan, pointers, launch.ndrange.num_groups, evaluate)
+        self._left -= filled or found.plan is None
         if found.plan is None:
             logger.debug("%s over %s: no interiors: %s", launch.kernel.name, launch.ndrange, found.reason)
             return whole, None

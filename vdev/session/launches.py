@@ -292,7 +292,7 @@ class Launches:
         started = time.perf_counter_ns()
         tally = self._session.ledger.kernel(kernel)
         cache = kernel.plans = LaunchCache(kernel, tally, self._session.kept_plans)
-        cache.interiors.wanted = self._session.interiors is True
+        cache.interiors.begin(self._session.interiors)
         if self._session.choosing is not None:
             self._session.choosing.begin(cache)
         self._session.planned(tally, f"analyse {kernel.name}", started)
