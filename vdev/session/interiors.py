@@ -30,11 +30,12 @@ _ENOUGH, _LEAST_PART = 3, 0.01
 class Interiors:
     """Whether launches of one kernel get them. Under the session's lock."""
 
-    __slots__ = ("_gained", "_left", "is_measured", "wanted")
+    __slots__ = ("_gained", "_left", "found", "is_measured", "wanted")
 
     def __init__(self) -> None:
         self.wanted = self.is_measured = False
         self._left = _MOST_LOOKS
+        self.found = 0  #: plans with interiors that were made
         self._gained = 0  #: launches in a row that would have
 
     def begin(self, switch: bool | None) -> None:
@@ -75,6 +76,7 @@ class Interiors:
         if found.plan is None:
             logger.debug("%s over %s: no interiors: %s", launch.kernel.name, launch.ndrange, found.reason)
             return whole, None
+        self.found += 1
         prepared = executor.prepare(found.plan, recipe)
         prepared.whole = whole
         return prepared, found.plan
