@@ -236,3 +236,27 @@ def test_a_trace_shows_both_launches(folder: Path) -> None:
         for made in (path, whole)
     ]
     assert kernels[0] > kernels[1]
+
+
+#: before PROGRAM: which priorities streams are asked for, and CuPy as it was before there were any
+PRIORITIES = """
+from cupy_backends.cuda.api import runtime
+asked, with_priority = [], runtime.streamCreateWithPriority
+runtime.streamCreateWithPriority = lambda flags, priority: (asked.append(priority), with_priority(flags, priority))[1]
+"""
+NO_PRIORITIES = (
+    "from cupy_backends.cuda.api import runtime\nasked = []\ndel runtime.streamCreateWithPriority\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "switch", "expected"),
+    [(PRIORITIES, "1", [-1] * 3), (PRIORITIES, "0", []), (NO_PRIORITIES, "auto", [])],
+    ids=["on", "off", "older"],
+)
+def test_only_where_anything_is_launched_aside_are_streams_more_urgent(
+    folder: Path, how: str, switch: str, expected: list[int]
+) -> None:
+    script = f"\npair = Pair(1)\npair.step(), pair.step(), pair.check()\nassert asked == {expected}, asked\n"
+    env = fake_cuda.environment(folder, "cuda:0-2") | {"FAKE_CUDA_DEVICES": "3", "VDEV_INTERIORS": switch}
+    assert "right" in fake_cuda.run(f"properties = 0\n{how}{PROGRAM}{script}print('right')", env)
