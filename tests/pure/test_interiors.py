@@ -374,6 +374,15 @@ def test_where_times_say_that_it_gains_it_does() -> None:
     assert chosen < 235e-6 * 1.05 < whole
 
 
+def test_so_many_plans_are_made_although_they_might_be_filled_in() -> None:
+    interiors = Interiors()
+    assert not interiors.want_a_plan()
+    interiors.begin(True)
+    made = [interiors.want_a_plan() for _ in range(1000)]
+    assert made == sorted(made, reverse=True)
+    assert 10 < sum(made) < 100
+
+
 def test_short_kernels_stay_whole() -> None:
     (whole, no), (chosen, still_no) = (simulated(switch, 15e-6) for switch in (False, None))
     assert (no, still_no) == (False, False)

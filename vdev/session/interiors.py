@@ -20,8 +20,8 @@ from vdev.session.commands import Launch
 
 logger = logging.getLogger("vdev.session.interiors")
 
-#: plans of a kernel that are divided, of those that were filled in, and that are looked at in vain: a program that keeps having new ones
-#: would look at the chunks of each
+#: plans of a kernel that are made although they might be filled in, which gives no interiors, or looked at in vain: a program that keeps
+#: having new ones would have each made
 _MOST_LOOKS = 64
 #: launches in a row that would have gained, after which they are taken to, and the part of their time that counts as a gain
 _ENOUGH, _LEAST_PART = 3, 0.01
@@ -53,6 +53,13 @@ class Interiors:
         self.wanted = self._gained >= _ENOUGH
         return self.wanted
 
+    def want_a_plan(self) -> bool:
+        """Whether a launch's plan is to be made although it might be filled in: what is filled in has whole chunks."""
+        if not self.wanted or self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
     def prepared(
         self,
         launch: Launch,
@@ -62,17 +69,15 @@ class Interiors:
         recipe: LaunchRecipe,
         executor: Executor,
         whole: PreparedPlan,
-        *,
-        filled: bool = False,
     ) -> tuple[PreparedPlan, Plan | None]:
         """What is to be submitted for a launch, of which `whole` is the plan as it is; and the plan with interiors, if that is it."""
         if not self.wanted or not plan.moved or len(plan.partition) < 2 or plan.growth:
             return whole, None
         summary = launch.kernel.summary
-        if summary is None or summary.images or launch.shared or not self._left:
+        if summary is None or summary.images or launch.shared or self._left < 0:
             return whole, None
         found = divided(plan, pointers, launch.ndrange.num_groups, evaluate)
-        self._left -= filled or found.plan is None
+        self._left -= found.plan is None
         if found.plan is None:
             logger.debug("%s over %s: no interiors: %s", launch.kernel.name, launch.ndrange, found.reason)
             return whole, None

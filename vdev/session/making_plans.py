@@ -77,6 +77,7 @@ def make_plan(  # noqa: C901 (on the way of every launch)
         and not room
         and options.cuts is None
         and _may_be_filled_in(launch, states, kernel.plans)
+        and not kernel.plans.interiors.want_a_plan()
     ):
         filled = _filled_in(launch, buffers, states, options, executor)
         if filled is not None:
