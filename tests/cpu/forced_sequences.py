@@ -5,7 +5,8 @@
 
 Launches are cut in every way in turn, whatever that costs, over all workers or fewer, or as usual, and then plans are filled in where
 launches differ in their numbers only; buffers are kept on one worker and let
-go again, in the middle of sequences; reductions stay pending or are merged at once; what chunks certainly write is trusted or
+go again, in the middle of sequences; in some, chunks begin before all of their bytes have come;
+reductions stay pending or are merged at once; what chunks certainly write is trusted or
 compared with a twin; in some sequences, ranges of two boxes are widened and buffers that lie in three are brought together. All
 reads, and all buffers at the end, must have the bytes that one worker of the same kind gives for the same commands, and what is
 known of the buffers in between must be possible.
@@ -54,6 +55,7 @@ from vdev.process.switches import parse_workers
 from vdev.session import filling
 from vdev.session.commands import BufferArg, Command, CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from vdev.session.filling import Forms
+from vdev.session.interiors import Interiors
 from vdev.session.ordering import UserCompletion
 from vdev.session.session import Session, VirtualBuffer
 from vdev.start.workers import open_workers
@@ -83,6 +85,8 @@ _SMALL_PIECES = (
 )  # fmt: skip
 #: the part of all sequences whose launches are cut as usual: only then are plans filled in with other numbers, or made in views
 _USUAL = 0.3
+#: and of sequences in which chunks begin before all of their bytes have come, wherever they can
+_DIVIDED = 0.5
 #: the part of them in which commands wait for events of the host's
 _HOLDING = 0.15
 #: seconds after which a process that says nothing is ended
@@ -332,7 +336,7 @@ class Machine:
         session, every = self.session, self._options.workers
         count = ways.randint(2, len(every)) if ways.random() < 0.3 else len(every)
         pending, trusted = ways.random() < 0.7, ways.random() < 0.8
-        usual = ways.random() < _USUAL
+        usual, divided = ways.random() < _USUAL, ways.random() < _DIVIDED
         links = self._direct_links if ways.random() < 0.4 else self._options.links
         self.ways[f"over {count}"] += 1
         self.ways["pending" if pending else "merged"] += 1
@@ -351,10 +355,14 @@ class Machine:
                 cuts=None if usual else self._cuts,
             )
             session.executor.standing = object()
+            session.interiors = divided
             for kernel in self.kernels.values():
                 if kernel.plans is not None:
+                    self.ways["with interiors"] += kernel.plans.interiors.found
                     kernel.plans.forget()
                     kernel.plans.forms, kernel.plans.habits = Forms(), Habits()
+                    kernel.plans.interiors = Interiors()
+                    kernel.plans.interiors.begin(divided)
 
     def _change_way(self, ways: random.Random, buffers: Sequence[VirtualBuffer]) -> None:
         """In the middle of a sequence: buffers are kept on a worker, or let go."""

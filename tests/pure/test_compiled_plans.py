@@ -57,8 +57,8 @@ def sprung(method):
         if trap[0] == 0:
             raise trap[1]
 def making(method, original):
-    def made(self, *given):
-        call = original(self, *given)
+    def made(self, *given, **more):
+        call = original(self, *given, **more)
         def trapped(changed):
             sprung(method)
             call(changed)

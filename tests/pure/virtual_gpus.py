@@ -128,6 +128,7 @@ class VirtualGpu(Backend):
         self._number = number
         self._loaded: set[str] = set()  #: kernels that were launched
         self._fetching = False
+        self._aside_until: float | None = None  #: when what was launched aside is done
         self.now = 0.0
         self._first: float | None = None
         self._count = 0
@@ -200,6 +201,13 @@ class VirtualGpu(Backend):
         return name
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
+        took = self._took(kernel, shape)
+        self._take(took)
+        if self._aside_until is not None:
+            self._aside_until += took
+
+    def _took(self, kernel: object, shape: LaunchShape) -> float:
+        """Seconds that a launch takes by itself; it is counted."""
         assert isinstance(kernel, str)
         per_item = self.machine.per_item[kernel]
         took = per_item(shape.chunk) if callable(per_item) else prod(shape.global_size) * per_item
@@ -208,8 +216,19 @@ class VirtualGpu(Backend):
             self._loaded.add(kernel)
             self.machine.work(self.machine.first_launch)
             took += self.machine.first_launch
-        self._take(took)
         self.counters.launches += 1
+        return took
+
+    def launch_aside(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
+        """Transfers go on meanwhile; other kernels share the GPU with it, and both take what they would take one after the other."""
+        took = self._took(kernel, shape)
+        self._take(0.0)
+        self._aside_until = self.now + took
+
+    def join(self) -> None:
+        self._called()
+        if self._aside_until is not None:
+            self.now, self._aside_until = max(self.now, self._aside_until), None
 
     def order_after(self, marker: Marker) -> None:
         assert isinstance(marker, _Marker)

@@ -84,6 +84,10 @@ class ListedCall(ABC):
         """
         return False
 
+    def is_let_pass(self, number: int) -> bool:
+        """One of its calls was refused: whether what that was for is there all the same, so that the others can be made. It may wait."""
+        return False
+
     def was_listed(self, calls: CallList, start: int) -> None:  # noqa: B027
         """Its calls are in a list, from place `start` on: some of their addresses are only known there."""
 
@@ -104,10 +108,16 @@ class CompilingBackend(Backend):
         """
 
     @abstractmethod
-    def own_launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Call | None:
-        """A call like `launch`, with parameters of its own, whatever the kernel is launched with meanwhile; None if there is none.
-        If it raises BackendError, nothing was started.
+    def own_launch(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape, *, aside: bool = False
+    ) -> Call | None:
+        """A call like `launch`, or `launch_aside`, with parameters of its own, whatever the kernel is launched with meanwhile; None if
+        there is none. If it raises BackendError, nothing was started.
         """
+
+    @abstractmethod
+    def joining(self) -> Call | None:
+        """A call like `join`."""
 
     @abstractmethod
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:

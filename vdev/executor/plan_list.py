@@ -405,7 +405,7 @@ class PlanList:
         if place == made.start:
             return True
         if place >= made.begin:
-            return False
+            return self._is_let_pass_in(made, place)
         self._go_to(made.worker)
         marker = self._markers.get(self._calls.place(place).at)
         if marker is not None:
@@ -413,6 +413,12 @@ class PlanList:
         else:
             made.backend.order_after_fence(self._waited_for(made, place).backend)
         return True
+
+    def _is_let_pass_in(self, made: ListedLeg, place: int) -> bool:
+        """The same of a call of the leg's own."""
+        number = made.call_at(place)
+        call, at = made.calls[number], place - made.starts[number]
+        return at < len(call.calls) and call.is_let_pass(at)
 
     def _leg_at(self, place: int) -> ListedLeg:
         return next(made for made in self._legs if place < made.stop)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from vdev.backends.base import Marker
-from vdev.executor.launch_step import LaunchRecipe, LaunchStep
+from vdev.executor.launch_step import JoinStep, LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
 from vdev.executor.steps import (
@@ -199,6 +199,7 @@ class PreparedPlan:
         "unknown",
         "upload",
         "uses_host_array",
+        "whole",
         "workers",
         "writes",
     )
@@ -241,6 +242,8 @@ class PreparedPlan:
         self.unknown = 0
         #: with other plans of its form, once there are any
         self.refills: Refills | None = None
+        #: of a plan with interiors: the plan whose chunks are whole, of which samples are taken
+        self.whole: PreparedPlan | None = None
         self._find_shortcuts(plan)
 
     @property
@@ -318,6 +321,7 @@ class PreparedPlan:
         if self.refills is None and self.is_compilable:
             self.refills = Refills()
         found.refills = self.refills
+        found.whole = None
         return found
 
     def elsewhere(self, plan: Plan) -> PreparedPlan:
@@ -363,7 +367,7 @@ def _is_compilable(prepared: PreparedPlan) -> bool:
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps if number != HOST]
     return len(steps) == sum(len(batch.steps) for _, batch in prepared.batches) and all(
-        type(step) in (LaunchStep, FoldStep, FillStep)
+        type(step) in (LaunchStep, JoinStep, FoldStep, FillStep)
         or (type(step) in (CopyStep, UploadStep) and step.brief)
         for step in steps
     )
@@ -382,7 +386,7 @@ def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
         any(type(step) in (LaunchStep, FoldStep) for step in steps)
         and all(number != HOST for number, _ in prepared.batches)
         and all(
-            type(step) in (LaunchStep, FoldStep, FillStep)
+            type(step) in (LaunchStep, JoinStep, FoldStep, FillStep)
             or (type(step) is CopyStep and step.brief)
             or (type(step) is ReserveStep and step.is_taken)
             for step in steps

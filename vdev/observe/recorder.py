@@ -20,6 +20,7 @@ from vdev.planner.instructions import (
     Fill,
     Fold,
     Instruction,
+    Join,
     Launch,
     Merge,
     Plan,
@@ -155,6 +156,8 @@ def _step_shape(item: Instruction, name: str) -> StepShape:
     for source, target, nbytes in moved_bytes((item,)):
         return StepShape(item.worker, "transfer", route_name(source, target), nbytes, source, target)
     where = "host" if item.worker == HOST else "device"
+    if isinstance(item, Join):
+        return StepShape(item.worker, where, "join", 0)
     if isinstance(item, CopyBetween):
         slices, rows, nbytes = item.shape
         return StepShape(item.worker, where, "copy", slices * rows * nbytes)

@@ -12,6 +12,7 @@ __all__ = [
     "habits",
     "in_place",
     "instructions",
+    "interiors",
     "investment",
     "launch_request",
     "launch_search",

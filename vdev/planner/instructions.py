@@ -39,6 +39,7 @@ __all__ = [
     "Fold",
     "Gather",
     "Instruction",
+    "Join",
     "Launch",
     "Merge",
     "Plan",
@@ -240,7 +241,8 @@ class Launch(NamedTuple):
     negative, through the hidden argument (PPoPP'11 section 3.5). `homes`: for each pointer argument that is
     used in place (argument index, slot, offset): the kernel gets the address of that byte of the home.
     Pointer arguments that are not listed are NULL. `extents`: (slot, start, stop) of the replicas of `bases`, on
-    which the shifts depend.
+    which the shifts depend. `aside`: it may run beside the worker's instructions up to its next `Join`: it changes no byte that these
+    touch, and touches none that they change.
     """
 
     worker: int
@@ -248,6 +250,13 @@ class Launch(NamedTuple):
     bases: tuple[tuple[int, int, int], ...]
     homes: tuple[tuple[int, int, int], ...] = ()
     extents: tuple[tuple[int, int, int], ...] = ()
+    aside: bool = False
+
+
+class Join(NamedTuple):
+    """What comes later on `worker` starts when launches that run `aside` there are done."""
+
+    worker: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +299,7 @@ Instruction = (
     | Fill
     | CopyBetween
     | Launch
+    | Join
     | Upload
     | Download
 )

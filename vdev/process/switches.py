@@ -304,6 +304,14 @@ PLANNING = Switch(
     "auto, always",
     _parse_planning,
 )
+INTERIORS = Switch(
+    "VDEV_INTERIORS",
+    "0",
+    "Whether a worker begins with those work-groups of its part of a launch that need none of the bytes which other workers still have "
+    "to send. 0: never: it begins when all bytes are there. `auto`: where measured times say that this gains. 1: wherever it can be done.",
+    "auto, 0, 1",
+    _parse_whether,
+)
 CHECK = Switch(
     "VDEV_CHECK",
     "0",
@@ -365,6 +373,7 @@ SWITCHES: tuple[Switch[object], ...] = (  # type: ignore[assignment]
     MIN_ITEMS,
     GATHER,
     PLANNING,
+    INTERIORS,
     CHECK,
     CHECK_MEMORY,
     EXPLAIN,
@@ -403,6 +412,11 @@ def gather() -> bool | None:
 def plan_always() -> bool:
     """Whether launches are planned whatever that costs."""
     return PLANNING.value()
+
+
+def interiors() -> bool | None:
+    """Whether chunks begin before all of their bytes have come; None if measured times decide."""
+    return INTERIORS.value()
 
 
 def check() -> bool:

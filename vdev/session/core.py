@@ -77,6 +77,7 @@ class SessionCore:
         check: Callable[[Executor, LinkCosts], Checker] | None,
         gather: bool | None,
         plan_always: bool,
+        interiors: bool | None,
     ) -> None:
         """Arguments and exceptions: as for `Session`."""
         self.executor = Executor(openers)
@@ -96,6 +97,8 @@ class SessionCore:
             self.launch_options = replace(
                 self.launch_options, seconds_per_cost=self.choosing.seconds_per_cost
             )
+        #: whether chunks begin before all of their bytes have come; None: where that gains
+        self.interiors = interiors
         self.number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []

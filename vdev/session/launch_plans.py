@@ -33,6 +33,7 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Fill, Launch
 from vdev.session.cutoff import Cutoff
 from vdev.session.filling import Forms
+from vdev.session.interiors import Interiors
 from vdev.session.kept_plans import KeptPlans
 from vdev.session.programs import SessionKernel
 from vdev.session.requests import (
@@ -100,6 +101,8 @@ class CachedPlan:
     readings: tuple[tuple[int, Reading], ...] = ()
     #: slots whose pending bytes have to be folded first: there is no plan yet
     unfolded: tuple[int, ...] = ()
+    #: the plan with interiors that is handed over in its place, if there is one
+    divided: Plan | None = None
     #: how often it was handed over for a launch that was weighed
     handed: list[int] = field(default_factory=lambda: [0])
 
@@ -262,6 +265,7 @@ class LaunchCache:
         "generation",
         "habits",
         "has_forms",
+        "interiors",
         "is_new",
         "kept_returns",
         "placed",
@@ -297,6 +301,7 @@ class LaunchCache:
         self.balance = Balance()
         self.is_new = True  #: no split launch has been weighed
         self.successors = Successors()
+        self.interiors = Interiors()
         self._written: tuple[int, ...] | None = None
         #: over how many workers launches are split on buffers for which nothing has been chosen; 0: all
         self.span = 0

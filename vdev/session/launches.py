@@ -32,8 +32,10 @@ from vdev.session.weighed_recalls import changes_way, recall_weighed
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
+    from vdev.executor.prepare import PreparedPlan
     from vdev.observe.tallies import KernelTally
     from vdev.planner.directory import BufferState
+    from vdev.session.choosing import Choosing
     from vdev.session.core import SessionCore
     from vdev.session.recalls import Before
 
@@ -92,7 +94,7 @@ class Launches:
         before = [(self._unfolded.get(id(buffer)), buffer.state) for buffer in buffers]
         self._note(command, cached, buffers)
         choosing = session.choosing if weighed else None
-        prepared = cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange)
+        prepared = cached.prepared if choosing is None else self._sampled(choosing, cache, cached, command)
         waits, began = session.executor.waits, 0 if choosing is None else busy_ns()
         job = session.executor.submit(
             prepared,
@@ -121,6 +123,14 @@ class Launches:
             come_again = self._may_come_again(cache, cached, marked)
             self._be_ready(cache, cached, command, buffers, completion, queue if come_again else None, before)
         self._latest, self._latest_marks = cached, marked
+
+    def _sampled(
+        self, choosing: Choosing, cache: LaunchCache, cached: CachedPlan, command: Launch
+    ) -> PreparedPlan:
+        """What is to be submitted of a launch that was weighed: its plan, or that with a sample taken."""
+        if self._session.recorder is not None and cached.divided is not None:
+            return cached.prepared  # samples are of whole chunks, and steps are recorded by the plan's shape
+        return choosing.sampled(cache, cached, command.ndrange)
 
     def recall(self, command: Launch, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
         """Hand a launch over whose plan has a form, or that is to be weighed and comes again; None if it has to be submitted."""
@@ -282,6 +292,7 @@ class Launches:
         started = time.perf_counter_ns()
         tally = self._session.ledger.kernel(kernel)
         cache = kernel.plans = LaunchCache(kernel, tally, self._session.kept_plans)
+        cache.interiors.begin(self._session.interiors)
         if self._session.choosing is not None:
             self._session.choosing.begin(cache)
         self._session.planned(tally, f"analyse {kernel.name}", started)
@@ -334,7 +345,7 @@ class Launches:
                 more["once"] = True
         if kernel.plans is not None:
             tally = kernel.plans.tally
-            if (shape := self._session.shape(tally, cached.plan)) is not None:
+            if (shape := self._session.shape(tally, cached.divided or cached.plan)) is not None:
                 more["shape"] = shape
             self._session.planned(tally, f"plan {kernel.name}", started)
             self._thought_ns += busy_ns() - busy  # without the time in which others had the processor

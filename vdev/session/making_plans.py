@@ -77,6 +77,7 @@ def make_plan(  # noqa: C901 (on the way of every launch)
         and not room
         and options.cuts is None
         and _may_be_filled_in(launch, states, kernel.plans)
+        and not kernel.plans.interiors.want_a_plan()
     ):
         filled = _filled_in(launch, buffers, states, options, executor)
         if filled is not None:
@@ -114,7 +115,10 @@ def make_plan(  # noqa: C901 (on the way of every launch)
     ranges = [evaluate(chunk) for _, chunk in plan.partition]
     available = len(executor.all_workers) - 1
     counted = count_plan(kernel.plans.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
-    return CachedPlan(plan, prepared, plan.states, *counted, steady=tuple(states) == plan.states)
+    given = launch, plan, pointers, evaluate, recipe, executor
+    prepared, inside = kernel.plans.interiors.prepared(*given, prepared)
+    steady = tuple(states) == plan.states
+    return CachedPlan(plan, prepared, plan.states, *counted, steady=steady, divided=inside)
 
 
 def _on_workers(

@@ -84,7 +84,7 @@ class Samples:
             stake = Stake(ndrange.nitems, 1.0, 0, (), 0.0, (), 0.0, False)
         elif not self._wants_sample(cache, cached, ndrange, timing):
             return cached.prepared
-        prepared, sample = sampled(cached.prepared)
+        prepared, sample = sampled(cached.prepared.whole or cached.prepared)
         self._taken.append(_Taken(sample, cache, cached, timing, stake, ndrange, cache.tally.launches))
         return prepared
 
@@ -122,6 +122,7 @@ class Samples:
                 self._taken.append(taken)
             elif taken.stake is not None and taken.stake.kept is None:
                 self._exchanged(taken.timing, taken.stake, taken.measured, taken.measured.behind(after))
+                self._look_at_interiors(taken, taken.stake, taken.measured)
 
     def _learn(self, taken: _Taken, measured: Measured) -> None:
         """Learn what the kernels of a launch took."""
@@ -151,6 +152,17 @@ class Samples:
         timing.unit.add(seconds / costs)
         if self._times.unit is None:  # no link was seen alone: a unit takes no more than that
             self._times.unit = timing.unit.value
+
+    def _look_at_interiors(self, taken: _Taken, stake: Stake, measured: Measured) -> None:
+        """Whether what was brought to chunks could have come while they ran; then plans are made for that."""
+        interiors, machine = taken.cache.interiors, self._times.machine
+        if not interiors.is_measured or interiors.wanted or not measured.before:
+            return
+        before, kernel = max(measured.before.values()), max(measured.kernel.values())
+        host = self._times.split_way(taken.timing, stake).host + machine.part * stake.workers
+        if interiors.measured(before, kernel, self._times.least, host):
+            taken.cache.forget()
+            self.recut = True
 
     def _balance(self, taken: _Taken, measured: Measured) -> None:
         """Learn what the chunks of a launch took relative to each other, and recut its kernel's launches if that

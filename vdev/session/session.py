@@ -65,16 +65,24 @@ class Session(SessionCore):
         check: Callable[[Executor, LinkCosts], Checker] | None = None,
         gather: bool | None = False,
         plan_always: bool = True,
+        interiors: bool | None = False,
     ) -> None:
         """`openers` make the back ends, each on its worker's thread. `check`: makes the checker of launches, if they
         are checked.
 
         `min_items`: launches of fewer work-items stay on one worker; None: those that `launches` calls small.
         `gather`: whether buffers are kept on one worker (`vdev.session.choosing`); None: if that is faster.
-        `plan_always`: also if planning takes longer than splitting gains. Raises what the first opener that fails
-        raises.
+        `plan_always`: also if planning takes longer than splitting gains. `interiors`: whether chunks begin before all of their bytes
+        have come (`vdev.session.interiors`); None: where that gains. Raises what the first opener that fails raises.
         """
-        super().__init__(openers, min_items=min_items, check=check, gather=gather, plan_always=plan_always)
+        super().__init__(
+            openers,
+            min_items=min_items,
+            check=check,
+            gather=gather,
+            plan_always=plan_always,
+            interiors=interiors,
+        )
         self.executor.ended = self._ended
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
         self.launches, self.moves = Launches(self), Moves(self)

@@ -12,7 +12,7 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.links import LinkCosts
 from vdev.planner.regret import UNDISTURBED, Median, Stake, mean_cost
 from vdev.planner.spans import UNTRIED, between, over
-from vdev.planner.timing import Least, MachineTimes, Way
+from vdev.planner.timing import MOST_FLOOR, Least, MachineTimes, Way
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.kernel_timing import KernelTiming
 from vdev.session.launch_plans import CachedPlan
@@ -56,6 +56,11 @@ class WayTimes:
         self.looks = Median(_LOOKS, _ENOUGH_LOOKS)
         self.devices = 0.0  #: of the busiest one for all launches so far, as far as they were looked at
         self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which lives on
+
+    @property
+    def least(self) -> float:
+        """Seconds of a device that every launch takes, whatever it does."""
+        return self._least.value or MOST_FLOOR
 
     def known(self, tally: KernelTally) -> KernelTiming | None:
         """What is known of a kernel, if anything has been asked about it before."""

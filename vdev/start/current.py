@@ -64,6 +64,7 @@ def get_session() -> Session:
                 check=_checker or _own_checker(),
                 gather=switches.gather(),
                 plan_always=switches.plan_always() or switches.check(),  # what is not split is not checked
+                interiors=switches.interiors(),
             )
             if watch is not None:
                 watch.begin(_session)

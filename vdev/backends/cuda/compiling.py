@@ -18,7 +18,7 @@ from vdev.backends.cuda.boxes import PlacedBox, placed
 from vdev.backends.cuda.driver import FUNCTION
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Grid, Kernel, address_of, bases_of, grids, moved
+from vdev.backends.cuda.launch import Grid, Grids, Kernel, address_of, bases_of, grids, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import PARTS_AT, WORDS_OF_BOX, OwnKernels, Prepared
@@ -79,10 +79,10 @@ class CudaCall(ListedCall):
         for gpu in self._peers:
             if gpu.lost is not None:
                 gpu.check_live()  # its memory goes with it
-        for call in self.calls:
+        for number, call in enumerate(self.calls):
             backend.begin_operations(self.operations)
             result = call()
-            if result:
+            if result and not self.is_let_pass(number):
                 raise backend.refused(result, self.what)
         counters = backend.counters
         for name, more in self.counted:
@@ -276,6 +276,32 @@ class CudaUpload(CudaCall):
                 self._memory.raw = value[self._at : self._at + len(self._memory)]
 
 
+class CudaAsideLaunch(CudaCall):
+    """A launch aside: calls of `Aside.opening`, and the launch."""
+
+    __slots__ = ()
+
+    def is_let_pass(self, number: int) -> bool:
+        return number < len(self.calls) - 1 and self._backend.is_through()
+
+    def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        self._backend.begins_aside()
+        super().__call__(changed)
+
+
+class CudaJoin(CudaCall):
+    """What joins launches aside; where the driver refuses, it waits for them."""
+
+    __slots__ = ()
+
+    def is_let_pass(self, number: int) -> bool:
+        return self._backend.aside().is_through()
+
+    def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
+        self._backend.begin_operations(len(self.calls) * self.operations)
+        self._backend.join()
+
+
 class CudaCompiling(CudaLaunches, CompilingBackend):
     """The part of a GPU's back end that plans are compiled for."""
 
@@ -287,15 +313,19 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         """Make this GPU address the peer's memory; whether it can."""
         raise NotImplementedError
 
-    def _fetch(self) -> None:
-        """Start the copies from peers that have been requested."""
-        raise NotImplementedError
-
     def textured(
         self, images: Sequence[SampledImage], args: Sequence[KernelArgument]
     ) -> list[KernelArgument] | None:
         """As `Textures.given`."""
         return self._textures.given(images, args)
+
+    def is_through(self) -> bool:
+        """Wait for all that is on the worker's stream: whether that was possible."""
+        return not self.driver.stream_synchronize(self.stream)
+
+    def begins_aside(self) -> None:
+        """Something is about to be launched aside by a call that is not made from a list."""
+        self._is_aside = True
 
     def begin_operations(self, count: int) -> None:
         """So many operations are about to be handed over."""
@@ -308,6 +338,8 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def fence(self) -> None:
         if self._fetches:
             self._fetch()
+        if self._is_aside:
+            self.join()
         result = self.driver.event_record(self._fence, self.stream)
         if result:
             raise self._gpu.error(result, "a fence")
@@ -318,13 +350,17 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             # Refused. If the peer's work fails, whoever handed it over reports that; here only the order matters.
             self.driver.event_synchronize(peer._fence)
 
-    def own_launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Call | None:
+    def own_launch(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape, *, aside: bool = False
+    ) -> Call | None:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
         if len(known.grids) != 1:  # the second may be refused after the first has started
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
+        if aside:
+            return self._own_launch_aside(kernel, moved(args, known.bases), known)
         version, given = self._version(kernel, moved(args, known.bases), known.threads)
         own = version.with_own_parameters(given, self.driver)
         if own is None:
@@ -337,6 +373,21 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             what = f"launch of kernel {own.info.name}"
             return CudaTexturedLaunch(self, what, start, own, plain, args)
         return CudaLaunch(self, start, own, known.grids[0])
+
+    def _own_launch_aside(self, kernel: Kernel, args: list[KernelArgument], known: Grids) -> Call | None:
+        """The same of a launch aside, of the version without textures."""
+        own = self._fitting(kernel, args, known.threads).with_own_parameters(args, self.driver)
+        if own is None:
+            return None
+        own.set_hidden(known.grids[0][6])
+        aside = self.aside()
+        start = own.assembled(known.grids[0], aside.stream, self.driver)
+        what, calls = f"launch of kernel {own.info.name}", [*aside.opening(), start]
+        placed = own.placed_arguments()
+        return CudaAsideLaunch(self, what, calls, counted=[("launches", 1)], kernel=own, placed=placed)
+
+    def joining(self) -> Call | None:
+        return CudaJoin(self, "join", self.aside().joining(), counted=(), placed=())
 
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:
         calls: list[DriverCall | Prepared] = []
@@ -467,6 +518,8 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         return count
 
     def refused(self, result: int, what: str) -> BackendError:
+        if self._aside is not None:  # what would have joined it may not be made any more
+            self.driver.stream_synchronize(self._aside.stream)
         return self._gpu.error(result, what)
 
 

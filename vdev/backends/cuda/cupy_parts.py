@@ -57,8 +57,10 @@ def parts_of(runtime: Any, driver: Any, nvrtc: Any) -> Any:
     register, unregister = runtime.hostRegister, runtime.hostUnregister
 
     class Stream(_Owned):
-        def __init__(self, *, non_blocking: bool) -> None:
-            super().__init__(create(flag if non_blocking else 0), destroy)
+        def __init__(self, *, non_blocking: bool, priority: int | None = None) -> None:
+            flags = flag if non_blocking else 0
+            made = create(flags) if priority is None else runtime.streamCreateWithPriority(flags, priority)
+            super().__init__(made, destroy)
 
         def synchronize(self) -> None:
             synchronize(self.ptr)

@@ -88,6 +88,11 @@ def streamCreateWithFlags(flags: int) -> int:
     return stream
 
 
+def streamCreateWithPriority(flags: int, priority: int) -> int:
+    assert -5 <= priority <= 0, "no such priority"
+    return streamCreateWithFlags(flags)
+
+
 def streamDestroy(stream: int) -> None:
     _driver.fake_stream_gone(stream)
 

@@ -1,0 +1,262 @@
+"""Interiors of chunks on GPUs: launched aside while bytes come, by the CUDA back end as it is, on the driver for machines without a GPU,
+which runs whatever no event orders in the worst order.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+
+#: a sum over three rows, from one buffer into another and back; in some steps the rows are wider, and plans change
+PROGRAM = """
+import numpy as np, pyopencl as cl
+from vdev.backends.cuda.compiling import CudaCompiling
+from vdev.executor.compiled_plan import CompiledPlan
+from vdev.executor.plan_list import PlanList
+from vdev.executor.together import Together
+counts = dict.fromkeys(("aside", "compiled", "made", "listed", "together"), 0)
+def counting(owner, name, counter):
+    original = getattr(owner, name)
+    def counted(self, *given, **more):
+        found = original(self, *given, **more)
+        counts[counter] += found is not None
+        return found
+    setattr(owner, name, counted)
+counting(PlanList, "hand_over", "listed"), counting(PlanList, "make_as", "listed")
+counting(CompiledPlan, "submit", "made"), counting(Together, "hand_over", "together")
+counting(CudaCompiling, "_own_launch_aside", "compiled")
+original = CudaCompiling.launch_aside
+def launch_aside(self, *given):
+    counts["aside"] += 1
+    original(self, *given)
+CudaCompiling.launch_aside = launch_aside
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context, properties=properties)
+rows = cl.Kernel(cl.Program(context, '''
+kernel void rows(global uint *to, global const uint *from, uint wide, uint by, uint n)
+{ uint i = get_global_id(0); if (i >= wide && i < n - wide) to[i] = from[i - wide] + by * from[i] + from[i + wide]; }
+''').build(), "rows")
+rows.set_arg_types([None, None, np.uint32, np.uint32, np.uint32])
+n = 8192
+class Pair:
+    def __init__(self, seed):
+        self.arrays = [np.random.default_rng(seed).integers(0, 2**32, n, dtype=np.uint32) for _ in range(2)]
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        self.buffers = [cl.Buffer(context, flags, hostbuf=array) for array in self.arrays]
+        self.number = 0
+    def step(self, by=3, wide=64):
+        to, source = (self.number + 1) % 2, self.number % 2
+        self.number += 1
+        event = rows(queue, (n,), (16,), self.buffers[to], self.buffers[source], *map(np.uint32, (wide, by, n)))
+        old, new = self.arrays[source], self.arrays[to]
+        new[wide:-wide] = old[:-2 * wide] + np.uint32(by) * old[wide:-wide] + old[2 * wide:]
+        return event
+    def check(self):
+        found = np.empty(n, np.uint32)
+        cl.enqueue_copy(queue, found, self.buffers[self.number % 2])
+        assert (found == self.arrays[self.number % 2]).all(), f"step {self.number}"
+"""
+STEPS = """
+pair, other = Pair(1), Pair(2)
+for number in range(40):
+    pair.step(by=1 + number), other.step(wide=64 if number % 10 else 48)
+    if number < 8 or number % 9 == 0:
+        queue.finish()
+    if number in (5, 20, 30):
+        pair.check(), other.check()
+for number in range(30):
+    pair.step(by=1 + number), other.step()
+pair.check(), other.check()
+"""
+#: each plan is ordered after others by what is known of these at that moment
+APART = """
+from vdev.executor.together import Together
+Together._begin = lambda self: False
+"""
+#: as where the library that walks lists is missing
+SINGLY = """
+from vdev.backends.call_lists import NoWalker
+from vdev.executor import plan_list
+def no_walker():
+    raise NoWalker("none")
+plan_list.walker = no_walker
+"""
+#: nothing is compiled
+LONG_WAY = """
+from vdev.executor import prepare
+prepare._is_compilable = lambda prepared: False
+prepare._is_movable = lambda prepared, plan: False
+"""
+WAYS = {
+    "together": ("", ("compiled", "listed", "together")),
+    "apart": (APART, ("compiled", "made", "listed")),
+    "singly": (SINGLY, ("compiled", "made")),
+    "long way": (LONG_WAY, ("aside",)),
+}
+
+
+def _run(folder: Path, script: str, *, properties: str = "0", status: int = 0, **orders: int | str) -> str:
+    """What a script prints behind the program."""
+    known = {name: orders.pop(name) for name in ("late", "seed") if name in orders}
+    env = fake_cuda.environment(folder, "cuda:0-2", **known)  # type: ignore[arg-type]
+    env |= {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "3"}
+    env |= {"VDEV_INTERIORS": "1"} | {name: str(value) for name, value in orders.items()}
+    return fake_cuda.run(
+        f"properties = {properties}\n{PROGRAM}{script}\nprint('right', counts)", env, status=status
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.mark.parametrize("order", [{"late": 0}, {"late": 1}, {"seed": 3}], ids=str)
+@pytest.mark.parametrize("way", WAYS)
+def test_results_are_right_in_the_worst_orders(folder: Path, way: str, order: dict[str, int]) -> None:
+    how, counted = WAYS[way]
+    wanted = " and ".join(f"counts[{name!r}] > 1" for name in counted)
+    assert "right" in _run(folder, f"{how}{STEPS}\nassert {wanted}, counts", **order)
+
+
+#: by what is missing: the waits of a worker's stream for what was launched aside, or the other way round; or joins
+MISSING_WAITS = {
+    "join": "Aside.joining = lambda self: Aside_joining(self)[:1]",
+    "opening": "Aside.opening = lambda self: Aside_opening(self)[:1]",
+}
+
+
+@pytest.mark.parametrize("way", ["together", "long way"])
+@pytest.mark.parametrize("missing", MISSING_WAITS)
+def test_the_orders_find_a_wait_that_is_missing(folder: Path, missing: str, way: str) -> None:
+    planted = (
+        "from vdev.backends.cuda.aside import Aside\n"
+        f"Aside_joining, Aside_opening = Aside.joining, Aside.opening\n{MISSING_WAITS[missing]}\n"
+    )
+    _run(folder, planted + WAYS[way][0] + STEPS, late=0, status=1)
+
+
+@pytest.mark.parametrize("way", ["together", "long way"])
+def test_a_call_that_is_refused_leaves_no_launch_aside_unordered(folder: Path, way: str) -> None:
+    """Commands fail, or not; what is started afterwards is right."""
+    script = """
+pair, other = Pair(1), Pair(2)
+for number in range(20):
+    pair.step(), other.step()
+    if number < 8:
+        queue.finish()
+queue.finish()
+import ctypes
+refuse, failed = ctypes.CDLL("libcuda.so.1").fake_refuse, 0
+for function in (b"cuStreamWaitEvent", b"cuEventRecord", b"cuLaunchKernelEx"):
+    for after in (1, 2, 3, 5, 8):
+        pair = Pair(after)
+        for number in range(8):
+            pair.step()
+        refuse(function, ctypes.c_long(after))
+        events = []
+        for number in range(6):
+            try:
+                events.append(pair.step())
+            except cl.Error:
+                failed += 1
+        for event in events:
+            try:
+                event.wait()
+            except cl.Error:
+                failed += 1
+        refuse(function, ctypes.c_long(0))
+        if function != b"cuLaunchKernelEx" and not failed:
+            pair.check()
+        other.step(), other.check()
+assert failed, "no launch has failed"
+"""
+    assert "right" in _run(folder, WAYS[way][0] + script, late=0)
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_where_the_driver_refuses_waits_the_host_waits(folder: Path, seed: int) -> None:
+    assert "right" in _run(folder, STEPS, seed=seed, FAKE_CUDA_REFUSED="cuStreamWaitEvent")
+
+
+def test_new_buffers_take_the_form_of_a_plan(folder: Path) -> None:
+    script = """
+import gc
+from vdev.executor.plan_form import PlanForm
+def is_divided(form):
+    return any(call.what.startswith("launch") and len(call.calls) == 3 for leg in form.legs for call in leg.calls)
+for turn in range(200):
+    fresh = Pair(turn)
+    for _ in range(3):
+        fresh.step()
+    queue.finish()
+    if turn % 10 == 9:
+        fresh.check()
+        forms = [each for each in gc.get_objects() if type(each) is PlanForm and is_divided(each)]
+        if forms and counts["together"]:
+            break
+assert forms
+for _ in range(3):
+    fresh.step()
+fresh.check()
+"""
+    assert "right" in _run(folder, script, late=1)
+
+
+def test_times_of_profiled_commands(folder: Path) -> None:
+    script = """
+pair = Pair(1)
+events = [pair.step() for _ in range(12)]
+queue.finish()
+pair.check()
+times = [time for event in events for time in (event.profile.start, event.profile.end)]
+assert times == sorted(times), times
+assert counts["aside"] > 5, counts
+"""
+    assert "right" in _run(folder, script, properties="2", late=1)
+
+
+def test_a_trace_shows_both_launches(folder: Path) -> None:
+    path = folder / "trace.json"
+    assert "right" in _run(folder, STEPS, seed=1, VDEV_TRACE=str(path))
+    whole = folder / "whole.json"
+    assert "right" in _run(folder, STEPS, seed=1, VDEV_TRACE=str(whole), VDEV_INTERIORS="0")
+    kernels = [
+        sum(
+            each.get("name") == "rows" and each.get("ph") == "X"
+            for each in json.loads(made.read_text())["traceEvents"]
+        )
+        for made in (path, whole)
+    ]
+    assert kernels[0] > kernels[1]
+
+
+#: before PROGRAM: which priorities streams are asked for, and CuPy as it was before there were any
+PRIORITIES = """
+from cupy_backends.cuda.api import runtime
+asked, with_priority = [], runtime.streamCreateWithPriority
+runtime.streamCreateWithPriority = lambda flags, priority: (asked.append(priority), with_priority(flags, priority))[1]
+"""
+NO_PRIORITIES = (
+    "from cupy_backends.cuda.api import runtime\nasked = []\ndel runtime.streamCreateWithPriority\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "switch", "expected"),
+    [(PRIORITIES, "1", [-1] * 3), (PRIORITIES, "0", []), (NO_PRIORITIES, "auto", [])],
+    ids=["on", "off", "older"],
+)
+def test_only_where_anything_is_launched_aside_are_streams_more_urgent(
+    folder: Path, how: str, switch: str, expected: list[int]
+) -> None:
+    script = f"\npair = Pair(1)\npair.step(), pair.step(), pair.check()\nassert asked == {expected}, asked\n"
+    env = fake_cuda.environment(folder, "cuda:0-2") | {"FAKE_CUDA_DEVICES": "3", "VDEV_INTERIORS": switch}
+    assert "right" in fake_cuda.run(f"properties = 0\n{how}{PROGRAM}{script}print('right')", env)
