@@ -7,8 +7,11 @@ buffers each of them goes; as for launches (`vdev.executor.whole`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from vdev.backends.base import Box, copy_box
 from vdev.executor.boxes import box_of_layout
 from vdev.executor.step import Step, replica_of
 from vdev.executor.steps import CopyBetweenStep, DownloadStep, FillStep, UploadStep
@@ -16,10 +19,15 @@ from vdev.planner.instructions import Download, Upload
 from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Allocation, Box, Bytes
+    from vdev.backends.base import Allocation, Bytes, Copying
+    from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.roles import StepJob, StepWorker
+    from vdev.executor.whole import WholeLaunch
     from vdev.translators.ranges.rectangles import Layout
+
+#: shapes of boxes that are known of copies of one kind
+_MOST_SHAPES = 256
 
 
 class UploadAnywhere(UploadStep):
@@ -48,9 +56,26 @@ class DownloadAnywhere(DownloadStep):
         known, boxes, nbytes = self._last
         if known is not layout:
             boxes = (box_of_layout(layout, to_host=True),)
-            nbytes = layout.nbytes if layout.is_contiguous else 0
+            nbytes = layout.reach  # what is between its rows is the worker's, too
             self._last = (layout, boxes, nbytes)
         return boxes, nbytes
+
+    def begin(
+        self, worker: StepWorker, holdings: Holdings, layout: Layout
+    ) -> tuple[Callable[[Bytes, int], None], int]:
+        deliver, to = super().begin(worker, holdings, layout)
+        return (deliver, to) if layout.is_contiguous else (_picking(deliver, layout), 0)
+
+
+def _picking(deliver: Callable[[Bytes, int], None], layout: Layout) -> Callable[[Bytes, int], None]:
+    """What copies a layout's box to the host's array, of all bytes from the first to the last, which `deliver` copies to an array."""
+
+    def pick(host: Bytes, _: int) -> None:
+        found = np.empty(layout.reach, np.uint8)
+        deliver(found, 0)
+        copy_box(found, host, box_of_layout(layout, to_host=True).moved(-layout.buffer_start, 0))
+
+    return pick
 
 
 class FillAnywhere(Step):
@@ -68,16 +93,68 @@ class FillAnywhere(Step):
         worker.backend.fill(replica.allocation, start - replica.start, nbytes, pattern)
 
 
-class CopyAnywhere(CopyBetweenStep):
-    """The command's only argument is the box."""
+class CopyForm:
+    """Copies between buffers that their worker holds whole: each is one call of the back end (`Backend.copying`), which is made for its
+    shape and its pitches once there has been one like that. A `LaunchForm`.
+    """
 
-    __slots__ = ()
+    __slots__ = ("_known", "_number", "_source_slot", "_target_slot", "_worker")
+
+    def __init__(self, worker: StepWorker, source_slot: int, target_slot: int) -> None:
+        self._worker, self._number = worker, worker.number
+        self._source_slot, self._target_slot = source_slot, target_slot
+        #: by shape and pitches: what copies such boxes; None where nothing does, or there has been one
+        self._known: dict[tuple[Any, ...], Copying | None] = {}
+
+    def changes(self, worker: StepWorker, entry: WholeLaunch) -> tuple[Copying, tuple[Any, ...]] | None:
+        """What makes a copy, and from where to where; None if it is to be made like any other."""
+        _, holdings, (shape, start, source_pitches, to, target_pitches), _, _, _ = entry
+        name = shape, source_pitches, target_pitches
+        copy = self._known.get(name)
+        if copy is None:
+            copy = self._learnt(name)
+            if copy is None:
+                return None
+        number, holds, others = self._number, holdings[self._source_slot], holdings[self._target_slot]
+        source, target = holds.replicas[number], others.replicas[number]
+        if source is None or source.start or source.stop < holds.nbytes:
+            return None
+        if target is None or target.start or target.stop < others.nbytes:
+            return None
+        return copy, (source.allocation, start, target.allocation, to)
+
+    def _learnt(self, name: tuple[Any, ...]) -> Copying | None:
+        known = self._known
+        if name in known:
+            known[name] = self._worker.backend.copying(*name)
+            return known[name]
+        if len(known) >= _MOST_SHAPES:
+            known.clear()
+        known[name] = None
+        return None
+
+    def start(self, changes: tuple[Copying, tuple[Any, ...]]) -> int:
+        """Copy; what is pending then. BackendError if it is refused."""
+        copy, where = changes
+        return copy(*where)
+
+
+class CopyAnywhere(CopyBetweenStep):
+    """The command's arguments: what a box is made of (`vdev.backends.base.Box`)."""
+
+    __slots__ = ("_form",)
 
     def __init__(self, source_slot: int, target_slot: int) -> None:
         self.source_slot, self.target_slot = source_slot, target_slot
+        self._form: CopyForm | None = None  #: once there has been one
+
+    def form(self, places: tuple[tuple[int, int, int], ...]) -> CopyForm | None:
+        return self._form
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
-        (box,), number = job.args, worker.number
+        box, number = Box(*job.args), worker.number
+        if self._form is None:
+            self._form = CopyForm(worker, self.source_slot, self.target_slot)
         holds, others = job.holdings[self.source_slot], job.holdings[self.target_slot]
         source, target = holds.replicas[number], others.replicas[number]
         if (
