@@ -1,6 +1,6 @@
-"""A program that copies boxes between buffers, of a few shapes and each from another place to another one, with what may come in between: a
-process of its own, started by `test_copied_boxes`. It prints how many copies were made at once, like one before (`CopiesAtOnce.copy`), how
-many of these by one call of the back end (`CopyForm`), and how many there were.
+"""A program that copies boxes between buffers, of a few shapes and each from another place to another one, and fills some, with what may
+come in between: a process of its own, started by `test_copied_boxes`. It prints how many copies and fills were made at once, like one before
+(`CopiesAtOnce`), how many were made by one call of the back end (`CopyForm`, `FillForm`), and how many there were.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from vdev.executor.anywhere import CopyForm
+from vdev.executor.anywhere import CopyForm, FillForm
 from vdev.session.immediate_copies import CopiesAtOnce
 
 SOURCE = "kernel void add(global uchar *a, uchar k) { a[get_global_id(0)] += k; }"
-NBYTES, BUFFERS, STEPS = 6000, 13, 160
+NBYTES, BUFFERS, STEPS = 6000, 13, 110
 FLAGS, CODES = cl.mem_flags, cl.status_code
 #: region, pitches of the source and of the target
 SHAPES: list[tuple[tuple[int, ...], Any, Any]] = [
@@ -31,23 +31,24 @@ SHAPES: list[tuple[tuple[int, ...], Any, Any]] = [
 Host = np.ndarray[Any, np.dtype[np.uint8]]
 
 at_once, by_form = [0], [0]
-_copy, _start = CopiesAtOnce.copy, CopyForm.start
 
 
-def _counted(self: CopiesAtOnce, *given: Any) -> Any:
-    found = _copy(self, *given)
-    at_once[0] += found is not None
-    return found
+def _counted(method: Any, counts: list[int]) -> Any:
+    def counted(*given: Any) -> Any:
+        found = method(*given)
+        counts[0] += found is not None
+        return found
+
+    return counted
 
 
-def _formed(self: CopyForm, changes: Any) -> int:
-    pending = _start(self, changes)
-    by_form[0] += 1
-    return pending
-
-
-CopiesAtOnce.copy = _counted  # type: ignore[method-assign]
-CopyForm.start = _formed  # type: ignore[method-assign]
+for _kind, _name, _counts in (
+    (CopiesAtOnce, "copy", at_once),
+    (CopiesAtOnce, "fill", at_once),
+    (CopyForm, "start", by_form),
+    (FillForm, "start", by_form),
+):
+    setattr(_kind, _name, _counted(getattr(_kind, _name), _counts))
 
 
 def box_of(host: Host, origin: tuple[int, int, int], region: tuple[int, ...], pitches: Any) -> Host:
@@ -100,6 +101,8 @@ class Program:
     def copy(self, queue: cl.CommandQueue, pair: tuple[int, int] | None = None, **more: Any) -> cl.Event:
         """Copy a box from one of them to another one."""
         one, other = pair or self.pair()
+        if pair is None and self.random.random() < 0.2:
+            return self.fill(queue, other, **more)
         if self.random.random() < 0.3:
             nbytes, start, to = (int(self.random.integers(1, most)) for most in (2000, 3000, 3000))
             nbytes = nbytes if self.random.random() < 0.3 else 1024
@@ -116,6 +119,16 @@ class Program:
             given |= {"src_pitches": pitches, "dst_pitches": to_pitches}
         self.copies += 1
         return cl.enqueue_copy(queue, self.buffers[other], self.buffers[one], **given, **more)
+
+    def fill(self, queue: cl.CommandQueue, one: int, **more: Any) -> cl.Event:
+        """Fill one of them, or a part of it."""
+        kind = self.random.choice([np.uint8, np.uint16, np.uint32, np.uint64, np.complex128])
+        value = kind(self.random.choice([0, 77, 513]))
+        nbytes = 16 * int(self.random.choice([4, 4, len(self.wanted[one]) // 16]))
+        start = 16 * int(self.random.integers(0, 1 + (len(self.wanted[one]) - nbytes) // 16))
+        self.wanted[one][start : start + nbytes].view(kind)[:] = value
+        self.copies += 1
+        return cl.enqueue_fill_buffer(queue, self.buffers[one], value, start, nbytes, **more)
 
     def launch(self) -> None:
         one = int(self.random.integers(BUFFERS))
@@ -245,6 +258,14 @@ class Program:
                 box_of(self.wanted[other], place, region, pitches)[...] = box_of(
                     self.wanted[one], given["src_origin"], region, pitches
                 )
+        for start, nbytes in ((5104, 32), (2, 16), (0, 6), (1 << 40, 16)):
+            try:
+                cl.enqueue_fill_buffer(self.queue, part, np.uint32(1), start, nbytes)
+            except cl.Error as error:
+                code = int(error.code)
+            else:
+                code = 0
+            assert code == CODES.INVALID_VALUE, (start, nbytes)
         gone = cl.Buffer(self.context, FLAGS.READ_WRITE, NBYTES)
         gone.release()
         for given in (

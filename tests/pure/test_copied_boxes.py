@@ -63,6 +63,8 @@ DEFECTS = {
     "copies like others are of buffers that are not parts": "one",
     "copies within a buffer are copies like others": "one",
     "boxes are copied in the units of the first one": "one",
+    "fills like others are not refused beyond their buffer": "one",
+    "fills like others have the first one's pattern": "one",
     "boxes are put beyond the program's array": "one",
     "boxes on their way have the bytes between them": "one",
     "copies like others are all of the same length": "one",

@@ -188,6 +188,8 @@ class Repeated(Protocol):
 RepeatedWhole: TypeAlias = Callable[[Sequence[KernelArgument], "LaunchShape | None"], int]
 #: copies a box (`Backend.copying`) from one allocation, beginning at that byte, to another, at that one; what is pending then
 Copying: TypeAlias = Callable[["Allocation", int, "Allocation", int], int]
+#: fills bytes of an allocation (`Backend.filling`), beginning at that one; what is pending then
+Filling: TypeAlias = Callable[["Allocation", int], int]
 #: copies what a read has brought into an array, from a byte on
 Deliver: TypeAlias = Callable[["Bytes", int], None]
 #: makes a read of a few consecutive bytes again (`Backend.read_again`). The first hands it over, or raises BackendError: then nothing has
@@ -564,6 +566,10 @@ class Backend(ABC):
     @abstractmethod
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         """Repeat `pattern` from `start`; its length (1, 2, 4 … 128) divides `nbytes` and `start`."""
+
+    def filling(self, nbytes: int, pattern: bytes) -> Filling | None:
+        """What fills so many bytes, at least one, with that pattern again and again, as `fill`; as `copying` otherwise."""
+        return None
 
     def merge(
         self,

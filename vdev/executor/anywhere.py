@@ -19,15 +19,15 @@ from vdev.planner.instructions import Download, Upload
 from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Allocation, Bytes, Copying
+    from vdev.backends.base import Allocation, Bytes, Copying, Filling
     from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.roles import StepJob, StepWorker
     from vdev.executor.whole import WholeLaunch
     from vdev.translators.ranges.rectangles import Layout
 
-#: shapes of boxes that are known of copies of one kind
-_MOST_SHAPES = 256
+#: of what transfers of one kind have in common: how much is known
+_MOST_ALIKE = 256
 
 
 class UploadAnywhere(UploadStep):
@@ -78,43 +78,92 @@ def _picking(deliver: Callable[[Bytes, int], None], layout: Layout) -> Callable[
     return pick
 
 
+class _Known:
+    """Calls of the back end for transfers of one kind, by what they have in common: each is made once there has been one like it."""
+
+    __slots__ = ("_make", "calls")
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        """`make`: a call for what some have in common; None where there is none."""
+        self._make = make
+        self.calls: dict[tuple[Any, ...], Any] = {}  #: None where there is none, or there has been one
+
+    def learnt(self, name: tuple[Any, ...]) -> Any:
+        """The call for transfers that have that in common, which is not among `calls`; None if they are to be made like any other."""
+        calls = self.calls
+        if name in calls:
+            calls[name] = self._make(*name)
+            return calls[name]
+        if len(calls) >= _MOST_ALIKE:
+            calls.clear()
+        calls[name] = None
+        return None
+
+
+class FillForm:
+    """Fills of buffers that their worker holds whole: each is one call of the back end (`Backend.filling`). A `LaunchForm`."""
+
+    is_whole = True
+    __slots__ = ("_known", "_number", "_slot")
+
+    def __init__(self, worker: StepWorker, slot: int) -> None:
+        self._known, self._number, self._slot = _Known(worker.backend.filling), worker.number, slot
+
+    def changes(self, worker: StepWorker, entry: WholeLaunch) -> tuple[Filling, Allocation, int] | None:
+        """What makes a fill, and where; None if it is to be made like any other."""
+        _, holdings, (start, nbytes, pattern), _, _, _ = entry
+        name = nbytes, pattern
+        fill = self._known.calls.get(name) or self._known.learnt(name)
+        holds = holdings[self._slot]
+        replica = holds.replicas[self._number]
+        if fill is None or replica is None or replica.start or replica.stop < holds.nbytes:
+            return None
+        return fill, replica.allocation, start
+
+    def start(self, changes: tuple[Filling, Allocation, int]) -> int:
+        """Fill; what is pending then. BackendError if it is refused."""
+        fill, target, start = changes
+        return fill(target, start)
+
+
 class FillAnywhere(Step):
     """The command's arguments: first byte, bytes, pattern."""
 
-    __slots__ = ("slot",)
+    __slots__ = ("_form", "slot")
     brief = True
 
     def __init__(self, slot: int) -> None:
         self.slot = slot
+        self._form: FillForm | None = None  #: once there has been one
+
+    def form(self, places: tuple[tuple[int, int, int], ...]) -> FillForm | None:
+        return self._form
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
+        if self._form is None:
+            self._form = FillForm(worker, self.slot)
         start, nbytes, pattern = job.args
         replica = replica_of(job, self.slot, worker.number, start, start + nbytes)
         worker.backend.fill(replica.allocation, start - replica.start, nbytes, pattern)
 
 
 class CopyForm:
-    """Copies between buffers that their worker holds whole: each is one call of the back end (`Backend.copying`), which is made for its
-    shape and its pitches once there has been one like that. A `LaunchForm`.
-    """
+    """Copies between buffers that their worker holds whole: each is one call of the back end (`Backend.copying`). A `LaunchForm`."""
 
-    __slots__ = ("_known", "_number", "_source_slot", "_target_slot", "_worker")
+    is_whole = True
+    __slots__ = ("_known", "_number", "_source_slot", "_target_slot")
 
     def __init__(self, worker: StepWorker, source_slot: int, target_slot: int) -> None:
-        self._worker, self._number = worker, worker.number
+        self._known, self._number = _Known(worker.backend.copying), worker.number
         self._source_slot, self._target_slot = source_slot, target_slot
-        #: by shape and pitches: what copies such boxes; None where nothing does, or there has been one
-        self._known: dict[tuple[Any, ...], Copying | None] = {}
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> tuple[Copying, tuple[Any, ...]] | None:
         """What makes a copy, and from where to where; None if it is to be made like any other."""
         _, holdings, (shape, start, source_pitches, to, target_pitches), _, _, _ = entry
         name = shape, source_pitches, target_pitches
-        copy = self._known.get(name)
+        copy = self._known.calls.get(name) or self._known.learnt(name)
         if copy is None:
-            copy = self._learnt(name)
-            if copy is None:
-                return None
+            return None
         number, holds, others = self._number, holdings[self._source_slot], holdings[self._target_slot]
         source, target = holds.replicas[number], others.replicas[number]
         if source is None or source.start or source.stop < holds.nbytes:
@@ -122,16 +171,6 @@ class CopyForm:
         if target is None or target.start or target.stop < others.nbytes:
             return None
         return copy, (source.allocation, start, target.allocation, to)
-
-    def _learnt(self, name: tuple[Any, ...]) -> Copying | None:
-        known = self._known
-        if name in known:
-            known[name] = self._worker.backend.copying(*name)
-            return known[name]
-        if len(known) >= _MOST_SHAPES:
-            known.clear()
-        known[name] = None
-        return None
 
     def start(self, changes: tuple[Copying, tuple[Any, ...]]) -> int:
         """Copy; what is pending then. BackendError if it is refused."""

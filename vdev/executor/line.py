@@ -514,6 +514,8 @@ class Line:
             try:
                 if worker.queue or executor.closed or executor.has_failed:
                     return False
+                if worker.memory.place_again(holdings):
+                    return True
                 outside = None if self.visit is None else self.visit()
                 try:
                     return worker.memory.place(holdings)

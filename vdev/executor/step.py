@@ -21,6 +21,10 @@ from vdev.translators.ranges.region import Region
 class LaunchForm(Protocol):
     """What makes launches again with other memory and values (`vdev.executor.whole.Form`)."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the back end is told all that there is of each command: it takes no longer the more differs from the last one."""
+
     def changes(self, worker: StepWorker, entry: Any, /) -> Any:
         """In what a command differs from the last one; None if it is to be handed over like any other."""
 

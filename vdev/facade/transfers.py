@@ -355,6 +355,9 @@ def _enqueue_fill_buffer(
     wait_for: WaitList = None,
 ) -> Event:
     call = FILL_BUFFER
+    event = None if wait_for else _filled_at_once(queue, mem, pattern, offset, size)
+    if event is not None:
+        return event
     start, nbytes = as_int(call.function, offset), as_int(call.function, size)
     if pattern is None:
         fail_type(call.function, pattern)
@@ -366,6 +369,29 @@ def _enqueue_fill_buffer(
     call.check_span(memory, start, nbytes)
     command = Fill(memory.buffer, memory.offset + start, nbytes, filling)
     return call.submit(queue, command if nbytes else NOTHING, after)
+
+
+def _filled_at_once(queue: CommandQueue, mem: Any, pattern: Any, offset: Any, size: Any) -> Event | None:
+    """`_copied_at_once` of a fill."""
+    if type(queue) is not CommandQueue or not (type(offset) is type(size) is int):
+        return None
+    if not isinstance(pattern, np.generic):
+        return None
+    line, filling = queue._vdev_state, pattern.tobytes()
+    at_once, count = line.session.at_once, len(filling)
+    if at_once is None or line.is_finalized or count not in PATTERN_SIZES or offset % count or size % count:
+        return None
+    try:
+        memory = mem._vdev_state
+        if type(memory) is not Memory or memory.context is not line.context or memory.references <= 0:
+            return None
+        buffer = memory.buffer
+    except AttributeError:  # another thread has just released it; or no memory object
+        return None
+    if not 0 <= offset < offset + size <= memory.nbytes:
+        return None
+    part = at_once.fill(buffer, (memory.offset + offset, size, filling), line.order)
+    return None if part is None else Event._vdev_of_command(queue, line.context, FILL_BUFFER.kind, part)
 
 
 def components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, ...]:

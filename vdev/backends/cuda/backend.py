@@ -26,6 +26,7 @@ from vdev.backends.base import (
     Copying,
     Counters,
     Deliver,
+    Filling,
     Marker,
     Reread,
     WorkerInfo,
@@ -37,7 +38,7 @@ from vdev.backends.cuda.boxes import (
     is_one_row,
     placed,
 )
-from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling
+from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling, shortest
 from vdev.backends.cuda.driver import load
 from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
@@ -531,6 +532,26 @@ class CudaBackend(CudaCompiling):
         self._begin()
         self._gpu.check(self._filling(address_of(target) + start, nbytes, pattern)() or 0, "fill")
         self.counters.filled += nbytes
+
+    def filling(self, nbytes: int, pattern: bytes) -> Filling:
+        pattern = shortest(pattern)
+        size, start_call, counters = len(pattern), self._start, self.counters
+        plain = self._plain_fill(nbytes, pattern)
+        #: the call for addresses that the pattern's length divides; and what sets the address
+        call, set_address = (None, None) if plain is None else (plain[0], plain[1][0])
+
+        def fill(target: Allocation, start: int, /) -> int:
+            address = target.address + start
+            if call is None or set_address is None or address % size:
+                made = self._in_own_context(partial(self._own.filling, address, nbytes, pattern))
+                start_call(made.call, "fill")
+            else:
+                set_address(address)
+                start_call(call, "fill")
+            counters.filled += nbytes
+            return self._count
+
+        return fill
 
     def merge(
         self,
