@@ -1,6 +1,6 @@
 """A program that copies boxes between buffers, of a few shapes and each from another place to another one, and fills some, with what may
-come in between: a process of its own, started by `test_copied_boxes`. It prints how many copies and fills were made at once, like one before
-(`CopiesAtOnce`), how many were made by one call of the back end (`CopyForm`, `FillForm`), and how many there were.
+come in between: a process of its own, started by `test_copied_boxes`. It prints how many copies and fills were made at once, like one
+before (`CopiesAtOnce`), how many were made by one call of the back end (`CopyForm`, `FillForm`), and how many there were.
 """
 
 from __future__ import annotations
