@@ -86,14 +86,16 @@ class _Known:
     def __init__(self, make: Callable[..., Any]) -> None:
         """`make`: a call for what some have in common; None where there is none."""
         self._make = make
-        self.calls: dict[tuple[Any, ...], Any] = {}  #: None where there is none, or there has been one
+        #: False where there is none, None where there has been one like it
+        self.calls: dict[tuple[Any, ...], Any] = {}
 
     def learnt(self, name: tuple[Any, ...]) -> Any:
-        """The call for transfers that have that in common, which is not among `calls`; None if they are to be made like any other."""
+        """The call for transfers that have that in common, of which none is among `calls`; None if they are to be made like any other."""
         calls = self.calls
         if name in calls:
-            calls[name] = self._make(*name)
-            return calls[name]
+            if calls[name] is None:
+                calls[name] = self._make(*name) or False
+            return calls[name] or None
         if len(calls) >= _MOST_ALIKE:
             calls.clear()
         calls[name] = None
