@@ -80,9 +80,8 @@ class Formed:
         self._cache, self._pointers = cache, cache.pointers
         #: what makes launches of each way, their plan, and where their pointers point
         self._known: dict[_Way, tuple[LaunchForm, CachedPlan, Places]] = {}
-        self.is_whole = (
-            False  #: whether a launch takes as long with other buffers as with the last one's (`LaunchForm`)
-        )
+        #: whether a launch takes as long with other buffers as with the last one's (`LaunchForm`)
+        self.is_whole = False
         #: the queue and the executor's standing in which launches were last found to be possible
         self._queue: QueueOrder | None = None
         self._standing: object = None
