@@ -251,7 +251,8 @@ def _at_once_by_form(
     """
     formed, is_like_last = kernel.formed, kernel.repetition is ONCE
     assert formed is not None, "the caller has looked"
-    if is_like_last or not formed.is_whole:  # whose launches take no longer with other buffers
+    # Launches of a whole form take no longer with other buffers; with other images they may have others' textures.
+    if is_like_last or kernel.images or not formed.is_whole:
         rotation = kernel.rotation
         if kernel.paused < kernel.pause:
             kernel.paused += 1
