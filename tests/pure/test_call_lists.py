@@ -128,11 +128,13 @@ def test_a_prepared_call_returns_what_the_function_returns(
 
 def test_a_parameter_of_a_prepared_call_changes(noting: ctypes.CDLL, prepares: bool) -> None:
     call = partial(noting["narrow"], 1, ctypes.c_int(-2), ctypes.c_uint64())
-    made, set_to = call_lists.changing(call, 2)
+    made, (set_to, set_other) = call_lists.changing(call, 2, 1)
     assert (made is call) is not prepares
     for value in (5, (1 << 64) - 1):
         set_to(value)
         assert (made(), _seen(noting)) == (0, [1, -2 & (1 << 64) - 1, value])
+    set_other(7)
+    assert (made(), _seen(noting)) == (0, [1, 7, (1 << 64) - 1])
 
 
 def test_calls_take_place_in_other_memories(prepares: bool) -> None:

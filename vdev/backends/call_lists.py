@@ -235,13 +235,14 @@ def prepared(call: DriverCall | PreparedCall, *, waits: bool = False) -> Prepare
     return prepare(words, 1, waits=waits, owner=(words, call))
 
 
-def changing(call: DriverCall, parameter: int) -> tuple[PreparedCall, Callable[[int], object]]:
-    """The same for a call one of whose parameters, a ctypes object, is another each time; and what sets it."""
-    prepare, given = _prepare, call.args[parameter]
+def changing(call: DriverCall, *parameters: int) -> tuple[PreparedCall, Sequence[Callable[[int], object]]]:
+    """The same for a call of which these parameters, ctypes objects, are others each time; and what sets each."""
+    prepare = _prepare
     if prepare is None or not _is_of_ctypes(call):
-        return call, partial(setattr, given, "value")
+        return call, [partial(setattr, call.args[each], "value") for each in parameters]
     words = _OneCall(*_words_of(call))
-    return prepare(words, 1, waits=False, owner=(words, call)), partial(words.__setitem__, 2 + parameter)
+    setters = [partial(words.__setitem__, 2 + each) for each in parameters]
+    return prepare(words, 1, waits=False, owner=(words, call)), setters
 
 
 def _is_of_ctypes(call: DriverCall | PreparedCall) -> TypeGuard[DriverCall]:

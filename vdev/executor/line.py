@@ -197,7 +197,7 @@ class Line:
     def hand_over_formed(
         self, form: LaunchForm, entry: Entry, standing: object, timed: Timed | None = None
     ) -> Part | None:
-        """`hand_over` of a launch of a known form, with fewer calls."""
+        """`hand_over` of a launch of a known form, or a copy or fill, with fewer calls."""
         worker, executor, home, part = self.worker, self._executor, self._home, None
         if worker.queue or not worker.turn.acquire(False):
             return None
@@ -514,6 +514,8 @@ class Line:
             try:
                 if worker.queue or executor.closed or executor.has_failed:
                     return False
+                if worker.memory.place_again(holdings):
+                    return True
                 outside = None if self.visit is None else self.visit()
                 try:
                     return worker.memory.place(holdings)

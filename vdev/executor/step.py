@@ -19,13 +19,19 @@ from vdev.translators.ranges.region import Region
 
 
 class LaunchForm(Protocol):
-    """What makes launches again with other memory and values (`vdev.executor.whole.Form`)."""
+    """What makes launches again with other memory and values (`vdev.executor.whole.Form`), or copies or fills
+    (`vdev.executor.anywhere`).
+    """
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the back end is told all that there is of each command: it takes no longer the more differs from the last one."""
 
     def changes(self, worker: StepWorker, entry: Any, /) -> Any:
         """In what a command differs from the last one; None if it is to be handed over like any other."""
 
     def start(self, changes: Any, /) -> int:
-        """Launch; what is pending then. Raises BackendError."""
+        """Launch, copy or fill; what is pending then. Raises BackendError."""
 
 
 class Step(ABC):
@@ -41,7 +47,9 @@ class Step(ABC):
         """Hand the work to the worker's back end (or do it, on the host). Raises BackendError."""
 
     def form(self, places: tuple[tuple[int, int, int], ...]) -> LaunchForm | None:
-        """What makes more launches whose pointers point to such places, with whatever memory and values; None where nothing does."""
+        """What makes more launches whose pointers point to such places, or copies or fills, with whatever memory and values; None where
+        nothing does.
+        """
         return None
 
     def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:

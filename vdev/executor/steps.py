@@ -338,7 +338,7 @@ class DownloadStep(Step):
         return worker.backend.begin_read(replica.allocation, start, nbytes), box.target_start
 
     def consecutive_nbytes(self, layout: Layout) -> int:
-        """Bytes that it reads, where they are consecutive on both sides; else 0."""
+        """Bytes that `begin` reads; 0 where it does not take that layout."""
         return self._boxes(layout)[1]
 
     def _boxes(self, layout: Layout) -> tuple[Sequence[Box], int]:

@@ -40,7 +40,7 @@ class Form:
     """
 
     __slots__ = (
-        "_kinds", "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step",
+        "_kinds", "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step", "is_whole",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,7 @@ class Form:
         self._ndrange: NDRange | None = job.ndrange
         self._places = job.places
         self._start, self._start_whole = start, start_whole
+        self.is_whole = start_whole is not None
         #: by the identity of an index space: that, and its shape
         self._known: dict[int, tuple[NDRange, LaunchShape]] = {}
         #: (argument, slot) of each pointer

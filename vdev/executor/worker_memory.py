@@ -133,6 +133,29 @@ class WorkerMemory:
         holdings.replicas[self._owner.number] = Replica(allocation, 0, nbytes)
         return True
 
+    def place_again(self, holdings: Holdings) -> bool:
+        """The same in memory that was given back, for which the thread need not be ready to call the back end; False where there is
+        none at hand.
+        """
+        owner, nbytes, discarded = self._owner, holdings.nbytes, self.discarded
+        if self.poisoned or owner.executor.red_zones:
+            return False
+        allocation: Allocation | None = None
+        if not discarded:
+            if not owner.backend.info.limit_nbytes:
+                allocation = owner.backend.allocate_again(nbytes)
+            if allocation is None:
+                return False
+            self.fresh_nbytes += nbytes
+            self._note_held()
+        else:
+            allocation = discarded[0]  # others only append to them
+            if allocation.counted_nbytes != nbytes or allocation.whole is not None:
+                return False
+            discarded.popleft()
+        holdings.replicas[owner.number] = Replica(allocation, 0, nbytes)
+        return True
+
     def take_new(self, start: int, stop: int, enter: Callable[[Any], object]) -> Replica | None:
         """On a thread that has the turn: memory for bytes [start, stop) of a new buffer, for work behind everything that has been handed
         over; None if it cannot be had at once. `enter` is called with the worker before the back end may need it.

@@ -249,14 +249,18 @@ def _at_once_by_form(
     """Launch by the kernel's form, which there is, while nobody looks for what repeats launches with the same arguments. None where that
     is not possible.
     """
-    rotation = kernel.rotation
-    if kernel.paused < kernel.pause:
-        kernel.paused += 1
-    elif rotation is not None and rotation.left and kernel.repetition is None:
-        rotation.left -= 1
-    else:
-        return None
-    part = kernel.formed.launch(line.order, ndrange, args, after)  # type: ignore[union-attr]
+    formed, is_like_last = kernel.formed, kernel.repetition is ONCE
+    assert formed is not None, "the caller has looked"
+    # Launches of a whole form take no longer with other buffers; with other images they may have others' textures.
+    if is_like_last or kernel.images or not formed.is_whole:
+        rotation = kernel.rotation
+        if kernel.paused < kernel.pause:
+            kernel.paused += 1
+        elif rotation is not None and rotation.left and not is_like_last:
+            rotation.left -= 1
+        else:
+            return None
+    part = formed.launch(line.order, ndrange, args, after)
     if part is not None:
         kernel.repetition, kernel.launched = ONCE, part.stretch.last
     return part

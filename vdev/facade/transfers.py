@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 #: what programs give as origins, regions and pitches: types of the sequence; and what is more than any of its components may be
 _SEQUENCES, _TOO_MANY = (tuple, list), 1 << 64
 
+#: of a copy: shape, bytes, and, of its source and its target, the bytes from its first to its last, and the pitches
+_PlainBox: TypeAlias = tuple[
+    tuple[int, int, int], int, tuple[int, int], tuple[tuple[int, int], tuple[int, int]]
+]
 #: numbers of bytes that a pattern may have (clEnqueueFillBuffer)
 PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -91,9 +95,11 @@ def _move_usual(
     return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
 
 
-def _usual(call: Call, queue: Any, mem: Any, hostbuf: Any, offset: Any) -> Memory | None:
-    """The memory object of an ordinary transfer, between a buffer and a plain array, that needs no further checks.
-    None if each argument has to be looked at.
+def _usual(
+    call: Call, queue: Any, mem: Any, hostbuf: Any, offset: Any, nbytes: int | None = None
+) -> Memory | None:
+    """The memory object of an ordinary transfer, between a buffer, from `offset` on, and a plain array, that needs no further checks.
+    None if each argument has to be looked at. `nbytes`: of the buffer, if not as many as the array has.
     """
     if not (
         type(queue) is CommandQueue
@@ -109,7 +115,7 @@ def _usual(call: Call, queue: Any, mem: Any, hostbuf: Any, offset: Any) -> Memor
         and flags.c_contiguous
         and (flags.writeable or not call.writes_host)
         and offset >= 0
-        and 0 < hostbuf.nbytes <= memory.nbytes - offset
+        and 0 < (hostbuf.nbytes if nbytes is None else nbytes) <= memory.nbytes - offset
         and not memory.flags & call.refused
     ):
         return memory
@@ -237,6 +243,44 @@ def _write_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, is_blo
     return event
 
 
+def _copied_at_once(
+    call: Call,
+    queue: CommandQueue,
+    memories: tuple[Any, Any],
+    starts_at: tuple[int, int],
+    box: _PlainBox,
+) -> Event | None:
+    """Enqueue a copy between two buffers that waits for no events, as one like it was made before; None if it has to go another way: then
+    nothing has happened. `memories`: what the program takes for the states of two memory objects' wrappers. `starts_at`: where the box
+    begins in each.
+    """
+    source, target = memories
+    if type(source) is not Memory or type(target) is not Memory or type(queue) is not CommandQueue:
+        return None
+    line, (start, to) = queue._vdev_state, starts_at
+    shape, nbytes, reaches, pitches = box
+    at_once, context = line.session.at_once, line.context
+    if (
+        source.references <= 0
+        or target.references <= 0
+        or source.context is not context
+        or target.context is not context
+        or start + reaches[0] > source.nbytes
+        or to + reaches[1] > target.nbytes
+        or at_once is None
+        or line.is_finalized
+    ):
+        return None
+    try:
+        buffer, other, start, to = source.buffer, target.buffer, start + source.offset, to + target.offset
+    except AttributeError:  # another thread has just released it
+        return None
+    if buffer is other:  # they may overlap
+        return None
+    part = at_once.copy(buffer, other, (shape, start, pitches[0], to, pitches[1]), nbytes, line.order)
+    return None if part is None else Event._vdev_of_command(queue, context, call.kind, part)
+
+
 def _enqueue_copy_buffer(
     queue: CommandQueue,
     src: MemoryObjectHolder,
@@ -247,6 +291,9 @@ def _enqueue_copy_buffer(
     wait_for: WaitList = None,
 ) -> Event:
     call = COPY_BUFFER
+    event = None if wait_for else _bytes_copied_at_once(queue, src, dst, byte_count, src_offset, dst_offset)
+    if event is not None:
+        return event
     nbytes = as_int(call.function, byte_count, -(2**63), 2**63 - 1)
     source_offset, target_offset = as_int(call.function, src_offset), as_int(call.function, dst_offset)
     source, target = call.memories(queue, src, dst)
@@ -262,6 +309,23 @@ def _enqueue_copy_buffer(
         source.buffer, target.buffer, (1, 1, nbytes), source_start, pitches, target_start, pitches
     )
     return submit_copy(call, queue, command if nbytes else None, after)
+
+
+def _bytes_copied_at_once(
+    queue: CommandQueue, src: Any, dst: Any, byte_count: Any, src_offset: Any, dst_offset: Any
+) -> Event | None:
+    """`_copied_at_once` of consecutive bytes."""
+    if not (type(byte_count) is type(src_offset) is type(dst_offset) is int):
+        return None
+    try:
+        memories = src._vdev_state, dst._vdev_state
+        nbytes = byte_count if byte_count >= 0 else memories[0].nbytes
+    except AttributeError:
+        return None
+    if src_offset < 0 or dst_offset < 0 or not nbytes:
+        return None
+    box = (1, 1, nbytes), nbytes, (nbytes, nbytes), ((nbytes, nbytes), (nbytes, nbytes))
+    return _copied_at_once(COPY_BUFFER, queue, memories, (src_offset, dst_offset), box)
 
 
 def submit_copy(call: Call, queue: CommandQueue, command: CopyBuffer | None, after: Sequence[Any]) -> Event:
@@ -291,6 +355,9 @@ def _enqueue_fill_buffer(
     wait_for: WaitList = None,
 ) -> Event:
     call = FILL_BUFFER
+    event = None if wait_for else _filled_at_once(queue, mem, pattern, offset, size)
+    if event is not None:
+        return event
     start, nbytes = as_int(call.function, offset), as_int(call.function, size)
     if pattern is None:
         fail_type(call.function, pattern)
@@ -302,6 +369,29 @@ def _enqueue_fill_buffer(
     call.check_span(memory, start, nbytes)
     command = Fill(memory.buffer, memory.offset + start, nbytes, filling)
     return call.submit(queue, command if nbytes else NOTHING, after)
+
+
+def _filled_at_once(queue: CommandQueue, mem: Any, pattern: Any, offset: Any, size: Any) -> Event | None:
+    """`_copied_at_once` of a fill."""
+    if type(queue) is not CommandQueue or not (type(offset) is type(size) is int):
+        return None
+    if not isinstance(pattern, np.generic):
+        return None
+    line, filling = queue._vdev_state, pattern.tobytes()
+    at_once, count = line.session.at_once, len(filling)
+    if at_once is None or line.is_finalized or count not in PATTERN_SIZES or offset % count or size % count:
+        return None
+    try:
+        memory = mem._vdev_state
+        if type(memory) is not Memory or memory.context is not line.context or memory.references <= 0:
+            return None
+        buffer = memory.buffer
+    except AttributeError:  # another thread has just released it; or no memory object
+        return None
+    if not 0 <= offset < offset + size <= memory.nbytes:
+        return None
+    part = at_once.fill(buffer, (memory.offset + offset, size, filling), line.order)
+    return None if part is None else Event._vdev_of_command(queue, line.context, FILL_BUFFER.kind, part)
 
 
 def components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -376,6 +466,58 @@ def _layout_of(
     return Layout(shape, offset + start, pitches, host_start, host_steps), end, host_end
 
 
+@lru_cache(maxsize=1024)
+def _box_of(region: Any, source_pitches: Any, target_pitches: Any) -> _PlainBox:
+    """What is copied, wherever it begins, where a program gives its region and pitches so; TypeError if the call has to look at them. The
+    same object for the same numbers, also of other types, as `_known_parts`.
+    """
+    given = [(0, 0) if values is None else values for values in (source_pitches, target_pitches)]
+    for values, most in ((region, 3), (given[0], 2), (given[1], 2)):
+        if type(values) is not tuple or len(values) > most:
+            raise TypeError
+        if not all(type(value) is int and 0 <= value < _TOO_MANY for value in values):
+            raise TypeError
+    row, rows, slices = (*region, 1, 1, 1)[:3]
+    reaches, pitches = [], []
+    for each in given:
+        pitch, plane = (*each, 0, 0)[:2]
+        pitch = pitch or row
+        plane = plane or rows * pitch
+        if not row * rows * slices or pitch < row or plane < rows * pitch:
+            raise TypeError
+        reaches.append((slices - 1) * plane + (rows - 1) * pitch + row)
+        pitches.append((plane, pitch))
+    return (slices, rows, row), slices * rows * row, (reaches[0], reaches[1]), (pitches[0], pitches[1])
+
+
+def _start_of(origin: Any, pitches: tuple[int, int]) -> int | None:
+    """Where a box begins; None if the call has to look at what the program gives of it."""
+    try:
+        x, y, z = origin
+    except (TypeError, ValueError):
+        return None
+    if type(x) is type(y) is type(z) is int and x >= 0 and y >= 0 and z >= 0:
+        return x + y * pitches[1] + z * pitches[0]
+    return None
+
+
+def _usual_box(
+    call: Call, queue: Any, mem: Any, hostbuf: Any, box: tuple[Any, Any, Any, Any, Any]
+) -> tuple[Memory, Layout] | None:
+    """What an ordinary transfer moves that needs no further checks, as `_usual`. None if each argument has to be looked at."""
+    try:
+        shape, _, reaches, pitches = _box_of(box[2], box[3], box[4])
+    except TypeError:  # lists cannot be remembered
+        return None
+    start, host_start = _start_of(box[0], pitches[0]), _start_of(box[1], pitches[1])
+    if start is None or host_start is None:
+        return None
+    memory = _usual(call, queue, mem, hostbuf, start, reaches[0])
+    if memory is None or host_start + reaches[1] > hostbuf.nbytes:
+        return None
+    return memory, Layout(shape, memory.offset + start, pitches[0], host_start, pitches[1])
+
+
 @waits
 def _move_box(
     call: Call,
@@ -387,6 +529,13 @@ def _move_box(
     is_blocking: Any,
 ) -> Event:
     """Move a box of a buffer to or from one of the host memory. `box`: the two origins, the region, and pitches."""
+    usual = (
+        _usual_box(call, queue, mem, hostbuf, box) if is_blocking is True or is_blocking is False else None
+    )
+    if usual is not None:
+        after = call.after(queue, wait_for) if wait_for else ()
+        host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+        return call.move_host(queue, usual, host, hostbuf, after, is_blocking)
     call.check_queue(queue)
     call.check_blocking(is_blocking)
     after = call.after(queue, wait_for)
@@ -472,6 +621,25 @@ def _boxes_of(
     )
 
 
+def _box_copied_at_once(
+    queue: CommandQueue,
+    src: Any,
+    dst: Any,
+    origins: tuple[Any, Any],
+    region: Any,
+    pitches: tuple[Any, Any],
+) -> Event | None:
+    """`_copied_at_once` of a box."""
+    try:
+        box, memories = _box_of(region, *pitches), (src._vdev_state, dst._vdev_state)
+    except (TypeError, AttributeError):  # lists cannot be remembered
+        return None
+    start, to = _start_of(origins[0], box[3][0]), _start_of(origins[1], box[3][1])
+    if start is None or to is None:
+        return None
+    return _copied_at_once(COPY_BUFFER_RECT, queue, memories, (start, to), box)
+
+
 def _enqueue_copy_buffer_rect(
     queue: CommandQueue,
     src: MemoryObjectHolder,
@@ -484,6 +652,11 @@ def _enqueue_copy_buffer_rect(
     wait_for: WaitList = None,
 ) -> Event:
     call = COPY_BUFFER_RECT
+    if not wait_for:
+        pitches = src_pitches, dst_pitches
+        event = _box_copied_at_once(queue, src, dst, (src_origin, dst_origin), region, pitches)
+        if event is not None:
+            return event
     call.check_queue(queue)
     if src_origin is None or dst_origin is None or region is None:
         fail_type(call.function, src_origin, dst_origin, region)

@@ -175,7 +175,13 @@ class AtOnce(MapsAtOnce):
         there.
         """
         account = None
-        if self._only is None:
+        if self._only is not None:  # as mostly, with fewer calls
+            for buffer in buffers:
+                if buffer.resident is None and self._placed(buffer, worker) is None:
+                    break
+            else:
+                return True
+        else:
             for buffer in buffers:
                 if _keeps(buffer.account, worker):
                     account = buffer.account

@@ -68,7 +68,7 @@ class Formed:
 
     __slots__ = (
         "_alone", "_at", "_at_once", "_cache", "_executor", "_known", "_pointers", "_queue", "_session", "_standing",
-        "line",
+        "is_whole", "line",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +80,8 @@ class Formed:
         self._cache, self._pointers = cache, cache.pointers
         #: what makes launches of each way, their plan, and where their pointers point
         self._known: dict[_Way, tuple[LaunchForm, CachedPlan, Places]] = {}
+        #: whether a launch takes as long with other buffers as with the last one's (`LaunchForm`)
+        self.is_whole = False
         #: the queue and the executor's standing in which launches were last found to be possible
         self._queue: QueueOrder | None = None
         self._standing: object = None
@@ -95,6 +97,7 @@ class Formed:
         if form is None:
             self._known.pop(way, None)
             return
+        self.is_whole = form.is_whole
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[way] = form, cached, places

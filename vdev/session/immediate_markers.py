@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from vdev.executor.completion import DONE
 from vdev.executor.prepare import MARKER
 from vdev.executor.stretch import Clocked, Part, Stretch
-from vdev.session.immediate_moves import MovesAtOnce, may_follow, stands_at, timed_in
+from vdev.session.immediate_copies import CopiesAtOnce
+from vdev.session.immediate_moves import may_follow, stands_at, timed_in
 from vdev.session.telling import began, tell_empty
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from vdev.session.ordering import QueueOrder
 
 
-class MarkersAtOnce(MovesAtOnce):
+class MarkersAtOnce(CopiesAtOnce):
     """The immediate markers of one session."""
 
     def _submit_marker(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vdev.backends.base import Box
 from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
@@ -627,14 +626,14 @@ def _at(command: Fill | CopyBuffer, alike: Anywhere) -> tuple[ReadyPlan, tuple[A
         return found, (command.offset, nbytes, command.pattern)
     assert type(command) is CopyBuffer
     shape = command.shape
-    box = Box(
+    found = alike.whole if shape[0] * shape[1] * shape[2] == command.target.nbytes else alike.part
+    return found, (
         shape,
         command.source_start,
         command.source_pitches,
         command.target_start,
         command.target_pitches,
     )
-    return alike.whole if shape[0] * shape[1] * shape[2] == command.target.nbytes else alike.part, (box,)
 
 
 def is_at_home(state: BufferState) -> bool:

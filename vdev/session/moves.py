@@ -85,12 +85,14 @@ class Moves:
         self._home = session.executor.all_workers[HOST]
         #: the only worker; None if there are several
         self._only = self._workers[0] if len(self._workers) == 1 else None
-        #: the most bytes of a write that is copied first: only where several workers may want them, and none waits for them
         #: whether reads of profiled queues can be made so as well
         self._tells_times = all(
             worker.backend.tells_times and not worker.backend.begins_timed for worker in self._workers
         )
         self._small_nbytes = min(worker.backend.small_write_nbytes for worker in self._workers)
+        #: the most bytes from a box's first to its last that are all read for it
+        self._most_around = max(worker.backend.small_read_nbytes for worker in self._workers)
+        #: the most bytes of a write that is copied first: only where several workers may want them, and none waits for them
         self._copied_nbytes = 0 if self._only is not None else min(self._small_nbytes, BRIEF_NBYTES)
 
     def submit(
@@ -297,22 +299,40 @@ class Moves:
         self, command: Read, queue: QueueOrder, after: Sequence[Completion], clocked: Clocked | None
     ) -> int | None:
         """Read all from a box's first byte to its last, which are few, and give the program the box's."""
-        session, buffer, layout = self._session, command.buffer, command.layout
+        buffer, layout = command.buffer, command.layout
         start, nbytes = layout.buffer_start, layout.reach
+        if nbytes > self._most_around:
+            return None
+        found = np.empty(nbytes, np.uint8)
+        status = self.read_first(buffer, start, found, queue, after, counted, (), clocked)
+        if status is None:
+            status = self._read_around(command, found, queue, after, clocked)
+        if status == COMPLETE:
+            box = Box(layout.shape, 0, layout.buffer_pitches, layout.host_start, layout.host_pitches)
+            copy_box(found, command.host, box)
+        return status
+
+    @waits
+    def _read_around(
+        self,
+        command: Read,
+        found: NDArray[np.uint8],
+        queue: QueueOrder,
+        after: Sequence[Completion],
+        clocked: Clocked | None,
+    ) -> int | None:
+        """Read all from a box's first byte to its last into `found`, if they have one plan."""
+        session, buffer, layout = self._session, command.buffer, command.layout
+        nbytes = found.size
         with session.lock:
             state = buffer.state
             if state.resident is None or state.fine or state.pending:
                 return None
             if nbytes > session.executor.all_workers[state.resident].backend.small_read_nbytes:
                 return None
-            around = Layout.contiguous(start, nbytes)
+            around = Layout.contiguous(layout.buffer_start, nbytes)
             planned_move(session, self.plans, Read, around, state)
-        found = np.empty(nbytes, np.uint8)
-        status = self.read_at_once(Read(buffer, around, found), queue, after, clocked)
-        if status == COMPLETE:
-            box = Box(layout.shape, 0, layout.buffer_pitches, layout.host_start, layout.host_pitches)
-            copy_box(found, command.host, box)
-        return status
+        return self.read_at_once(Read(buffer, around, found), queue, after, clocked)
 
     @waits
     def _read_like_last(

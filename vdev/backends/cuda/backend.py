@@ -24,8 +24,10 @@ from vdev.backends.base import (
     Backend,
     Box,
     Bytes,
+    Copying,
     Counters,
     Deliver,
+    Filling,
     Marker,
     Reread,
     WorkerInfo,
@@ -38,7 +40,7 @@ from vdev.backends.cuda.boxes import (
     is_one_row,
     placed,
 )
-from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling
+from vdev.backends.cuda.compiling import FETCHED_NBYTES, CudaCompiling, shortest
 from vdev.backends.cuda.driver import load
 from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
@@ -284,7 +286,7 @@ class CudaBackend(CudaCompiling):
             return super().write_again(target, start, nbytes)
         counters, at = self.counters, c_uint64(address_of(target) + start)
         copy = partial(self.driver.copy_assembled, at, c_uint64(), c_size_t(nbytes), c_void_p(self.stream))
-        call, read_from = changing(copy, 1)
+        call, (read_from,) = changing(copy, 1)
 
         homes = self._staging.homes
 
@@ -394,6 +396,43 @@ class CudaBackend(CudaCompiling):
             self._copy_box(address_of(source), address_of(target), box)
             self.counters.local += box.nbytes
 
+    def copying(
+        self, shape: tuple[int, int, int], source_pitches: tuple[int, int], target_pitches: tuple[int, int]
+    ) -> Copying | None:
+        box = Box(shape, 0, source_pitches, 0, target_pitches)
+        if is_one_row(box):
+            return self._copying_bytes(box.nbytes)
+        return None if _has_long_rows(box) else self._copying_rows(box)
+
+    def _copying_bytes(self, nbytes: int) -> Copying:
+        """`copying` of so many consecutive bytes."""
+        given = c_uint64(), c_uint64(), c_size_t(nbytes), c_void_p(self.stream)
+        call, (to_address, from_address) = changing(partial(self.driver.copy_assembled, *given), 0, 1)
+        start_call, counters = self._start, self.counters
+
+        def copy(source: Allocation, start: int, target: Allocation, to: int, /) -> int:
+            from_address(source.address + start)
+            to_address(target.address + to)
+            start_call(call, "copy")
+            counters.local += nbytes
+            return self._count
+
+        return copy
+
+    def _copying_rows(self, box: Box) -> Copying:
+        """`copying` of rows, by one of vdev's own kernels."""
+        rows, nbytes, start_call, counters = self._own.rows(box), box.nbytes, self._start, self.counters
+        known, made = rows.known, rows.made
+
+        def copy(source: Allocation, start: int, target: Allocation, to: int, /) -> int:
+            first, begin = source.address + start, target.address + to
+            call = known(first, begin) or self._in_own_context(partial(made, first, begin))
+            start_call(call, "copy")
+            counters.local += nbytes
+            return self._count
+
+        return copy
+
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
         self.copies_from_peer(peer, source, target, (box,))
 
@@ -491,15 +530,14 @@ class CudaBackend(CudaCompiling):
 
     def _copy_box(self, source: int, target: int, box: Box) -> None:
         """Between two addresses that this GPU reaches, with the copy engine if rows are long."""
-        slices, rows, nbytes = box.shape
         if is_one_row(box):
             start, to = source + box.source_start, target + box.target_start
             self._gpu.check(self.driver.copy(to, start, box.nbytes, self.stream), "copy")
-        elif nbytes >= _LONG_ROW and slices * rows <= 64:
+        elif _has_long_rows(box):
             for start, to, length in box.rows():
                 self._gpu.check(self.driver.copy(target + to, source + start, length, self.stream), "copy")
         else:
-            self._own.copy_boxes([placed(source, target, box)])
+            self._own.copy_rows(source, target, box)
 
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         if nbytes == 0:
@@ -507,6 +545,26 @@ class CudaBackend(CudaCompiling):
         self._begin()
         self._gpu.check(self._filling(address_of(target) + start, nbytes, pattern)() or 0, "fill")
         self.counters.filled += nbytes
+
+    def filling(self, nbytes: int, pattern: bytes) -> Filling:
+        pattern = shortest(pattern)
+        size, start_call, counters = len(pattern), self._start, self.counters
+        plain = self._plain_fill(nbytes, pattern)
+        #: the call for addresses that the pattern's length divides; and what sets the address
+        call, set_address = (None, None) if plain is None else (plain[0], plain[1][0])
+
+        def fill(target: Allocation, start: int, /) -> int:
+            address = target.address + start
+            if call is None or set_address is None or address % size:
+                made = self._in_own_context(partial(self._own.filling, address, nbytes, pattern))
+                start_call(made.call, "fill")
+            else:
+                set_address(address)
+                start_call(call, "fill")
+            counters.filled += nbytes
+            return self._count
+
+        return fill
 
     def merge(
         self,
@@ -676,6 +734,12 @@ class CudaBackend(CudaCompiling):
         self._count += 1
         if not self._first:
             self._first = self._gpu.recorded(self.stream)
+
+
+def _has_long_rows(box: Box) -> bool:
+    """Whether its rows are so long, and so few, that the copy engine takes them one by one."""
+    slices, rows, nbytes = box.shape
+    return nbytes >= _LONG_ROW and slices * rows <= 64
 
 
 def _nothing_to_deliver(target: Bytes, at: int) -> None:

@@ -5,13 +5,13 @@ Decides what is made once, and what is looked at in each call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import Array, addressof, c_char, c_int64, c_size_t, c_uint64, c_void_p
 from functools import partial
 from typing import Any, NamedTuple
 
 from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgument, LaunchShape, Marker
-from vdev.backends.call_lists import Boxes, CallList, DriverCall
+from vdev.backends.call_lists import Boxes, CallList, DriverCall, PreparedCall, changing
 from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed
 from vdev.backends.cuda import kernels as cuda_kernels
 from vdev.backends.cuda.boxes import PlacedBox, placed
@@ -411,14 +411,29 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         """What fills bytes with a pattern whose length divides their number, at an address that it divides where a GPU's fills ask
         for that. A CUresult, or it raises what is wrong.
         """
-        while len(pattern) > 1 and pattern[: len(pattern) // 2] * 2 == pattern:
-            pattern = pattern[: len(pattern) // 2]
-        size, driver = len(pattern), self.driver
-        fills = {1: driver.fill_1, 2: driver.fill_2, 4: driver.fill_4}
-        if size not in fills or address % size:
+        pattern = shortest(pattern)
+        fill = self._fills.get(len(pattern))
+        if fill is None or address % len(pattern):
             return self._own.filling(address, nbytes, pattern)
-        value = int.from_bytes(pattern, "little")
-        return partial(fills[size], address, value, nbytes // size, self.stream)
+        return partial(fill, address, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
+
+    def _plain_fill(
+        self, nbytes: int, pattern: bytes
+    ) -> tuple[PreparedCall, Sequence[Callable[[int], object]]] | None:
+        """The same by the GPU's own fills, at an address that is set for each (`call_lists.changing`); None where there is none for such a
+        pattern, which is the shortest.
+        """
+        fill = self._fills.get(len(pattern))
+        if fill is None:
+            return None
+        value, count = int.from_bytes(pattern, "little"), nbytes // len(pattern)
+        return changing(partial(fill, c_uint64(), value, count, self.stream), 0)
+
+    @property
+    def _fills(self) -> Mapping[int, Callable[..., int]]:
+        """The GPU's own fills, by the length of their pattern."""
+        driver = self.driver
+        return {1: driver.fill_1, 2: driver.fill_2, 4: driver.fill_4}
 
     def uploads(self, target: Allocation, start: int, nbytes: int, value: tuple[int, bytes], at: int) -> Call:
         return CudaUpload(self, target, start, nbytes, value, at)
@@ -535,3 +550,14 @@ def _together(wanted: Sequence[tuple[Allocation, Allocation, Box]], peers: Seque
                 return None  # the later one must be the last
     memories = [(source, target) for source, target, _ in wanted]
     return _Wanted(boxes, memories, peers, sum([box.nbytes for box in boxes]))
+
+
+def shortest(pattern: bytes) -> bytes:
+    """The shortest pattern that repeats to the same bytes.
+
+    >>> shortest(b"aaaa"), shortest(b"abab"), shortest(b"abba")
+    (b'a', b'ab', b'abba')
+    """
+    while len(pattern) > 1 and pattern[: len(pattern) // 2] * 2 == pattern:
+        pattern = pattern[: len(pattern) // 2]
+    return pattern

@@ -184,7 +184,7 @@ class CudaLaunches(Backend):
             self._in_own_context(self._begin)
         else:
             self._count += 1
-        result = call()
+        result = call() if self._lapse is None else self._timed(call, self._lapse)
         if result:
             self._start_elsewhere(result, call, what)
 

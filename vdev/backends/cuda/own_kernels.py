@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vdev.backends.call_lists import CopyingLaunch, DriverCall
+from vdev.backends.base import Box
+from vdev.backends.call_lists import CopyingLaunch, DriverCall, PreparedCall, prepared
 from vdev.backends.cuda import kernels
 from vdev.backends.cuda.boxes import (
     PlacedBox,
     blocks_of_elements,
     blocks_of_units,
+    outline_of,
+    placed,
     shared_regions,
     whole_units,
 )
@@ -30,6 +33,8 @@ from vdev.translators.ranges.region import Region
 
 #: copies that are kept ready, and calls whose parameters come with each start
 _MOST_COPIES = _MOST_STARTS = 256
+#: shapes of boxes that are known
+_MOST_ROWS = 256
 #: groups of a kernel for each of the GPU's multiprocessors, at most
 _GROUPS = 16
 #: words of a box among a copy's parameters, of which the first two are the addresses of its source and its target; and the number of that
@@ -79,6 +84,12 @@ class Prepared:
         """Where one of the words of eight bytes is that its parameters consist of, which are read when it is made."""
         return ctypes.addressof(self._held[0]) + 8 * number
 
+    def words(self) -> ctypes.Array[ctypes.c_uint64]:
+        """All of these."""
+        packed = self._held[0]
+        found: Any = (ctypes.c_uint64 * (len(packed) // 8)).from_buffer(packed)
+        return found  # type: ignore[no-any-return]
+
     def __call__(self) -> None:
         result = self.call()
         if result:
@@ -92,6 +103,41 @@ class PreparedFold(NamedTuple):
 
     call: Prepared
     parts: Sequence[int]  #: their numbers
+
+
+class Rows:
+    """Copies of rows, as many and as long as a box's and at the same distances, between any two addresses that the GPU reaches: there is
+    one call for each unit that divides all that matters.
+    """
+
+    __slots__ = ("_alignment", "_box", "_calls", "_copying")
+
+    def __init__(self, box: Box, copying: Callable[[Sequence[PlacedBox]], Prepared]) -> None:
+        """`copying`: as `OwnKernels.copying`."""
+        self._box = Box(box.shape, 0, box.source_pitches, 0, box.target_pitches)
+        self._alignment = outline_of(self._box).alignment | max(_COPIES)
+        self._copying = copying
+        #: by unit: the call, and its parameters, of which the first two are the addresses; and what has both
+        self._calls: dict[int, tuple[PreparedCall, ctypes.Array[ctypes.c_uint64], Prepared]] = {}
+
+    def known(self, source: int, target: int) -> PreparedCall | None:
+        """The driver's call that copies from one address to another, until the next one is asked for; None if it has to be `made`."""
+        matters = self._alignment | source | target
+        found = self._calls.get(matters & -matters)
+        if found is None:
+            return None
+        call, words, _ = found
+        words[0] = source
+        words[1] = target
+        return call
+
+    def made(self, source: int, target: int) -> PreparedCall:
+        """The same for the first of its kind, in the GPU's context."""
+        matters = self._alignment | source | target
+        copy = self._copying((placed(source, target, self._box),))
+        call = prepared(copy.call)
+        self._calls[matters & -matters] = call, copy.words(), copy
+        return call
 
 
 class OwnKernels:
@@ -118,6 +164,8 @@ class OwnKernels:
         #: by boxes: the call that copies them; None once they have been copied without one. Programs that exchange the same edges again
         #: and again copy the same boxes.
         self._copies: dict[tuple[PlacedBox, ...], Prepared | None] = {}
+        #: by shape and pitches: what copies such boxes; None once there has been one
+        self._rows: dict[tuple[Any, ...], Rows | None] = {}
         #: by kernel, groups and bytes of the parameters
         self._starts: dict[tuple[str, int, int], Prepared] = {}
 
@@ -166,6 +214,28 @@ class OwnKernels:
         if copy is None:
             copy = self._copies[key] = self.copying(key)
         copy()
+
+    def copy_rows(self, source: int, target: int, box: Box) -> None:
+        """Copy a box between the memories at two addresses that this GPU reaches."""
+        shape = box.shape, box.source_pitches, box.target_pitches
+        if shape not in self._rows:
+            if len(self._rows) >= _MOST_ROWS:
+                self._rows.clear()
+            self._rows[shape] = None
+            self.start(*self._copy_of((placed(source, target, box),)))
+            return
+        rows = self._rows[shape]
+        if rows is None:
+            rows = self._rows[shape] = self.rows(box)
+        source, target = source + box.source_start, target + box.target_start
+        call = rows.known(source, target) or rows.made(source, target)
+        result = call()
+        if result:
+            self._check(result, "copy")
+
+    def rows(self, box: Box) -> Rows:
+        """What copies such rows, from anywhere to anywhere."""
+        return Rows(box, self.copying)
 
     def copying(self, boxes: Sequence[PlacedBox]) -> Prepared:
         """A call that copies boxes between addresses that this GPU reaches, with one launch, any number of times."""

@@ -20,7 +20,9 @@ from vdev.backends.base import (
     BackendProgram,
     Box,
     Bytes,
+    Copying,
     Counters,
+    Filling,
     Marker,
     WorkerInfo,
     copy_box,
@@ -228,6 +230,15 @@ class OpenCLBackend(OpenCLLaunches):
             self._copy_natively(source, target, box)
             self.counters.local += box.nbytes
 
+    def copying(
+        self, shape: tuple[int, int, int], source_pitches: tuple[int, int], target_pitches: tuple[int, int]
+    ) -> Copying:
+        def copy(source: Allocation, start: int, target: Allocation, to: int, /) -> int:
+            self.copy(source, target, Box(shape, start, source_pitches, to, target_pitches))
+            return len(self._events)
+
+        return copy
+
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
         if not box.nbytes:
             return
@@ -336,6 +347,13 @@ class OpenCLBackend(OpenCLLaunches):
             lambda: cl._enqueue_fill_buffer(self._queue, target.native, pattern, start, nbytes, None)
         )
         self.counters.filled += nbytes
+
+    def filling(self, nbytes: int, pattern: bytes) -> Filling:
+        def fill(target: Allocation, start: int, /) -> int:
+            self.fill(target, start, nbytes, pattern)
+            return len(self._events)
+
+        return fill
 
     # order --------------------------------------------------------------------------------------
 
