@@ -25,7 +25,7 @@ from vdev.executor.steps import CopyStep
 from vdev.planner import parameters, views
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, contents
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Launch, Plan, Touch
+from vdev.planner.instructions import Copy, Launch, Plan, Touch
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.parameters import Form, Windows, _Writer
@@ -136,6 +136,7 @@ class Comparison:
 
     def __init__(self) -> None:
         self.count = 0
+        self.blocks = 0  #: numbers of blocks that were compared
 
     def __call__(
         self,
@@ -151,11 +152,24 @@ class Comparison:
             ours, theirs = getattr(plan, item.name), getattr(made, item.name)
             if item.name == "states":
                 ours, theirs = tuple(map(contents, ours)), tuple(map(contents, theirs))
+            if item.name == "blocks":  # only a plan that was filled in has them
+                continue
             assert ours == theirs, (item.name, ours, theirs)
+        self._compare_blocks(plan, made)
         for state in plan.states:
             check(state)
             for _, region in state.valid:  # what was worked out with the plan
                 assert region.nbytes == sum(stop - start for start, stop in region.runs.tolist())
+
+    def _compare_blocks(self, plan: Plan, made: Plan) -> None:
+        """What the plan's numbers say of its copies is what the planner's copies move."""
+        numbers = None if plan.blocks is None else plan.blocks.numbers()
+        if plan.blocks is None or numbers is None:
+            return
+        copied = [item.region.blocks() if isinstance(item, Copy) else () for item in made.instructions]
+        assert [*plan.blocks.counts] == [*map(len, copied)]
+        assert [*numbers] == [number for blocks in copied for block in blocks for number in block.numbers]
+        self.blocks += len(numbers)
 
 
 class RangesComparison:
@@ -432,7 +446,7 @@ def test_steps_are_those_of_a_plan_made_ready_by_itself(monkeypatch: pytest.Monk
         nonlocal count
         found, made = with_numbers(self, plan, recipe), PreparedPlan(plan, recipe)
         for name in PreparedPlan.__slots__:
-            if name not in ("batches", "workers"):
+            if name not in ("batches", "refills", "workers"):
                 assert getattr(found, name) == getattr(made, name), name
         for (worker, ours), (other, theirs) in zip(found.batches, made.batches, strict=True):
             assert worker == other

@@ -19,6 +19,8 @@ DOCUMENTED = {
     "cursor._tu": "what keeps a translation unit of libclang's alive as long as its cursors",
     "child._tu": "the same",
     "init._tu": "the same",
+    "found._tu": "the same",
+    "item._replace": "Python's documentation of named tuples",
     "cursor._kind_id": "a field of libclang's structure of a cursor: the number of its kind",
     "cindex._CXString": "the structure of libclang's strings, which functions that the wrapper lacks return",
 }

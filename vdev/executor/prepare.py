@@ -240,8 +240,7 @@ class PreparedPlan:
         self.form: Any = None
         self.is_movable = _is_movable(self, plan)
         self.unknown = 0
-        #: with other plans of its form, once there are any
-        self.refills: Refills | None = None
+        self.refills: Refills | None = None  #: with other plans of its form, once there are any
         #: of a plan with interiors: the plan whose chunks are whole, of which samples are taken
         self.whole: PreparedPlan | None = None
         self._find_shortcuts(plan)

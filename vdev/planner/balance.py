@@ -52,7 +52,7 @@ _LOST = 64
 _MOST_CASES = 64
 #: cases in a row of which one or a few launches came, after which others are not measured before they come again later than so many
 #: launches
-_MOST_STRAYS = 8
+_MOST_STRAYS = 16
 #: how it is known where cuts are better
 MEASURED, FORESEEN = "measured times", "the bounds of its loops"
 
