@@ -745,8 +745,8 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
         return marker
 
     monkeypatch.setattr(Worker, "marker_at", noted)
-    for _ in range(10):  # what is complete when it is asked for is not waited for
-        with Machine(3, {number: delays(number) for number in range(3)}) as machine:
+    for attempt in range(60):  # what is complete when it is asked for is not waited for
+        with Machine(3, {number: delays(number + 3 * attempt) for number in range(3)}) as machine:
             exchange_edges(machine)
         assert not (any_thread and too_far)
         if waited:
