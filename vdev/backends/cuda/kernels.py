@@ -173,8 +173,8 @@ COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, 
 #: units that are compared as words
 WORDS = tuple(unit for unit, _ in COPIES)
 
-#: the kernels by the program that has them. Each is compiled when one of its kernels is first needed: all together take NVRTC more than a
-#: second, in the midst of the user's program. Folds are named by operation and by NumPy's kind and size of an element.
+#: the kernels by the program that has them. Each is compiled when one of its kernels is first needed: all together would keep the user's
+#: program waiting, in its midst, for NVRTC. Folds are named by operation and by NumPy's kind and size of an element.
 PROGRAMS = {
     _UNITS + _COPIES: (
         *(kernel for _, kernel in COPIES),
