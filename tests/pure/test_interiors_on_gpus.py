@@ -191,6 +191,7 @@ def test_new_buffers_take_the_form_of_a_plan(folder: Path) -> None:
     script = """
 import gc
 from vdev.executor.plan_form import PlanForm
+n = 2048  # of which chunks come in copies that a form has
 def is_divided(form):
     return any(call.what.startswith("launch") and len(call.calls) == 3 for leg in form.legs for call in leg.calls)
 for turn in range(200):
