@@ -76,6 +76,14 @@ FORMS = {
     "volatile_struct": """
         typedef struct {int a,b;} S;
         kernel void k(volatile global S*s, global S*t){ S x=s[0]; t[0]=x; s[1]=x; s[2]=s[3]; }""",
+    "volatile_members": """
+        struct I { int a, b; }; typedef volatile struct I V; typedef union { int i; float f; } U;
+        typedef struct { volatile struct I f, g[2]; struct I volatile h; V t, w[2][2]; volatile struct { struct I in; volatile int n; } d; volatile U u; int last; } S;
+        struct O { S s; const volatile struct I c; union { volatile struct I one; int two; }; };
+        int f(S s, volatile struct I *p) { struct I k = *p; return s.f.a + s.g[1].b + k.a + s.u.i; }
+        kernel void k(global S *s, global struct O *o) { S x = s[0], y[2] = {{{1, 2}}}; struct O z = o[1]; struct I i = x.f; x.g[1] = i; x.t = x.w[1][0]; x.h = z.c; y[1] = x;
+          volatile struct I *p = &x.g[0]; p->a = 3; x.d.in = *p; x.d.n += x.d.in.b; z.one.a = z.two; x.u.f = 1.5f; x.f.a++; s[1] = x; s[2] = y[1]; o[2].s.w[0][1] = s[3].g[0];
+          { struct L { volatile struct I m; } l = {{1, 2}}, n = l; s[4].last = f(x, &y[0].f) + n.m.a; } }""",
     "switch_decl": """
         kernel void k(global int*a){ switch(a[0]){ case 1: {int y=2; a[1]=y;} break; case 2:; int z=a[2]; int4 v=(int4)(z); a[3]=v.y; break; case 3: a[4]=1; } }""",
     "gotoover": """

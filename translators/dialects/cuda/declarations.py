@@ -7,6 +7,7 @@ Decides where local and constant variables are placed. Never looks into expressi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 
@@ -16,10 +17,11 @@ from ...frontend.kernels import Untranslatable
 from ...frontend.source import ParsedProgram
 from ...frontend.types import Space
 from .program import LOCAL_ALIGNMENT
-from .types import holds_pointer, holds_vector, space_of, vector_type
+from .types import holds_pointer, holds_vector, innermost, is_volatile_record, space_of, vector_type
 from .words import Words
 
 _DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
+_VOLATILE = re.compile(rb"\b(?:__)?volatile(?:__)?\b")
 #: After a record's definition: the function whose result has the type.
 _RETURNED = re.compile(rb"\s*\**\s*(?!__attribute)\w+\s*\(")
 SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
@@ -39,6 +41,10 @@ class Declarations(Words):
         super().__init__(program, functions, edits, prefix)
         self._constant_nbytes = 0
         self._padded: set[int] = set()
+        self._settled_at: set[int] = set()  # where members' declarations have been changed
+        self.settles = (
+            False  #: whether there are members that the program declares as volatile structures or unions
+        )
         self._taken_out: set[int] = set()
         self._stored: set[int] = set()  # where declarations with a word of their own for constants begin
         self._jumps = False  # whether the function has jumps that may pass over initialisations
@@ -99,6 +105,37 @@ class Declarations(Words):
             # Kernels that call each other each have their own place.
             self._next_local = max(self.large.values(), default=0) if self._kernels_call() else 0
             self.large[function.spelling] = self._next_local + nbytes
+
+    def _settle(self, record: Cursor) -> None:
+        """Declare members that are volatile structures or unions as others are: in C++ one that is volatile would keep the whole from
+        being copied. The expressions that name them say that they are volatile.
+        """
+        for inner in record.get_children():
+            if inner.kind in (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL):
+                self._settle(inner)
+        for field in record.type.get_canonical().get_fields() if record.is_definition() else ():
+            if is_volatile_record(innermost(field.type)):
+                self.settles = True
+                for start, stop, text in self._settled(field):
+                    if start not in self._settled_at:  # members may be declared together
+                        self._settled_at.add(start)
+                        self.blank(start, stop, text)
+
+    def _settled(self, field: Cursor) -> Iterator[tuple[int, int, str]]:
+        """What takes the place of which bytes in a declaration of members, for them not to be volatile."""
+        start, stop = clang.extent_of(field)[0], int(field.location.offset)
+        opening = self.text.find(b"{", start, stop)
+        behind = start if opening < 0 else matching(self.text, opening)  # their type may be defined here
+        words = [
+            *_VOLATILE.finditer(self.text, start, max(opening, start)),
+            *_VOLATILE.finditer(self.text, behind, stop),
+        ]
+        for word in words:
+            yield *word.span(), ""
+        for child in field.get_children():
+            if child.kind == CursorKind.TYPE_REF and is_volatile_record(innermost(child.type)):
+                first, last = clang.extent_of(child)
+                yield first, last, f"::vdev_cl::bare_t<{self.text[first:last].decode()}>"
 
     def _pad(self, record: Cursor) -> None:
         """Name the bytes behind a structure's last member.

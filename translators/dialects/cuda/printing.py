@@ -90,6 +90,7 @@ class Printer(Unaligned):
         elif cursor.kind == CursorKind.FUNCTION_DECL:
             self._function(cursor)
         elif cursor.kind in (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL):
+            self._settle(cursor)
             if cursor.kind == CursorKind.STRUCT_DECL:
                 self._pad(cursor)
             moved = self._definitions(cursor)
@@ -177,6 +178,7 @@ class Printer(Unaligned):
                 self._assign_apart(cursor, variables[0])
         for child in cursor.get_children():
             if child.kind in _KEYWORDS:
+                self._settle(child)
                 if child.kind == CursorKind.STRUCT_DECL:
                     self._pad(child)
                 self._take_out(child, node.start)
@@ -237,8 +239,11 @@ class Printer(Unaligned):
             case nodes.Calculation():
                 return self._calculation(node, exact)
             case nodes.Index(parts=parts):
-                return _spliced(node, [self._operand(parts[0]), *map(self._part, parts[1:])])
-            case nodes.Member(parts=parts) | nodes.Plain(parts=parts):
+                parted = _spliced(node, [self._operand(parts[0]), *map(self._part, parts[1:])])
+                return self._unsettled(node, parted)
+            case nodes.Member(parts=parts):
+                return self._unsettled(node, self._plain(node, parts))
+            case nodes.Plain(parts=parts):
                 return self._plain(node, parts)
             case nodes.Dereference(operand=operand):
                 return self._plain(node, [operand], exact)
@@ -453,6 +458,12 @@ class Printer(Unaligned):
         ]
         inside = _spliced(node, parts)
         return ["((int)(", *inside, "))"] if truth and exact and vector_type(node.type) is None else inside
+
+    def _unsettled(self, node: nodes.Member | nodes.Index, text: Text) -> Text:
+        """A member, or an element of one, that is a volatile structure or union: it has not been declared as one (`_settle`)."""
+        if self.settles and is_volatile_record(node.type):
+            return ["::vdev_cl::unsettled(", *text, ")"]
+        return text
 
     def _fused(self, node: nodes.Calculation, fusion: Fusion) -> Text:
         of, sign = FUSED[node.type.get_canonical().kind], "-" if fusion.subtracts else ""

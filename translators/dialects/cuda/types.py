@@ -141,6 +141,14 @@ def is_volatile_record(type_: Type) -> bool:
     return bool(canonical.kind == TypeKind.RECORD and canonical.is_volatile_qualified())
 
 
+def innermost(type_: Type) -> Type:
+    """The innermost element type of an array; another type is its own."""
+    canonical = type_.get_canonical()
+    while canonical.kind in ARRAYS:
+        canonical = canonical.element_type.get_canonical()
+    return canonical
+
+
 def holds_pointer(type_: Type) -> bool:
     """Whether a value of the type is a pointer or has one in it."""
     return _holds(type_, lambda part: bool(part.kind == TypeKind.POINTER))

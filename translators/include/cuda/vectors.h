@@ -286,6 +286,7 @@ template <class E> requires(__is_enum(E)) constexpr E operator--(E &a, int) { E 
 template <class T> using identity = T;
 // C reads and assigns volatile structures as a whole.
 template <class T> inline T &settled(const volatile T &x) { return (T &)x; }
+template <class T> inline volatile T &unsettled(T &x) { return x; }
 // Assignments of structures that leave padding as it is: f copies the members. All are loaded before one is stored, whatever overlaps.
 template <class A, class B, class F> inline A &assigned(A &to, B from, F f) { f(to, from); return to; }
 template <int First, int Count> inline void copied_bytes(void *to, const void *from) {
