@@ -21,6 +21,8 @@ typedef struct { char a; union { char c; long l; }; struct { char x; short y; };
 typedef struct __attribute__((packed)) {
   char a; short f[2]; struct { char p; int q; } n[2]; union { struct { char c; long l; } g; int h; } u[2]; } packed;
 typedef struct { char a; int4 v; struct { int f, g; } w[2]; short s; } aligned;
+typedef struct {
+  char a; volatile int2 v; volatile struct { char c; short d; } w[2]; volatile half h; volatile char2 x[2]; int i; } restless;
 """
 #: bytes that belong to members, in order of the bytes; a point is padding
 LAYOUTS = {
@@ -28,6 +30,7 @@ LAYOUTS = {
     "nested": "a..." + "a...bbbbcc.." + "u.vv" + "p.qq" * 4 + "rrr.",
     "odd": "a......." + "l" * 8 + "x.yy" + "u" * 8 + "....",
     "packed": "a" + "ffff" + "p...qqqq" * 2 + "u" * 32,
+    "restless": "a" + "." * 7 + "v" * 8 + "c.dd" * 2 + "hhxxxx.." + "iiii" + "....",
     "aligned": "a" + "." * 15 + "v" * 16 + "w" * 16 + "ss" + "." * 14,
 }
 #: assignments from `from` to `to`, both global pointers to a RECORD

@@ -17,7 +17,7 @@ from ...frontend.kernels import Untranslatable
 from ...frontend.source import ParsedProgram
 from ...frontend.types import Space
 from .program import LOCAL_ALIGNMENT
-from .types import holds_pointer, holds_vector, innermost, is_volatile_record, space_of, vector_type
+from .types import holds_pointer, holds_vector, is_volatile_class, space_of, vector_type
 from .words import Words
 
 _DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
@@ -42,9 +42,7 @@ class Declarations(Words):
         self._constant_nbytes = 0
         self._padded: set[int] = set()
         self._settled_at: set[int] = set()  # where members' declarations have been changed
-        self.settles = (
-            False  #: whether there are members that the program declares as volatile structures or unions
-        )
+        self.settles = False  #: whether there are members that the program declares as volatile and that are classes in C++
         self._taken_out: set[int] = set()
         self._stored: set[int] = set()  # where declarations with a word of their own for constants begin
         self._jumps = False  # whether the function has jumps that may pass over initialisations
@@ -107,14 +105,14 @@ class Declarations(Words):
             self.large[function.spelling] = self._next_local + nbytes
 
     def _settle(self, record: Cursor) -> None:
-        """Declare members that are volatile structures or unions as others are: in C++ one that is volatile would keep the whole from
-        being copied. The expressions that name them say that they are volatile.
+        """Declare members that are volatile and classes in C++ (structures, unions, vectors) as others are: such a member would keep the
+        whole from being copied. The expressions that name them say that they are volatile.
         """
         for inner in record.get_children():
             if inner.kind in (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL):
                 self._settle(inner)
         for field in record.type.get_canonical().get_fields() if record.is_definition() else ():
-            if is_volatile_record(innermost(field.type)):
+            if is_volatile_class(field.type):
                 self.settles = True
                 for start, stop, text in self._settled(field):
                     if start not in self._settled_at:  # members may be declared together
@@ -133,7 +131,7 @@ class Declarations(Words):
         for word in words:
             yield *word.span(), ""
         for child in field.get_children():
-            if child.kind == CursorKind.TYPE_REF and is_volatile_record(innermost(child.type)):
+            if child.kind == CursorKind.TYPE_REF and is_volatile_class(child.type):
                 first, last = clang.extent_of(child)
                 yield first, last, f"::vdev_cl::bare_t<{self.text[first:last].decode()}>"
 

@@ -39,6 +39,7 @@ from .types import (
     conversion,
     converted,
     is_half,
+    is_volatile_class,
     is_volatile_record,
     literal,
     space_of,
@@ -460,8 +461,8 @@ class Printer(Unaligned):
         return ["((int)(", *inside, "))"] if truth and exact and vector_type(node.type) is None else inside
 
     def _unsettled(self, node: nodes.Member | nodes.Index, text: Text) -> Text:
-        """A member, or an element of one, that is a volatile structure or union: it has not been declared as one (`_settle`)."""
-        if self.settles and is_volatile_record(node.type):
+        """A member, or an element of one, that is volatile and a class in C++: it has not been declared as volatile (`_settle`)."""
+        if self.settles and node.type.get_canonical().kind not in ARRAYS and is_volatile_class(node.type):
             return ["::vdev_cl::unsettled(", *text, ")"]
         return text
 

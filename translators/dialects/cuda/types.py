@@ -141,12 +141,14 @@ def is_volatile_record(type_: Type) -> bool:
     return bool(canonical.kind == TypeKind.RECORD and canonical.is_volatile_qualified())
 
 
-def innermost(type_: Type) -> Type:
-    """The innermost element type of an array; another type is its own."""
+def is_volatile_class(type_: Type) -> bool:
+    """Whether it is volatile, and a class in C++: a structure, a union, a vector or a half number; or an array of these."""
     canonical = type_.get_canonical()
+    if not canonical.is_volatile_qualified():  # libclang says so of an array, and not of its elements
+        return False
     while canonical.kind in ARRAYS:
         canonical = canonical.element_type.get_canonical()
-    return canonical
+    return canonical.kind in (TypeKind.RECORD, TypeKind.HALF) or vector_type(canonical) is not None
 
 
 def holds_pointer(type_: Type) -> bool:
