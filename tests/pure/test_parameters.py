@@ -71,6 +71,12 @@ kernel void chosen(global int *a, global const int *b, int which) {
     a[i] = which > 3 ? b[i + which] : b[i];
 }
 """
+SKEWED = """
+kernel void skewed(global int *u, int n, int from, int t) {
+    int i = from - t + get_global_id(0), now = (t & 1) * n;
+    if (i >= 1 && i < n - 1) u[n - now + i] = u[now + i - 1] + u[now + i + 1];
+}
+"""
 #: of a factorisation by tiles of 32
 FACTORS = "#define T 32\n" + planning_programs.LU
 TABLE = """
@@ -623,14 +629,34 @@ def test_what_launches_touch_is_traced_later_and_later_where_no_launch_is_like_a
 def test_launches_of_a_few_scalars_in_turn_are_not_traced() -> None:
     """Colours of a grid: each finds its plan again once the states of its buffers come back; until then they are other ones."""
     program = Bench(3, source=SOURCE)
-    for number in range(40):
+    for number in range(16):
         step = Step("chosen", (1024,), (8,), ("a", "b", 8 + number % 2))
         program.launch(program.command(step))
         program.buffers["a"].state = moved_on(program.buffers["a"].state, number)
-    assert program.plans > 30
+    assert program.plans > 12
     cache = program.kernels["chosen"].plans
     assert cache is not None
     assert not any(kind.windows for kind in cache.forms._kinds.values())
+
+
+def test_launches_of_the_same_scalars_are_filled_in_where_no_states_come_back(compared: Comparison) -> None:
+    """A product with a matrix of which something changes in between: its scalars are the same each time, and its plan another one."""
+    program = Bench(3, source=SOURCE)
+    for number in range(200):
+        program.launch(program.command(Step("chosen", (1024,), (8,), ("a", "b", 8))))
+        program.buffers["a"].state = moved_on(program.buffers["a"].state, number % 100)
+    assert program.filled == compared.count > 30
+
+
+def test_a_skewed_tile_has_windows_for_each_of_its_ends_and_steps(
+    compared: Comparison, compared_ranges: RangesComparison
+) -> None:
+    """Time steps of a tile, each of which lies one further left: it is cut off at both ends, and two halves of a buffer take turns."""
+    program, width = Bench(3, source=SKEWED), 1 << 12
+    for number in range(640):
+        tile, t = number // 8 % 17, number % 8
+        program.launch(program.command(Step("skewed", (width,), (64,), ("a", 16 * width, tile * width, t))))
+    assert program.filled == compared.count > 300
 
 
 def moved_on(state: BufferState, number: int) -> BufferState:

@@ -16,4 +16,5 @@ __all__ = [
     "processor_time",
     "switches",
     "threads",
+    "uncollected",
 ]

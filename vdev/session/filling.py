@@ -34,8 +34,11 @@ T = TypeVar("T")
 #: launches that are alike before one of them is traced: tracing a plan takes as long as making two to three, without
 #: compiled numbers some seven, and is mostly for nothing if they are fewer; the number doubles with each trace that was of no use
 MOST_PLANNED = 3
-#: forms for launches that are alike, one for each set of conditions that has occurred
-MOST_FORMS = 6
+#: launches that are planned again with numbers that came before, on buffers in other states, after which they count as others do: most
+#: find their plans again by then
+MOST_AGAIN = 16
+#: forms for launches that are alike, one for each set of conditions that has occurred, and their windows
+MOST_FORMS, MOST_WINDOWS = 6, 12
 #: launches of one kernel that are told apart by what is no number; patterns of what lies where they reach
 MOST_KINDS = 256
 #: launches of one kernel that are traced before that has been of use
@@ -92,10 +95,12 @@ class _Kind:
     """Launches that are alike except for their numbers and for what they find."""
 
     planned: int = 0  #: how many with other numbers than before reached no window since one was traced
+    again: int = 0  #: and with the same ones
     numbers: set[tuple[Any, ...]] = field(default_factory=set)  #: of those
     most_planned: int = MOST_PLANNED
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
     earned: int = 0  #: and those whose plans were
+    #: those that the last launch reached come first
     windows: list[Windows] = field(default_factory=list)
     patterns: dict[Any, _Pattern] = field(default_factory=dict)
 
@@ -222,11 +227,15 @@ class Forms:
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
             if reached is not None:
+                if number:
+                    kind.windows.insert(0, kind.windows.pop(number))
                 kind.most_planned = MOST_PLANNED
-                return self._fill_in(kind, case, values, number, reached)
-        # What comes with the same numbers again finds its plan again, once its buffers' states recur.
+                return self._fill_in(kind, case, values, windows, reached)
+        # What comes with the same numbers again finds its plan again, once its buffers' states recur; where they do not, it is like others.
         if values in kind.numbers:
-            return None
+            kind.again += 1
+            if kind.again <= MOST_AGAIN:
+                return None
         kind.numbers.add(values)
         self._asked = kind
         kind.planned += 1
@@ -235,10 +244,10 @@ class Forms:
         return None
 
     def _fill_in(
-        self, kind: _Kind, case: _Case, values: tuple[Any, ...], number: int, reached: Sequence[Region]
+        self, kind: _Kind, case: _Case, values: tuple[Any, ...], windows: Windows, reached: Sequence[Region]
     ) -> Found | None:
-        """The plan of a launch that has reached the windows of this number."""
-        states, windows = case.states, kind.windows[number]
+        """The plan of a launch that has reached these windows."""
+        states = case.states
         self._reached = windows, values, case.habit
         if not windows.fit(states):
             return None
@@ -246,7 +255,7 @@ class Forms:
         apart = None if views is None else taken_apart(states, views)
         if views is None or apart is None:
             return None
-        pattern: _Pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
+        pattern: _Pattern = _entry(kind.patterns, (id(windows), apart[0]), _Pattern)
         cost = 0.0 if case.habit is None else case.habit.cost
         numbers = [*values, *apart[1], cost]
         found = pattern.fill(numbers, states, views)
@@ -270,7 +279,7 @@ class Forms:
 
     def _trace_windows(self, kind: _Kind, case: _Case, values: tuple[Any, ...]) -> None:
         """Trace the windows of a launch that has reached none, unless that is of no use."""
-        if len(kind.windows) >= MOST_FORMS or not self._is_affordable(self._windowed):
+        if len(kind.windows) >= MOST_WINDOWS or not self._is_affordable(self._windowed):
             return
         kind.since_trace += kind.planned
         kind.planned, kind.most_planned = 0, 2 * kind.most_planned  # until one is reached again

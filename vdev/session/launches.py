@@ -17,6 +17,7 @@ from vdev.errors import DEPENDENCY_FAILED
 from vdev.planner.successors import LEAST_NBYTES, readings_of
 from vdev.process.interrupts import long
 from vdev.process.processor_time import busy_ns
+from vdev.process.uncollected import uncollected
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
@@ -321,6 +322,7 @@ class Launches:
         return cached
 
     @long
+    @uncollected
     def _plan_launch(
         self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
     ) -> CachedPlan:
