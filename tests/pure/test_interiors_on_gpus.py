@@ -45,12 +45,13 @@ def of_interior(self, *given):
 LaunchStep.run = of_interior
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context, properties=properties)
-rows = cl.Kernel(cl.Program(context, '''
+source = '''
 kernel void rows(global uint *to, global const uint *from, uint wide, uint by, uint n)
 { uint i = get_global_id(0); if (i >= wide && i < n - wide) to[i] = from[i - wide] + by * from[i] + from[i + wide]; }
 kernel void lower(global uint *to, global const uint *from, uint wide, uint by, uint n)
 { uint i = get_global_id(0); if (i >= wide) to[i] = from[i - wide] + by * from[i]; }
-''').build(), "rows")
+'''
+rows = cl.Kernel(cl.Program(context, source).build(), "rows")
 lower = cl.Kernel(rows.program, "lower")
 rows.set_arg_types([None, None, np.uint32, np.uint32, np.uint32])
 lower.set_arg_types([None, None, np.uint32, np.uint32, np.uint32])
@@ -172,6 +173,50 @@ def test_the_orders_find_copies_that_wait_for_nothing(folder: Path) -> None:
     planted = "waiting = CudaCompiling.waiting\nCudaCompiling.waiting = lambda self, event, aside=False: waiting(self, event)\n"
     with pytest.raises(AssertionError, match=r"step \d"):
         _run(folder, planted + STEPS, late=0)
+
+
+#: random periods of steps, some in buffers that are parts of one, through three queues, of which one is out of order, and in two programs;
+#: in between buffers are overwritten
+RANDOM = """
+import random
+drawn = random.Random(seed)
+queues = [queue, cl.CommandQueue(context)]
+queues.append(cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE))
+kernels = [rows, cl.Kernel(cl.Program(context, source).build(), "rows")]
+kernels[1].set_arg_types([None, None, np.uint32, np.uint32, np.uint32])
+pairs = [Pair(1), Pair(2), Pair(3)]
+base = cl.Buffer(context, cl.mem_flags.READ_WRITE, 8 * n)
+pairs[2].buffers = [base.get_sub_region(4 * n * number, 4 * n) for number in range(2)]
+for buffer, array in zip(pairs[2].buffers, pairs[2].arrays):
+    cl.enqueue_copy(queue, buffer, array)
+for period in range(9):
+    steps = [
+        tuple(map(drawn.choice, (pairs, ("step", "step", "lower"), (32, 64, 96), queues, kernels)))
+        for _ in range(drawn.randint(1, 3))
+    ]
+    for number in range(drawn.randint(12, 24)):
+        for pair, kind, wide, queue, rows in steps:
+            getattr(pair, kind)(by=number, wide=wide)
+        if number < 6:
+            for each in queues:
+                each.finish()
+    one, other = drawn.sample(pairs, 2)
+    at, to = one.number % 2, other.number % 2
+    if drawn.random() < 0.5:
+        cl.enqueue_copy(queue, other.buffers[to], one.buffers[at])
+        other.arrays[to] = one.arrays[at].copy()
+    one.check()
+for pair in pairs:
+    pair.check()
+assert counts["together"] > 9 and counts["aside"] > 9, counts
+"""
+
+
+@pytest.mark.parametrize(
+    ("seed", "order"), [(1, {"late": 0}), (2, {"late": 1}), (3, {"late": 2}), (4, {"seed": 7})], ids=str
+)
+def test_random_periods_of_steps_are_right(folder: Path, seed: int, order: dict[str, int]) -> None:
+    assert "right" in _run(folder, f"seed = {seed}\n{RANDOM}", **order)
 
 
 #: by what is missing: the waits of a worker's stream for what is aside, or the other way round
