@@ -20,7 +20,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from . import fake_cuda
 
@@ -251,15 +253,16 @@ def log_of(folder: Path, count: int, **switches: str) -> list[str]:
 
 
 def step_of(lines: Sequence[str], rates: Rates) -> float:
-    """Seconds of a step, once plans are compiled and in a row."""
+    """Seconds of a step, once plans are compiled and in a row: the median, as on a busy machine some take other ways."""
     found = ends(*read(lines, rates), rates.event)
-    return (max(found.values()) - found[WARM]) / (STEPS - 1)
+    steps = [step for step in found if WARM <= step < WARM + STEPS]
+    return median((found[late] - found[early]) / (late - early) for early, late in pairwise(steps))
 
 
 def calls_of(lines: Sequence[str]) -> float:
-    """How many calls a step takes then."""
-    first, last = lines.index(f"note {WARM}"), lines.index(f"note {WARM + STEPS}")
-    return sum(not line.startswith("note") for line in lines[first:last]) / STEPS
+    """How many calls a step takes then, of which marks, behind some, are not."""
+    notes = [at for at, line in enumerate(lines) if line.startswith("note")]
+    return median(late - early - 1 for early, late in pairwise(notes[WARM:]))
 
 
 def with_kernels(seconds: float, count: int) -> Rates:
