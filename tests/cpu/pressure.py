@@ -109,14 +109,14 @@ class Pressure:
         self.counts: Counter[str] = Counter()
         self._open: deque[tuple[str, Completion]] = deque()
         self._evictions = 0
-        aside = session.executor.aside
+        unasked = session.executor.unasked
 
         def count(kind: str, *rest: Any) -> None:
             self._evictions += kind == "evict"
-            if aside is not None:
-                aside(kind, *rest)
+            if unasked is not None:
+                unasked(kind, *rest)
 
-        session.executor.aside = count
+        session.executor.unasked = count
         plan_turns = session.launches._plan_turns
 
         def count_turns(*args: Any) -> CachedPlan:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
+from vdev.translators.ranges.region import Region
 
 from vdev.executor import orders
-from vdev.executor.orders import Accesses, Leg, Order, Orders
+from vdev.executor.orders import Accesses, Edge, Leg, Order, Orders
 
 BUFFERS = "abcd"
+ANYWHERE = Region.span(0, 8)
 
 
 class Carried:
@@ -21,6 +23,9 @@ class Carried:
         self.fences = [[0] * count for _ in range(count)]
         self.written: dict[tuple[str, int], int] = {}
         self.read: dict[tuple[str, int], dict[int, int]] = {}
+        #: what others have read of a replica since it was changed last: the reader's step, and the bytes
+        self.bytes_read: dict[tuple[str, int], list[tuple[int, int, Region]]] = {}
+        self.late = 0  #: waits that an interior did without
 
     def put_fence(self, worker: int) -> None:
         self.fences[worker] = [*self.after[worker]]
@@ -29,11 +34,19 @@ class Carried:
     def wait(self, worker: int, other: int) -> None:
         self.after[worker] = [*map(max, self.after[worker], self.fences[other])]
 
-    def carry_out(self, plan: Accesses, fences: tuple[int, ...], waits: tuple[tuple[int, int], ...]) -> None:
+    def carry_out(self, plan: Accesses, edge: Edge) -> None:
         """AssertionError where something comes before what it needs, or is not needed to come after."""
-        for worker in fences:
+        for worker in edge.fences:
             self.put_fence(worker)
-        for worker, other in waits:
+        for worker, other in edge.early:
+            assert (worker, other) in edge.waits
+            self.wait(worker, other)
+        for buffer, worker, region in plan.interiors:
+            for reader, step, read in self.bytes_read.get((buffer, worker), ()):
+                if reader != worker and read.overlaps(region):
+                    assert self.after[worker][reader] >= step, "an interior changes bytes too early"
+        self.late += len([wait for wait in edge.waits if wait not in edge.early])
+        for worker, other in edge.waits:
             self.wait(worker, other)
         for buffer, holder, reader, _ in plan.reads:
             assert self.after[reader][holder] >= self.written.get((buffer, holder), 0), "read too early"
@@ -50,8 +63,12 @@ class Carried:
         for buffer, worker, last in plan.changes:
             self.written[buffer, worker] = before[worker] + last
             self.read.pop((buffer, worker), None)
+            self.bytes_read.pop((buffer, worker), None)
         for buffer, holder, reader, last in plan.reads:
             self.read.setdefault((buffer, holder), {})[reader] = before[reader] + last
+            region = plan.regions.get((buffer, holder, reader), ANYWHERE)
+            found = self.bytes_read.setdefault((buffer, holder), [])
+            found.append((reader, before[reader] + last, region))
 
 
 def random_plan(drawn: random.Random, count: int) -> Accesses:
@@ -78,7 +95,22 @@ def random_plan(drawn: random.Random, count: int) -> Accesses:
     for at, worker in enumerate(workers):
         after = [other for other in workers[:at] if other in fencing and drawn.random() < 0.5]
         legs.append(Leg(worker, steps[worker], after, worker in fencing))
-    return Accesses(changes, reads, legs)
+    regions = {read[:3]: random_region(drawn) for read in reads if drawn.random() < 0.8}
+    interiors = [
+        (buffer, worker, random_region(drawn))
+        for buffer, worker, _ in changes
+        if not fencing and drawn.random() < 0.5
+    ]
+    return Accesses(changes, reads, legs, regions, interiors)
+
+
+def random_region(drawn: random.Random) -> Region:
+    start = drawn.randrange(8)
+    return Region.span(start, drawn.randint(start + 1, 8))
+
+
+#: by program: waits that interiors did without
+late_waits: list[int] = []
 
 
 def carry_out(seed: int, periods: int = 12) -> int:
@@ -97,17 +129,30 @@ def carry_out(seed: int, periods: int = 12) -> int:
             if edge is None:
                 edge = known.after(order, number, plan)
                 late += period >= periods // 2
-            carried.carry_out(plan, edge.fences, edge.waits)
+            carried.carry_out(plan, edge)
             order = edge.order
+    late_waits.append(carried.late)
     return late
 
 
 @pytest.mark.parametrize("first", range(0, 600, 100))
 def test_nothing_comes_too_early_and_periods_are_recognised(first: int) -> None:
+    late_waits.clear()
     assert [seed for seed in range(first, first + 100) if carry_out(seed)] == []
+    assert sum(map(bool, late_waits)) > 20
 
 
-@pytest.mark.parametrize("defect", ["no waits", "no readers", "old fences", "fences inside forgotten"])
+@pytest.mark.parametrize(
+    "defect",
+    [
+        "no waits",
+        "no readers",
+        "old fences",
+        "fences inside forgotten",
+        "only the last bytes",
+        "no early waits",
+    ],
+)
 def test_a_defect_is_found(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     needs, advance, go_through = orders._needs, orders.advance, orders._go_through
     if defect == "no waits":
@@ -116,6 +161,11 @@ def test_a_defect_is_found(defect: str, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(orders, "_needs", lambda written, readers, plan: needs(written, {}, plan))
     elif defect == "old fences":
         monkeypatch.setattr(orders, "advance", lambda *given: ((), *advance(*given)[1:]))
+    elif defect == "no early waits":
+        monkeypatch.setattr(orders, "_early", lambda *given: frozenset())
+    elif defect == "only the last bytes":
+        read = orders._read
+        monkeypatch.setattr(orders, "_read", lambda accesses, readers, regions: read(accesses, (), regions))
     else:  # the plan's own fences are taken to be behind all of it
 
         def forgetful(legs, top, ordered, fenced):  # type: ignore[no-untyped-def]

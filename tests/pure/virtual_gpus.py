@@ -128,7 +128,9 @@ class VirtualGpu(Backend):
         self._number = number
         self._loaded: set[str] = set()  #: kernels that were launched
         self._fetching = False
-        self._aside_until: float | None = None  #: when what was launched aside is done
+        #: whether the next launch is of an interior; and when the last one of these is done
+        self.is_interior = False
+        self._interior_until = 0.0
         self.now = 0.0
         self._first: float | None = None
         self._count = 0
@@ -202,9 +204,14 @@ class VirtualGpu(Backend):
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         took = self._took(kernel, shape)
+        if self.is_interior:  # what is behind it goes on meanwhile
+            self._join()
+            self._take(0.0)
+            self._interior_until = self.now + took
+            return
         self._take(took)
-        if self._aside_until is not None:
-            self._aside_until += took
+        if self._interior_until:  # both take what they would take one after the other
+            self._interior_until += took
 
     def _took(self, kernel: object, shape: LaunchShape) -> float:
         """Seconds that a launch takes by itself; it is counted."""
@@ -219,16 +226,9 @@ class VirtualGpu(Backend):
         self.counters.launches += 1
         return took
 
-    def launch_aside(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        """Transfers go on meanwhile; other kernels share the GPU with it, and both take what they would take one after the other."""
-        took = self._took(kernel, shape)
-        self._take(0.0)
-        self._aside_until = self.now + took
-
-    def join(self) -> None:
-        self._called()
-        if self._aside_until is not None:
-            self.now, self._aside_until = max(self.now, self._aside_until), None
+    def _join(self) -> None:
+        """The last interior is done."""
+        self.now, self._interior_until = max(self.now, self._interior_until), 0.0
 
     def order_after(self, marker: Marker) -> None:
         assert isinstance(marker, _Marker)
@@ -240,6 +240,7 @@ class VirtualGpu(Backend):
 
     def record(self) -> Marker:
         self.machine.work(self.machine.call)
+        self._join()
         first, self._first = self._first, None
         self._count, self._fetching = 0, False
         return _Marker(self.machine, first, self.now)

@@ -631,16 +631,6 @@ class Backend(ABC):
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         """Start a chunk. `args` are the user's arguments in order; the back end adds `shape.hidden`."""
 
-    def launch_aside(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        """The same for a chunk that may run beside what is handed over from now on up to the next `join`: neither touches what the other
-        changes. It starts behind all that was handed over before. Whatever is handed over up to there is a copy from a peer, an order
-        or a launch.
-        """
-        self.launch(kernel, args, shape)
-
-    def join(self) -> None:  # noqa: B027
-        """Work handed over from now on starts when what was launched aside is done. A marker stands behind that, too."""
-
     def again(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> Repeated | None:
         """A faster call that repeats the last `launch`; None if there is none.
 

@@ -102,22 +102,19 @@ class CompilingBackend(Backend):
         """
 
     @abstractmethod
-    def order_after_fence(self, peer: Backend) -> None:
-        """Work handed over from now on starts only when what is before the peer's fence is done, wherever that is put later; if
-        necessary this call waits for it. The peer is of the same kind.
+    def order_after_fence(self, peer: Backend, *, aside: bool = False) -> None:
+        """Work handed over from now on, or only that `aside`, starts only when what is before the peer's fence is done, wherever that is
+        put later; if necessary this call waits for it. The peer is of the same kind.
         """
 
     @abstractmethod
     def own_launch(
         self, kernel: object, args: list[KernelArgument], shape: LaunchShape, *, aside: bool = False
     ) -> Call | None:
-        """A call like `launch`, or `launch_aside`, with parameters of its own, whatever the kernel is launched with meanwhile; None if
-        there is none. If it raises BackendError, nothing was started.
+        """A call like `launch`, with parameters of its own, whatever the kernel is launched with meanwhile; None if there is none. If it
+        raises BackendError, nothing was started. `aside`: it is one of those made between `open_aside` and `close_aside` that are
+        carried out beside the others.
         """
-
-    @abstractmethod
-    def joining(self) -> Call | None:
-        """A call like `join`."""
 
     @abstractmethod
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:
@@ -130,8 +127,18 @@ class CompilingBackend(Backend):
         """
 
     @abstractmethod
-    def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
-        """One call like those of `copy_from_peer` for each of the boxes; None if there is none."""
+    def copies(self, copies: Sequence[PeerCopy], *, aside: bool = False) -> Call | None:
+        """One call like those of `copy_from_peer` for each of the boxes; None if there is none. `aside`: as of `own_launch`."""
+
+    @abstractmethod
+    def open_aside(self) -> None:
+        """Calls aside that are made from now on start behind all that was handed over so far, and beside what else is handed over up to
+        `close_aside`. If necessary this call waits.
+        """
+
+    @abstractmethod
+    def close_aside(self) -> None:
+        """Work handed over from now on starts when all that was handed over aside is done; if necessary this call waits for it."""
 
     @abstractmethod
     def own_copies(self, source: Allocation, target: Allocation, wanted: Sequence[Box]) -> Call | None:
@@ -170,10 +177,22 @@ class CompilingBackend(Backend):
         """What is waited for where the fence is: always the same. Any thread may ask, also without the turn."""
 
     @abstractmethod
-    def waiting(self, event: int) -> DriverCall:
-        """Have what follows wait for an event, its parameter number `WAITED_FOR`; if it is refused, `order_after` and
-        `order_after_fence` know what to do.
+    def waiting(self, event: int, *, aside: bool = False) -> DriverCall:
+        """Have what follows, or only that `aside`, wait for an event, its parameter number `WAITED_FOR`; if it is refused, `order_after`
+        and `order_after_fence` know what to do.
         """
+
+    @abstractmethod
+    def opening(self) -> Sequence[DriverCall]:
+        """What `open_aside` does; if one is refused, `settle_aside` knows what to do."""
+
+    @abstractmethod
+    def closing(self) -> Sequence[DriverCall]:
+        """The same for `close_aside`."""
+
+    @abstractmethod
+    def settle_aside(self, *, opened: bool) -> bool:
+        """A call of `opening`, or, where it is `opened`, of `closing` was refused: wait instead. Whether that was possible."""
 
     @abstractmethod
     def event_of(self, marker: Marker) -> int | None:

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import field
 
 import numpy as np
@@ -153,9 +152,6 @@ class ReferenceBackend(Backend):
         self._queue: deque[tuple[Callable[[], None], int] | None] = deque()
         self._handed_over = 0
         self._recorded = 0
-        #: launches aside, which are performed as late as they may be; and whether there may be any
-        self._aside: list[Callable[[], None]] = []
-        self._is_aside = False
         self._work = threading.Semaphore(0)
         self._device = threading.Thread(target=self._perform, name=f"{name}-device", daemon=True)
         self._device.start()
@@ -341,28 +337,6 @@ class ReferenceBackend(Backend):
         return program.functions[name]
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        self._submit("launch", self._launching(kernel, args, shape))
-        self.counters.launches += 1
-
-    def launch_aside(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        work = self._launching(kernel, args, shape)
-        self._is_aside = True
-        self._submit("launch aside", lambda: self._aside.append(work))
-        self.counters.launches += 1
-
-    def join(self) -> None:
-        if self._is_aside:
-            self._is_aside = False
-            self._submit("join", self._perform_aside)
-
-    def _perform_aside(self) -> None:
-        while self._aside:
-            self._aside.pop(0)()
-
-    def _launching(
-        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
-    ) -> Callable[[], None]:
-        """What performs a launch."""
         assert callable(kernel)
         shifts = dict(shape.bases)
         native: list[object] = list(args)
@@ -371,7 +345,8 @@ class ReferenceBackend(Backend):
                 native[index] = Pointer(_memory(arg), shifts.get(index, 0))
             elif isinstance(arg, tuple):
                 native[index] = Pointer(_memory(arg[0])[arg[1] :], 0)
-        return lambda: kernel(native, shape.ndrange, shape.chunk)
+        self._submit("launch", lambda: kernel(native, shape.ndrange, shape.chunk))
+        self.counters.launches += 1
 
     # order --------------------------------------------------------------------------------------
 
@@ -383,7 +358,6 @@ class ReferenceBackend(Backend):
         return self._handed_over - self._recorded
 
     def record(self) -> Marker:
-        self._join_late()
         first, self._recorded = self._recorded, self._handed_over
         return ReferenceMarker(self, first, self._handed_over)
 
@@ -397,16 +371,10 @@ class ReferenceBackend(Backend):
         return times
 
     def wait_for_all(self) -> bool:
-        self._join_late()
         last = self._handed_over
         with self.progress:
             self.progress.wait_for(lambda: self.performed >= last)
             return not any(number >= self._recorded for number, _ in self.failures)
-
-    def _join_late(self) -> None:
-        """Before something that stands behind all work: a join that is refused has failed, and is a part of that work."""
-        with suppress(BackendError):
-            self.join()
 
     def close(self) -> None:
         self._queue.append(None)

@@ -13,7 +13,7 @@ buffers' records and behind the next marks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from threading import get_ident
@@ -25,6 +25,7 @@ from vdev.errors import BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.hazards import HazardsOfPlan, OpenHazards
 from vdev.executor.job import Job
+from vdev.executor.launch_step import LaunchStep
 from vdev.executor.legs import Changed, CompilingExecutor, Leg
 from vdev.executor.mark import MARK_AFTER_NS, MARK_EVERY, MARK_NBYTES, MARKS_IN_FLIGHT
 from vdev.executor.orders import Accesses
@@ -114,6 +115,14 @@ class _Part:
         return found
 
 
+def _accesses(known: HazardsOfPlan, legs: Sequence[Leg]) -> Accesses:
+    in_order = [
+        OrderedLeg(leg.worker.number, leg.last, [each.number for each in leg.after], leg.fences)
+        for leg in legs
+    ]
+    return Accesses(known.changes, known.reads, in_order, known.regions, known.interiors)
+
+
 def _shares(listed_calls: PlanList | None) -> Shares | None:
     """If no leg concerns another worker: what each of them does."""
     if listed_calls is None or not all(leg.is_plain for leg in listed_calls.legs):
@@ -161,14 +170,7 @@ class CompiledPlan:
         #: all workers concerned
         self.workers = self.batched + self._peers
         #: what has to be known of it to order it after other plans (`vdev.executor.orders`)
-        self.accesses = Accesses(
-            known.changes,
-            known.reads,
-            [
-                OrderedLeg(leg.worker.number, leg.last, [each.number for each in leg.after], leg.fences)
-                for leg in legs
-            ],
-        )
+        self.accesses = _accesses(known, legs)
         self._parts = [_Part(prepared, job, workers, worker.number) for worker in self.batched]
         #: by argument that is a value: the one packed last; and what else is no buffer
         self._values_at = [at for at, arg in enumerate(job.args) if type(arg) is bytes]
@@ -420,6 +422,9 @@ class CompiledPlan:
 
     def _abandon(self, job: Job, left: dict[int, Batch]) -> None:
         """Fail what has not been done of these workers' parts."""
+        for leg in self._legs:
+            if leg.is_aside and leg.worker.number in left:
+                leg.close()  # some of it may have been made
         for number, batch in left.items():
             self._all[number].abandon((job, batch, job.bases[number], None))
 
@@ -603,39 +608,67 @@ def _legs_of(
     """
     legs: list[Leg] = []
     batches = dict(prepared.batches)
-    order = prepared.order if prepared.careful else tuple(batches)
-    at = dict.fromkeys(batches, 0)
-    for number in order or ():
-        batch, worker, first = batches[number], workers[number], at[number]
+    for number, first, stop in _parts_of(prepared):
+        batch, worker = batches[number], workers[number]
         worker.backend.enter()
-        stop = at[number] = first + 1 if prepared.careful else len(batch.steps)
+        opens = stop <= batch.interiors
+        is_aside = 0 < batch.interiors <= first
         steps = kind.compiled_steps(batch.steps[first:stop])
         after = [workers[other] for other, _ in batch.waits[first]]
         is_last = stop == len(batch.steps)
         if not (steps or after or batch.marks[first] or is_last):
             continue
-        calls = _calls(steps, worker, job)
+        calls = _calls(steps, worker, job, aside=is_aside)
         if not calls:
             return None
-        legs.append(Leg(worker, calls, stop, after, fences=batch.marks[first], is_last=is_last))
+        fences = batch.marks[first]
+        legs.append(
+            Leg(worker, calls, stop, after, fences=fences, is_last=is_last, opens=opens, is_aside=is_aside)
+        )
     return legs or None
 
 
-def _calls(steps: Sequence[Step], worker: Worker, job: Job) -> list[tuple[Call, Sequence[Step]]] | None:
-    """The calls for steps that follow one another, with those that each is for; None where one cannot be compiled."""
+def _parts_of(prepared: PreparedPlan) -> Iterator[tuple[int, int, int]]:
+    """By leg: the worker, its first step, and where it ends. Interiors come first: nothing of their plan comes before them."""
+    if prepared.careful:
+        at = dict.fromkeys(dict(prepared.batches), 0)
+        for number in prepared.order or ():
+            yield number, at[number], at[number] + 1
+            at[number] += 1
+        return
+    for number, batch in prepared.batches:
+        if batch.interiors:
+            yield number, 0, batch.interiors
+    for number, batch in prepared.batches:
+        yield number, batch.interiors, len(batch.steps)
+
+
+def _calls(
+    steps: Sequence[Step], worker: Worker, job: Job, *, aside: bool
+) -> list[tuple[Call, Sequence[Step]]] | None:
+    """The calls for steps that follow one another, with those that each is for; None where one cannot be compiled. `aside`: they are
+    carried out beside the interior.
+    """
     backend = worker.compiling
     assert backend is not None, "plans are compiled for such back ends alone"
     found: list[tuple[Call, Sequence[Step]]] = []
     for is_copy, group in groupby(steps, lambda step: isinstance(step, CopyStep)):
         some = tuple(group)
         if is_copy:
-            call = backend.copies([step.between(worker, job) for step in some if isinstance(step, CopyStep)])
+            copies = [step.between(worker, job) for step in some if isinstance(step, CopyStep)]
+            call = backend.copies(copies, aside=aside)
             if call is None:
                 return None
             found.append((call, some))
             continue
         for step in some:
-            call = step.compiled(backend, worker, job)
+            if aside:
+                assert isinstance(step, LaunchStep), (
+                    "plans with interiors have nothing but launches and copies"
+                )
+                call = step.compiled(backend, worker, job, aside=True)
+            else:
+                call = step.compiled(backend, worker, job)
             if call is None:
                 return None
             found.append((call, (step,)))

@@ -79,7 +79,7 @@ class Executor:
         #: bytes that a plan counted as moved and that were not, by (source, target): their command had failed
         self.undone_nbytes: dict[tuple[int, int], int] = {}
         #: called with each plan that no command asked for, and its number
-        self.aside: Callable[[str, Plan, int, Sequence[Holdings]], None] | None = None
+        self.unasked: Callable[[str, Plan, int, Sequence[Holdings]], None] | None = None
         self.red_zones = False  #: whether replicas get them
         #: replaced by another object whenever something is submitted after which an earlier launch may not simply be
         #: repeated; with a single worker, launches that move nothing do not count
@@ -90,7 +90,7 @@ class Executor:
         self._vain = 0  #: how many more commands do not wait for workers to become idle
         self._open(openers)
         #: the direct way to all workers at once for plans that were compiled, where there are such plans
-        self.together = Together(self) if self._compiles else None
+        self.together = Together(self) if self.compiles else None
 
     def _open(self, openers: Sequence[Callable[[], Backend]]) -> None:
         """Start the workers, and find the ways to them."""
@@ -114,7 +114,8 @@ class Executor:
         """Find out which workers any thread may work with, and the direct ways to them."""
         #: whether there is a worker that lets any thread work with it
         self.any_thread = any(worker.backend.any_thread for worker in self.all_workers)
-        self._compiles = not self._lone and all(worker.compiling for worker in self.all_workers[:-1])
+        #: whether plans are compiled into calls of the back ends (`vdev.executor.compiled_plan`)
+        self.compiles = not self._lone and all(worker.compiling for worker in self.all_workers[:-1])
         host = self.all_workers[HOST]
         #: by worker: the direct way to it for the threads that submit, if any thread may work with it
         self.lines: tuple[Line | None, ...] = tuple(
@@ -218,7 +219,7 @@ class Executor:
         may_be_here = self.any_thread and never_waits(self.all_workers, prepared)
         if may_be_here and may_wait():
             self._drain(prepared)
-            if self._compiles and prepared.is_compilable and (args or not prepared.uses_host_array):
+            if self.compiles and prepared.is_compilable and (args or not prepared.uses_host_array):
                 given = (args, ndrange, places, after, order)
                 if (done := self._submit_as_before(prepared, holdings, completion, given)) is not None:
                     return done.number
@@ -327,7 +328,7 @@ class Executor:
         """A command without work: complete when what it waits for is. Its number, for records."""
         return self.submit(NOTHING, (), completion, after=after, order=order)
 
-    def submit_aside(
+    def submit_unasked(
         self,
         kind: str,
         plan: Plan,
@@ -339,8 +340,8 @@ class Executor:
     ) -> None:
         """Submit a plan that no command asked for: of `kind` 'evict' or 'check'. `rest` as in `submit`."""
         number = self.submit(self.prepare(plan, recipe), holdings, completion, **rest)
-        if self.aside is not None:
-            self.aside(kind, plan, number, holdings)
+        if self.unasked is not None:
+            self.unasked(kind, plan, number, holdings)
 
     def throttle(self) -> None:
         """Hold the caller back once a worker's queue is long, until all of it is handed over. Call it outside every lock.

@@ -7,7 +7,7 @@ order of submission.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import repeat
 from operator import add, attrgetter
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from vdev.executor.job import Job, JobWorker
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
+from vdev.translators.ranges.region import EMPTY, Region
 
 _SUBMITTED_NAMES = repeat("submitted")
 _SUBMITTED = attrgetter("submitted")
@@ -216,7 +217,7 @@ class HazardsOfPlan:
     records of their buffers is found once. Such a plan changes no home and no other worker's replica.
     """
 
-    __slots__ = ("_batches", "_changes", "_number", "_reads", "changes", "reads")
+    __slots__ = ("_batches", "_changes", "_number", "_reads", "changes", "interiors", "reads", "regions")
 
     def __init__(
         self, prepared: PreparedPlan, holdings: Sequence[Holdings], workers: Sequence[JobWorker]
@@ -243,6 +244,14 @@ class HazardsOfPlan:
             (id(holdings[slot].written), holder, reader, last)
             for slot, holder, reader, last in prepared.read_elsewhere
             if holder != HOST
+        ]
+        #: and which bytes
+        self.regions: dict[tuple[Hashable, int, int], Region] = {}
+        for (slot, holder, reader), region in prepared.regions.items():
+            at = id(holdings[slot].written), holder, reader
+            self.regions[at] = self.regions.get(at, EMPTY) | region
+        self.interiors = [
+            (id(holdings[slot].written), number, region) for slot, number, region in prepared.interiors
         ]
 
     def enter(self, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""The steps that launch a kernel on one worker and join what was launched aside, and what a launch needs to know that no plan says."""
+"""The step that launches a kernel on one worker, and what it needs to know that no plan says."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ class LaunchStep(Step):
         kernel = self.kernel
         if kernel is None:
             kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
-        launch = backend.launch_aside if self.item.aside else backend.launch
-        launch(kernel, self._arguments(worker, job), self.shape)
+        backend.launch(kernel, self._arguments(worker, job), self.shape)
 
     def followed_by(self, item: plan_of.Launch, recipe: LaunchRecipe) -> LaunchStep:
         """The step for that instruction of another launch of the same kernel.
@@ -104,12 +103,15 @@ class LaunchStep(Step):
         """The shape with which what `again` gave makes the same launch over that index space; None where it does not."""
         return None
 
-    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+    def compiled(
+        self, backend: CompilingBackend, worker: StepWorker, job: StepJob, *, aside: bool = False
+    ) -> Call | None:
+        """`aside`: as of `CompilingBackend.own_launch`."""
         if type(self) is not LaunchStep or self.homes:
             return None
         if self.kernel is None:  # only steps like it have run
             self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
-        return backend.own_launch(self.kernel, self._given(worker, job), self.shape, aside=self.item.aside)
+        return backend.own_launch(self.kernel, self._given(worker, job), self.shape, aside=aside)
 
     def refills(self, call: ListedCall, worker: StepWorker, job: StepJob) -> bool:
         """Have a call that was compiled for a step which differs from this one in its numbers make this launch; False if it cannot.
@@ -145,20 +147,6 @@ class LaunchStep(Step):
         for arg, slot, offset in self.homes:
             args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
         return args
-
-
-class JoinStep(Step):
-    """The worker's launches aside come before all that follows, also where their command has failed since."""
-
-    __slots__ = ()
-    coherent = True
-    brief = True
-
-    def run(self, worker: StepWorker, job: StepJob) -> None:
-        worker.backend.join()
-
-    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
-        return backend.joining()
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vdev.backends.compiling import Call, ListedCall
+from vdev.backends.compiling import Call, CompilingBackend, ListedCall
 from vdev.executor.job import Job, JobExecutor
 from vdev.executor.worker_progress import NEVER
 
@@ -48,7 +48,18 @@ class CompilingExecutor(JobExecutor, Protocol):
 class Leg:
     """Calls for steps of one worker's that follow one another."""
 
-    __slots__ = ("after", "calls", "coherent", "fences", "is_last", "last", "steps", "worker")
+    __slots__ = (
+        "after",
+        "calls",
+        "coherent",
+        "fences",
+        "is_aside",
+        "is_last",
+        "last",
+        "opens",
+        "steps",
+        "worker",
+    )
 
     def __init__(
         self,
@@ -59,6 +70,8 @@ class Leg:
         *,
         fences: bool,
         is_last: bool,
+        opens: bool = False,
+        is_aside: bool = False,
     ) -> None:
         self.worker = worker
         self.calls = [call for call, _ in calls]
@@ -68,9 +81,33 @@ class Leg:
         self.after = after  #: workers whose fences in this plan come first
         self.fences = fences  #: whether other workers' steps in this plan wait for it
         self.is_last = is_last  #: of its worker's
+        #: whether it is an interior, beside which the worker's next leg is carried out; and whether it is that next leg
+        self.opens, self.is_aside = opens, is_aside
 
     def go(self, executor: CompilingExecutor, job: Job, changed: Changed) -> None:
         """Make the calls, and put the fence for which others wait."""
+        has_failed = job.completion.error is not None
+        if self.opens or (
+            self.is_aside and has_failed
+        ):  # the leg before it may have failed before it has opened
+            self._side.open_aside()
+        try:
+            self._go(executor, job, changed)
+        finally:
+            if self.is_aside:
+                self.close()
+
+    def close(self) -> None:
+        """What its worker is given from now on comes behind what was made of it."""
+        self._side.close_aside()
+
+    @property
+    def _side(self) -> CompilingBackend:
+        backend = self.worker.compiling
+        assert backend is not None, "plans are compiled for such back ends alone"
+        return backend
+
+    def _go(self, executor: CompilingExecutor, job: Job, changed: Changed) -> None:
         worker, mark = self.worker, self.worker.next_mark
         first = worker.backend.pending() if self.coherent else 0
         done = -1

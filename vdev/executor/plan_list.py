@@ -6,9 +6,11 @@ refused: the same as where calls are made one by one (`vdev.executor.legs`).
 The list, all places whose calls depend on the command being left out at first:
     for each worker     go to it, put its fence          others wait for what it was given before this command
     for each leg        go to its worker                 going to a worker is left out until its back end says that it is needed
-                        wait for another worker          one place for each; only in its worker's first leg
+                        wait for another worker          one place for each; only in its worker's first leg, and in one that is aside
                         wait for fences of this plan
+                        open what is aside               if it is an interior
                         the calls of its steps
+                        close what is aside              if it is that
                         put the fence                    if others wait for it
 """
 
@@ -38,9 +40,9 @@ class ListedLeg:
     """One leg in the list: the places of its calls, and what is known of it while they are made."""
 
     __slots__ = (
-        "after", "backend", "before", "begin", "calls", "coherent", "counted", "fences", "first", "from_peer",
-        "is_last", "last", "launches", "leg", "mark", "number", "operations", "orders", "start", "starts", "stop", "waits",
-        "worker",
+        "after", "after_at", "backend", "before", "begin", "calls", "closing", "coherent", "counted", "fences", "first",
+        "from_peer", "is_aside", "is_last", "last", "launches", "leg", "mark", "number", "opening", "operations", "orders",
+        "start", "starts", "stop", "waits", "worker",
     )  # fmt: skip
 
     def __init__(self, leg: Leg, calls: Sequence[ListedCall], start: int, *, first: bool) -> None:
@@ -55,6 +57,7 @@ class ListedLeg:
             leg.coherent,
         )
         self.fences, self.last, self.is_last = leg.fences, leg.last, leg.is_last
+        self.is_aside = leg.is_aside
         self.operations = sum(call.operations * len(call.calls) for call in calls)
         counted: dict[str, int] = {}
         for call in calls:
@@ -64,7 +67,9 @@ class ListedLeg:
         self.counted = tuple(counted.items())
         #: places: of waits, by worker; of each step's first call, which is the first's for `begin`; the end
         self.waits: dict[int, int] = {}
-        self.begin = self.stop = 0
+        self.after_at = self.begin = self.stop = 0
+        #: places of calls that open and close what is aside
+        self.opening = self.closing = range(0)
         self.starts: list[int] = []
         #: of the command that is handed over: what its worker is ordered after, (worker, step); its operations and mark before
         self.orders: list[tuple[int, int]] = []
@@ -77,18 +82,29 @@ class ListedLeg:
         found = [backend.entry()]  # at `start`
         for other in others:
             self.waits[other] = self.start + len(found)
-            found.append(backend.waiting(0))
+            found.append(backend.waiting(0, aside=self.is_aside))
+        self.after_at = self.start + len(found)
         for worker in leg.after:
             assert worker.compiling is not None, "all workers of a plan are compiled for"
             found.append(backend.waiting(worker.compiling.fence_event()))
+        if leg.opens:
+            self.opening = self._add(found, backend.opening())
         self.begin = self.start + len(found)
         for call in self.calls:
             self.starts.append(self.start + len(found))
             found += call.calls
+        if leg.is_aside:
+            self.closing = self._add(found, backend.closing())
         if leg.fences:
             found.append(backend.fencing())
         self.stop = self.start + len(found)
         return found
+
+    def _add(self, found: list[DriverCall], calls: Sequence[DriverCall]) -> range:
+        """The places of calls that are added to those `found`."""
+        first = self.start + len(found)
+        found += calls
+        return range(first, first + len(calls))
 
     def handed_over(self, base: int, command: Moving) -> int:
         """Its calls were made for a command, with `base` steps of its worker's before: what is pending then."""
@@ -124,8 +140,8 @@ class PlanList:
     """The calls of a compiled plan."""
 
     __slots__ = (
-        "_calls", "_end", "_enters", "_every", "_first_legs", "_go_to", "_head", "_legs", "_made_as", "_markers", "_put",
-        "_waits", "_workers",
+        "_aside_legs", "_calls", "_end", "_enters", "_every", "_first_legs", "_go_to", "_head", "_legs", "_made_as",
+        "_markers", "_put", "_waits", "_workers",
     )  # fmt: skip
 
     def __init__(
@@ -142,17 +158,19 @@ class PlanList:
         self._workers, self._go_to = workers, go_to
         self._enters = False  #: whether the list goes to each worker
         self._legs: list[ListedLeg] = []
-        self._first_legs: dict[int, ListedLeg] = {}  #: by worker
+        #: by worker: the first one, where waits are for all of them, and the one aside, where they are not for the interior
+        self._first_legs: dict[int, ListedLeg] = {}
+        self._aside_legs: dict[int, ListedLeg] = {}
         found = self._lay_out(legs, calls)
         self._end = len(found)
         optional = {*range(self._head)}
         for made in self._legs:
             optional |= {made.start, *made.waits.values()}
         self._calls = listed = CallList(walking, found, optional, keeps=calls)
-        #: by worker and another one: places that are filled in
+        #: by leg and another worker: places that are filled in
         self._waits = {
-            made.number: {other: listed.place(at, WAITED_FOR) for other, at in made.waits.items()}
-            for made in self._first_legs.values()
+            made: {other: listed.place(at, WAITED_FOR) for other, at in made.waits.items()}
+            for made in (*self._first_legs.values(), *self._aside_legs.values())
         }
         for made in self._legs:
             for call, start in zip(made.calls, made.starts, strict=True):
@@ -174,11 +192,14 @@ class PlanList:
         for leg, of_leg in zip(legs, calls, strict=True):
             number = leg.worker.number
             made = ListedLeg(leg, of_leg, len(found), first=number not in self._first_legs)
+            waits = made.first or made.is_aside
             found += made.lay_out(
-                [other.number for other in self._workers if made.first and other is not leg.worker]
+                [other.number for other in self._workers if waits and other is not leg.worker]
             )
             self._legs.append(made)
             self._first_legs.setdefault(number, made)
+            if made.is_aside:
+                self._aside_legs[number] = made
         return found
 
     def is_usable(self, needs: Sequence[Need]) -> bool:
@@ -269,7 +290,10 @@ class PlanList:
         for number in edge.fences:
             self._put_fence(workers[number])
         for number, other in edge.waits:
-            place, backend = self._waits[number][other], workers[other].compiling
+            place, backend = (
+                self._waits[self._leg_waiting(edge, number, other)][other],
+                workers[other].compiling,
+            )
             assert backend is not None, "plans wait for such workers alone"
             words[place.parameter], words[place.at] = backend.fence_event(), place.function
             self._put.append(place.at)
@@ -286,6 +310,11 @@ class PlanList:
                 call.set_values(changed)
         return self._make()
 
+    def _leg_waiting(self, edge: Edge, number: int, other: int) -> ListedLeg:
+        """The leg in which a worker waits for another one."""
+        aside = None if (number, other) in edge.early else self._aside_legs.get(number)
+        return self._first_legs[number] if aside is None else aside
+
     def is_begun(self, place: int) -> bool:
         """Whether any of a command's own calls were made, where they were made up to that place."""
         return place >= self._head
@@ -294,12 +323,12 @@ class PlanList:
         self, executor: CompilingExecutor, job: Job, edge: Edge, place: int, left: dict[int, Batch]
     ) -> bool:
         """Not all of a command's calls were made, which came after `make_as`: go on as `hand_over` does."""
-        for made in self._first_legs.values():
+        for made in self._legs:
             made.orders = []
         fences = [self._workers[number] for number in edge.fences]
         for number, other in edge.waits:
             worker = self._workers[other]
-            self._first_legs[number].orders.append(
+            self._leg_waiting(edge, number, other).orders.append(
                 (other, worker.issued if worker in fences else worker.fenced)
             )
         self._begin(job)
@@ -338,14 +367,15 @@ class PlanList:
         """Put what is waited for into the list; the workers whose fences are put first, in the list as well."""
         words, put = self._calls.words, self._put
         fences: list[Worker] = []
-        for made in self._first_legs.values():
+        for made in self._waits:
             if made.orders:
                 made.orders = []
         for worker, other, step in needs:
             number = other.number
             if worker.ordered.get(number, 0) >= step:
                 continue  # everything handed over since then waits for that step or a later one
-            made, place = self._first_legs[worker.number], self._waits[worker.number][number]
+            made = self._first_legs[worker.number]
+            place = self._waits[made][number]
             if other.fenced < step and other not in fences:
                 marker = other.mark_near(step)
                 if marker is not None:  # nearer than a new fence, which would be behind all that came since
@@ -404,6 +434,9 @@ class PlanList:
         made = self._leg_at(place)
         if place == made.start:
             return True
+        if place in made.opening or place in made.closing:
+            self._go_to(made.worker)
+            return made.backend.settle_aside(opened=place in made.closing)
         if place >= made.begin:
             return self._is_let_pass_in(made, place)
         self._go_to(made.worker)
@@ -411,7 +444,7 @@ class PlanList:
         if marker is not None:
             made.backend.order_after(marker)
         else:
-            made.backend.order_after_fence(self._waited_for(made, place).backend)
+            made.backend.order_after_fence(self._waited_for(made, place).backend, aside=made.is_aside)
         return True
 
     def _is_let_pass_in(self, made: ListedLeg, place: int) -> bool:
@@ -428,7 +461,7 @@ class PlanList:
         for number, at in made.waits.items():
             if at == place:
                 return next(worker for worker in self._workers if worker.number == number)
-        return made.leg.after[place - made.begin + len(made.leg.after)]
+        return made.leg.after[place - made.after_at]
 
     def _was_ordered(self, made: ListedLeg) -> None:
         """A leg's waits were handed over."""
@@ -475,6 +508,8 @@ class PlanList:
         _count(backend, [pair for each in made.calls[:call] for pair in each.counted])
         self._go_to(made.worker)
         leg.fail(executor, job, call, backend.refused(result, made.calls[call].what), made.before, made.mark)
+        if leg.is_aside:
+            leg.close()
         _finish(job, leg, left)
         for later in rest:
             self._go_alone(executor, job, later)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from vdev.backends.base import Marker
-from vdev.executor.launch_step import JoinStep, LaunchRecipe, LaunchStep
+from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
 from vdev.executor.steps import (
@@ -42,7 +42,7 @@ from vdev.planner.instructions import (
     Stage,
     Upload,
 )
-from vdev.translators.ranges.region import Region
+from vdev.translators.ranges.region import EMPTY, Region
 from vdev.translators.values import dataclass
 
 #: host work of up to so many bytes is done by the thread that submits it, if nothing stands in its way: handing it
@@ -64,7 +64,18 @@ class Ending(Protocol):
 class Batch:
     """The steps of one plan that one worker performs, in order."""
 
-    __slots__ = ("brief", "careful", "marks", "places", "plain", "rows", "sample", "steps", "waits")
+    __slots__ = (
+        "brief",
+        "careful",
+        "interiors",
+        "marks",
+        "places",
+        "plain",
+        "rows",
+        "sample",
+        "steps",
+        "waits",
+    )
 
     def __init__(
         self,
@@ -85,6 +96,8 @@ class Batch:
         #: by step: whether others wait for it, so that a marker is wanted right after it
         self.marks = marks
         self.careful = any(waits) or any(marks)
+        #: how many of the first are of launches beside which the others may be carried out
+        self.interiors = sum(type(step) is LaunchStep and step.item.is_interior for step in steps)
         #: one launch and nothing else: the batch of most commands
         self.plain = len(steps) == 1 and isinstance(steps[0], LaunchStep)
         #: all of it is handed over to the device without waiting on the host
@@ -117,6 +130,7 @@ class Batch:
         found.steps, found.places = tuple(steps), self.places
         found.waits, found.marks, found.rows = self.waits, self.marks, self.rows
         found.careful, found.plain, found.brief = self.careful, self.plain, self.brief
+        found.interiors = self.interiors
         found.sample = self.sample
         return found
 
@@ -183,6 +197,7 @@ class PreparedPlan:
         "hazards",
         "host_nbytes",
         "inline",
+        "interiors",
         "is_compilable",
         "is_movable",
         "moving_order",
@@ -194,6 +209,7 @@ class PreparedPlan:
         "read_elsewhere",
         "reads",
         "refills",
+        "regions",
         "stages",
         "step",
         "unknown",
@@ -214,13 +230,7 @@ class PreparedPlan:
             (h.slot, h.worker, h.first_write, h.last_write) for h in hazards if h.holder == h.worker != HOST
         )
         self.hazards = tuple(h for h in hazards if not h.holder == h.worker != HOST)
-        #: of these, (slot, holder, worker, how many of its steps there are up to the last) for reads and for changes
-        self.read_elsewhere = tuple(
-            [(h.slot, h.holder, h.worker, h.last_read + 1) for h in self.hazards if h.last_read >= 0]
-        )
-        self.foreign_writes = tuple(
-            [(h.slot, h.holder, h.worker, h.last_write + 1) for h in self.hazards if h.last_write >= 0]
-        )
+        self._find_accesses(plan)
         self.stages: tuple[Stage, ...] = plan.stages
         self.blocks = plan.blocks  #: of its copies
         #: slots whose bytes the command reads, may change, and overwrites whole: how far a failure spreads
@@ -249,6 +259,18 @@ class PreparedPlan:
     def peer_hazards(self) -> list[Hazard]:
         """Those that are no accesses to homes."""
         return [h for h in self.hazards if h.holder != HOST]
+
+    def _find_accesses(self, plan: Plan) -> None:
+        """What it does to others' memory."""
+        #: of the hazards, (slot, holder, worker, how many of its steps there are up to the last) for reads and for changes
+        self.read_elsewhere = tuple(
+            [(h.slot, h.holder, h.worker, h.last_read + 1) for h in self.hazards if h.last_read >= 0]
+        )
+        self.foreign_writes = tuple(
+            [(h.slot, h.holder, h.worker, h.last_write + 1) for h in self.hazards if h.last_write >= 0]
+        )
+        #: by (slot, holder, worker), the bytes that are read there, where they are known; and what interiors change: (slot, worker, bytes)
+        self.regions, self.interiors = _read_elsewhere(plan), _changed_by_interiors(plan)
 
     def _find_shortcuts(self, plan: Plan) -> None:
         """How the command may be carried out with less than queues, threads and markers take."""
@@ -304,6 +326,7 @@ class PreparedPlan:
         found = PreparedPlan.__new__(PreparedPlan)
         found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
         found.read_elsewhere, found.foreign_writes = self.read_elsewhere, self.foreign_writes
+        found.regions, found.interiors = {}, ()
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
         found.careful = self.careful
         found.uses_host_array, found.inline = self.uses_host_array, self.inline
@@ -366,7 +389,7 @@ def _is_compilable(prepared: PreparedPlan) -> bool:
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps if number != HOST]
     return len(steps) == sum(len(batch.steps) for _, batch in prepared.batches) and all(
-        type(step) in (LaunchStep, JoinStep, FoldStep, FillStep)
+        type(step) in (LaunchStep, FoldStep, FillStep)
         or (type(step) in (CopyStep, UploadStep) and step.brief)
         for step in steps
     )
@@ -385,7 +408,7 @@ def _is_movable(prepared: PreparedPlan, plan: Plan) -> bool:
         any(type(step) in (LaunchStep, FoldStep) for step in steps)
         and all(number != HOST for number, _ in prepared.batches)
         and all(
-            type(step) in (LaunchStep, JoinStep, FoldStep, FillStep)
+            type(step) in (LaunchStep, FoldStep, FillStep)
             or (type(step) is CopyStep and step.brief)
             or (type(step) is ReserveStep and step.is_taken)
             for step in steps
@@ -459,6 +482,26 @@ def _hazards(plan: Plan) -> list[Hazard]:
                 at[first] = index
             at[first + 1] = index
     return [Hazard(slot, holder, worker, *at) for (slot, holder, worker), at in found.items()]
+
+
+def _read_elsewhere(plan: Plan) -> dict[tuple[int, int, int], Region]:
+    found: dict[tuple[int, int, int], Region] = {}
+    for item, touches in zip(plan.instructions, plan.touches, strict=True):
+        for touch in touches:
+            if not touch.writes and HOST != touch.holder != item.worker:
+                at = touch.slot, touch.holder, item.worker
+                found[at] = found.get(at, EMPTY) | touch.region
+    return found
+
+
+def _changed_by_interiors(plan: Plan) -> Sequence[tuple[int, int, Region]]:
+    return [
+        (touch.slot, item.worker, touch.region)
+        for item, touches in zip(plan.instructions, plan.touches, strict=True)
+        if isinstance(item, Launch) and item.is_interior
+        for touch in touches
+        if touch.writes
+    ]
 
 
 def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -13,7 +13,7 @@ from vdev.backends.merging import widest_word
 from vdev.errors import BackendError
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
 from vdev.executor.holdings import Holdings, Replica
-from vdev.executor.launch_step import JoinStep, LaunchRecipe, LaunchStep
+from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import (
     CombineStep,
     FetchStep,
@@ -388,8 +388,6 @@ def make_step(
         if recipe is None:
             raise ValueError("a plan with launches needs a recipe")
         return LaunchStep(item, recipe)
-    if isinstance(item, plan_of.Join):
-        return JoinStep()
     if isinstance(item, plan_of.Merge):
         return MergeStep(item, stages)
     if isinstance(item, plan_of.Gather):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.backends.base import Allocation, Backend, Marker
@@ -168,8 +167,6 @@ class Worker(WorkerProgress):
     def abandon(self, entry: Entry) -> None:
         """Fail what an interrupt left undone of an entry."""
         job, batch, first, _ = entry
-        with suppress(BackendError):  # then a marker tells
-            self.backend.join()
         for step in batch.steps[max(self.issued - first, 0) :]:
             self.executor.undone(self.number, step)
             self.executor.step_failed(job, step, BackendError(OUT_OF_RESOURCES, "interrupted"))

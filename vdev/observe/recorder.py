@@ -20,7 +20,6 @@ from vdev.planner.instructions import (
     Fill,
     Fold,
     Instruction,
-    Join,
     Launch,
     Merge,
     Plan,
@@ -156,8 +155,6 @@ def _step_shape(item: Instruction, name: str) -> StepShape:
     for source, target, nbytes in moved_bytes((item,)):
         return StepShape(item.worker, "transfer", route_name(source, target), nbytes, source, target)
     where = "host" if item.worker == HOST else "device"
-    if isinstance(item, Join):
-        return StepShape(item.worker, where, "join", 0)
     if isinstance(item, CopyBetween):
         slices, rows, nbytes = item.shape
         return StepShape(item.worker, where, "copy", slices * rows * nbytes)
@@ -225,7 +222,7 @@ class Recorder:
         if len(self.commands) > _MOST_KEPT:
             self._drain(self, 0)
 
-    def submitted_aside(self, number: int, shape: Shape) -> None:
+    def submitted_unasked(self, number: int, shape: Shape) -> None:
         """Before the current command something else was submitted: an eviction, a check."""
         now = perf_counter_ns()
         self.commands.append((number, now, now, self.queue, get_ident(), shape))

@@ -39,7 +39,6 @@ __all__ = [
     "Fold",
     "Gather",
     "Instruction",
-    "Join",
     "Launch",
     "Merge",
     "Plan",
@@ -241,8 +240,8 @@ class Launch(NamedTuple):
     negative, through the hidden argument (PPoPP'11 section 3.5). `homes`: for each pointer argument that is
     used in place (argument index, slot, offset): the kernel gets the address of that byte of the home.
     Pointer arguments that are not listed are NULL. `extents`: (slot, start, stop) of the replicas of `bases`, on
-    which the shifts depend. `aside`: it may run beside the worker's instructions up to its next `Join`: it changes no byte that these
-    touch, and touches none that they change.
+    which the shifts depend. `is_interior`: what comes behind it on `worker` may run beside it: it changes no byte that this touches, and
+    touches none that this changes.
     """
 
     worker: int
@@ -250,13 +249,7 @@ class Launch(NamedTuple):
     bases: tuple[tuple[int, int, int], ...]
     homes: tuple[tuple[int, int, int], ...] = ()
     extents: tuple[tuple[int, int, int], ...] = ()
-    aside: bool = False
-
-
-class Join(NamedTuple):
-    """What comes later on `worker` starts when launches that run `aside` there are done."""
-
-    worker: int
+    is_interior: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +292,6 @@ Instruction = (
     | Fill
     | CopyBetween
     | Launch
-    | Join
     | Upload
     | Download
 )

@@ -1,9 +1,9 @@
 """Interiors: the work-groups of a chunk that need none of the bytes which its plan brings to its worker first.
 
 They can run while the bytes come. Takes a finished plan of a launch, whose chunks begin when their bytes are there, and makes it one in
-which a chunk's *interior* is launched before the transfers, aside, and its *border*, all the other work-groups, behind them. What the
-plan leaves is the same, and so is what it waits for of other plans. Decides which plans can be divided, never which are
-worth it; never looks at a kernel's source: access ranges come from a callable.
+which a chunk's *interior* is launched before the transfers, and its *border*, all the other work-groups, behind them: whoever carries the
+plan out may do both aside, beside the interior (`vdev.executor.legs`). What the plan leaves is the same. Decides which plans can be
+divided, never which are worth it; never looks at a kernel's source: access ranges come from a callable.
 
 A plan is left as it is wherever the order of its parts might matter:
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 from vdev.planner.footprints import PointerArg, covered_twice, gather
-from vdev.planner.instructions import Copy, Instruction, Join, Launch, Plan, Touch
+from vdev.planner.instructions import Copy, Instruction, Launch, Plan, Touch
 from vdev.planner.launch_request import Evaluate
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import EMPTY, Region
@@ -71,13 +71,13 @@ def gain(before: float, kernel: float, launch: float) -> float:
     """Seconds by which launches take less whose chunks have interiors. `before`: what transfers take; `kernel`: what the longest chunk
     takes; `launch`: what one more launch on a worker takes, whatever it does.
 
-    The border runs behind the transfers, beside the interior, and takes no less than a launch does; the last work-groups of the two
-    end no later than those of the whole chunk would, but for what the launch takes.
+    The border runs behind the transfers, beside the interior, and takes no less than a launch does; the two together take the GPU no longer
+    than the whole chunk would.
 
     >>> round(gain(before=30e-6, kernel=235e-6, launch=5e-6) * 1e6), round(gain(before=8e-6, kernel=10e-6, launch=5e-6) * 1e6)
-    (25, 0)
+    (30, 5)
     """
-    return before + kernel - max(before + launch, kernel) - launch
+    return before + kernel - max(before + launch, kernel)
 
 
 def _reason_against(plan: Plan) -> str:
@@ -90,7 +90,7 @@ def _reason_against(plan: Plan) -> str:
     launches = [item for item in plan.instructions if isinstance(item, Launch)]
     if len({item.worker for item in launches}) < len(launches):
         return "a worker has several chunks"
-    if any(item.chunk.cycle is not None or item.homes or item.aside for item in launches):
+    if any(item.chunk.cycle is not None or item.homes or item.is_interior for item in launches):
         return "its chunks are blocks in turn, or use homes"
     changed: dict[int, list[Region]] = {}
     for item, touches in zip(plan.instructions, plan.touches, strict=True):
@@ -261,9 +261,8 @@ def _rearranged(plan: Plan, found: dict[int, tuple[Chunk, tuple[Touch, ...]]]) -
             last.append((item, touches))
         else:
             inside, of_inside = found[item.worker]
-            first.append((item._replace(chunk=inside, aside=True), of_inside))
+            first.append((item._replace(chunk=inside, is_interior=True), of_inside))
             last += [(item._replace(chunk=box), touches) for box in border(item.chunk, inside)]
-            last.append((Join(item.worker), ()))
     parts = [*first, *copies, *last]
     return replace(
         plan,

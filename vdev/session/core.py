@@ -97,14 +97,14 @@ class SessionCore:
             self.launch_options = replace(
                 self.launch_options, seconds_per_cost=self.choosing.seconds_per_cost
             )
-        #: whether chunks begin before all of their bytes have come; None: where that gains
-        self.interiors = interiors
+        #: whether chunks begin before all of their bytes have come; None: where that gains. Nothing but compiled calls run beside others
+        self.interiors = False if interiors is None and not self.executor.compiles else interiors
         self.number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
         self.ledger = Ledger()
         self.kept_plans = KeptPlans()  #: by all kernels
-        self.executor.aside = self.aside
+        self.executor.unasked = self.unasked
         #: told of every command, if anybody wants to know where the time goes
         self.recorder: Recorder | None = None
         self.executor.red_zones = check is not None
@@ -170,12 +170,12 @@ class SessionCore:
         if self.recorder is not None:
             self.recorder.planned(what, started, ended)
 
-    def aside(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
+    def unasked(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
         """Count a plan that no command asked for."""
         tally = self.ledger.count(kind, plan)
         if self.recorder is not None:
             shape = Shape(kind, tally.times, plan)
-            self.recorder.submitted_aside(number, shape)
+            self.recorder.submitted_unasked(number, shape)
             if self.recorder.exchanges is not None:
                 self.recorder.exchanges.note(shape, holdings, writes=False)
 

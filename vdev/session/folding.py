@@ -41,7 +41,7 @@ class Folder(Protocol):
     room: RoomMaker
     choosing: Choosing | None
 
-    def aside(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
+    def unasked(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
         """Count a plan that no command asked for."""
 
 
@@ -93,7 +93,7 @@ class Folding:
         number = self._handed_over(found, buffer) or self._submitted(found, buffer)
         took = (busy_ns() - began) * 1e-9
         (buffer.state,) = found.plan.states
-        session.aside("fold", found.plan, number, [buffer.holdings])
+        session.unasked("fold", found.plan, number, [buffer.holdings])
         if session.choosing is not None:
             session.choosing.folded(buffer, found.plan, took)
 

@@ -109,7 +109,7 @@ class Gathering:
         plan = plan_gather(states, max(held, key=lambda worker: held[worker]), session.links)
         if session.room.lacks(plan) or plan.states == tuple(states):
             return False
-        session.executor.submit_aside("gather", plan, [buffer.holdings for buffer in buffers], Completion())
+        session.executor.submit_unasked("gather", plan, [buffer.holdings for buffer in buffers], Completion())
         number = session.next_number()
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state, buffer.used = state, number

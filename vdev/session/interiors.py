@@ -24,7 +24,7 @@ logger = logging.getLogger("vdev.session.interiors")
 #: having new ones would have each made
 _MOST_LOOKS = 64
 #: launches in a row that would have gained, after which they are taken to, and the part of their time that counts as a gain
-_ENOUGH, _LEAST_PART = 3, 0.01
+_ENOUGH, _LEAST_PART = 3, 0.05
 
 
 class Interiors:

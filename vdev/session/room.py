@@ -177,7 +177,7 @@ class RoomMaker:
             sum(item.frees for item in evictions),
             plan.moved,
         )
-        self._executor.submit_aside("evict", plan, [buffer.holdings for buffer in found], Completion())
+        self._executor.submit_unasked("evict", plan, [buffer.holdings for buffer in found], Completion())
         for buffer, state in zip(found, plan.states, strict=True):
             buffer.state = state
 

@@ -54,12 +54,12 @@ class Shadows:
         content = np.zeros(buffer.nbytes, np.uint8)
         if buffer.state.pending:
             folding = plan_fold(buffer.state, self._links)
-            self._executor.submit_aside("check", folding, [buffer.holdings], Completion())
+            self._executor.submit_unasked("check", folding, [buffer.holdings], Completion())
             (buffer.state,) = folding.states
         plan = transfers.plan_read(buffer.state, Region.span(0, buffer.nbytes), self._links, contiguous=True)
         buffer.state = plan.states[0]
         completion = Completion()
-        self._executor.submit_aside(
+        self._executor.submit_unasked(
             "check",
             plan,
             [buffer.holdings],
@@ -130,7 +130,7 @@ class Shadows:
             builder.copy(slot, worker, HOST, whole)
         holdings = [self._executor.holdings(len(memory), _Home(memory)) for memory in memories]
         completion = Completion()
-        self._executor.submit_aside(
+        self._executor.submit_unasked(
             "check",
             builder.finish(((worker, chunk),)),
             holdings,

@@ -16,6 +16,8 @@
 // `fake_refuse`: the same of a single call.
 // FAKE_CUDA_STRICT: streams get work in the calling thread's context only, which older drivers may ask for.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
+// FAKE_CUDA_LOG: a file that gets a line for each call which gives a stream work, and what that is (`tests/pure/timeline.py`).
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -58,6 +60,8 @@ static struct AtEnd {
     fclose(file);
   }
 } at_end;
+static FILE *const log_file = getenv("FAKE_CUDA_LOG") ? fopen(getenv("FAKE_CUDA_LOG"), "w") : nullptr;
+#define LOG(...) if (log_file) fprintf(log_file, __VA_ARGS__)
 
 static thread_local const char *calling = "";
 [[noreturn]] static void fault(const std::string &text) {
@@ -269,6 +273,7 @@ static CUresult copy(Stream *stream, uintptr_t target, uintptr_t source, size_t 
   require(from || to, "neither is memory of a GPU, or pinned");
   for (Part *part : {from, to}) if (part) op.uses.push_back(part);
   op.what = "a copy";
+  LOG("copy %zu %zu\n", stream->number, nbytes);
   if (!from) {  // the program's memory is read at once
     std::string content((const char *)source, nbytes);
     op.run = [=] { memcpy((void *)target, content.data(), nbytes); };
@@ -300,6 +305,7 @@ CUresult cuCtxSetCurrent(void *context) {
   bool is_one = !context;
   for (long n = 0; n < devices; ++n) is_one |= context == &contexts[n];
   require(is_one, "no context");
+  LOG("context\n");
   current = (Context *)context;
   return SUCCESS;
 }
@@ -344,6 +350,7 @@ CUresult cuEventRecord(void *which, void *where) {
   event->open.insert(op.turn);
   event->clock = stream->clock;
   event->clock.reach(stream->number, stream->issued + 1);
+  LOG("record %zu %p %ld\n", stream->number, which, op.turn);
   return give(stream, op);
 }
 CUresult cuEventQuery(void *which) {
@@ -386,6 +393,7 @@ CUresult cuStreamWaitEvent(void *where, void *which, unsigned flags) {
   Op op;
   op.waits = event, op.turn = event->asked;
   stream->clock.join(event->clock);
+  LOG("wait %zu %p %ld\n", stream->number, which, op.turn);
   return give(stream, op);
 }
 CUresult cuStreamQuery(void *where) {
@@ -428,6 +436,7 @@ CUresult NAME(uint64_t target, T value, size_t count, void *where) { \
   require(to && to->device == stream->context->device, "not memory of the stream's GPU"); \
   Op op; \
   op.uses = {to}, op.what = "a fill"; \
+  LOG("fill %zu %zu\n", stream->number, count * sizeof(T)); \
   op.run = [=] { for (size_t i = 0; i < count; ++i) ((T *)target)[i] = value; }; \
   return give(stream, op); \
 }
@@ -523,6 +532,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **par
     close_others(context, PROT_READ | PROT_WRITE);
     if (const char *said = function->misaligned(); *said) fault(std::string("a kernel touches memory that is not aligned: ") + said);
   };
+  uint64_t words[5] = {};  // the first of the parameters, which say how much a copy copies
+  memcpy(words, content.data(), std::min(sizeof words, (size_t)function->nbytes));
+  LOG("launch %zu %s %zu %lu %lu\n", stream->number, function->name.c_str(), (size_t)gx * gy * gz, words[0], words[4]);
   give(stream, op);
   function->module->used.join(stream->clock);
   ++launches[function->name];
@@ -534,11 +546,15 @@ long fake_launches(const char *name) { return launches[name]; }
 // From now on the call of that number of a function is refused, and no other; 0: none.
 void fake_refuse(const char *function, long number) { CALLED; refused_soon = function, refused_after = number; }
 
+// A line of the program's in the log.
+void fake_note(long number) { CALLED; LOG("note %ld\n", number); }
+
 // What CUDA's runtime does otherwise.
-void *fake_stream() {
+void *fake_stream(int priority) {
   CALLED;
   require(current, "no context");
   streams.push_back(new Stream{current, streams_made++});
+  LOG("stream %zu %ld %d\n", streams.back()->number, current->device, priority);
   return streams.back();
 }
 void fake_stream_gone(void *where) {  // what it still has to do is done

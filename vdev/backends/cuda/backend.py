@@ -34,7 +34,7 @@ from vdev.backends.base import (
 )
 from vdev.backends.call_lists import DriverCall, PreparedCall, changing, prepared
 from vdev.backends.cuda import kernels as cuda_kernels
-from vdev.backends.cuda.aside import Aside, new_stream
+from vdev.backends.cuda.aside import Aside
 from vdev.backends.cuda.boxes import (
     PlacedBox,
     is_one_row,
@@ -99,7 +99,7 @@ class CudaBackend(CudaCompiling):
         runtime.free(0)  # creates the GPU's context
         self.context = driver.context()
         self.counters = Counters()
-        self._native_stream = new_stream(cupy)
+        self._native_stream = cupy.cuda.Stream(non_blocking=True)
         self._copying = cupy.cuda.Stream(non_blocking=True)
         self.stream: int = self._native_stream.ptr
         self._gpu = Gpu(cupy, driver, number)
@@ -155,7 +155,7 @@ class CudaBackend(CudaCompiling):
     def aside(self) -> Aside:
         found = self._aside
         if found is None:
-            found = self._aside = Aside(self._cupy, self._gpu, self.driver, self.stream)
+            found = self._aside = Aside(self._cupy, self.driver, self.stream)
             self._gpu.held_at_loss = (*self._gpu.held_at_loss, found.native)
         return found
 
@@ -192,7 +192,7 @@ class CudaBackend(CudaCompiling):
     def wait_for_all(self) -> bool:
         # Copies requested from peers wait for a marker. Looked at before, since another thread's read may start them meanwhile,
         # behind what is waited for here.
-        if self._fetches or self._is_aside:
+        if self._fetches:
             return False
         # If it is refused, a marker tells what has failed, or that it has to be asked in the GPU's own context.
         result = self._synchronize()
@@ -223,8 +223,6 @@ class CudaBackend(CudaCompiling):
         # copies requested from peers must be part by then.
         if self._fetches:
             self._fetch()
-        if self._is_aside:
-            self.join()
         if allocation.whole is not None:
             allocation.native = None
             self.free(allocation.whole)
@@ -645,8 +643,6 @@ class CudaBackend(CudaCompiling):
         if self._gpu.lost is not None:
             return CudaMarker(self._gpu, first, 0, self._gpu.lost)
         try:
-            if self._is_aside:
-                self.join()
             event = self._gpu.recorded(self.stream, "work failed on the device")
             if failure is None and time.perf_counter_ns() > self._gpu.clock.due:
                 self._gpu.guarded(self._gpu.clock.rebase)  # waits: what has just failed is learnt here first

@@ -14,11 +14,12 @@ from vdev.backends.base import Allocation, Backend, Box, FoldPart, KernelArgumen
 from vdev.backends.call_lists import Boxes, CallList, DriverCall, PreparedCall, changing
 from vdev.backends.compiling import Call, CompilingBackend, ListedCall, PeerCopy, Placed
 from vdev.backends.cuda import kernels as cuda_kernels
+from vdev.backends.cuda.aside import Aside
 from vdev.backends.cuda.boxes import PlacedBox, placed
 from vdev.backends.cuda.driver import FUNCTION
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.launch import Grid, Grids, Kernel, address_of, bases_of, grids, moved
+from vdev.backends.cuda.launch import Grid, Kernel, address_of, bases_of, grids, moved
 from vdev.backends.cuda.launching import CudaLaunches
 from vdev.backends.cuda.marker import CudaMarker
 from vdev.backends.cuda.own_kernels import PARTS_AT, WORDS_OF_BOX, OwnKernels, Prepared
@@ -276,38 +277,13 @@ class CudaUpload(CudaCall):
                 self._memory.raw = value[self._at : self._at + len(self._memory)]
 
 
-class CudaAsideLaunch(CudaCall):
-    """A launch aside: calls of `Aside.opening`, and the launch."""
-
-    __slots__ = ()
-
-    def is_let_pass(self, number: int) -> bool:
-        return number < len(self.calls) - 1 and self._backend.is_through()
-
-    def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
-        self._backend.begins_aside()
-        super().__call__(changed)
-
-
-class CudaJoin(CudaCall):
-    """What joins launches aside; where the driver refuses, it waits for them."""
-
-    __slots__ = ()
-
-    def is_let_pass(self, number: int) -> bool:
-        return self._backend.aside().is_through()
-
-    def __call__(self, changed: Sequence[tuple[int, bytes]]) -> None:
-        self._backend.begin_operations(len(self.calls) * self.operations)
-        self._backend.join()
-
-
 class CudaCompiling(CudaLaunches, CompilingBackend):
     """The part of a GPU's back end that plans are compiled for."""
 
     number: int  #: of the GPU
     _own: OwnKernels
     _fence: int  #: the event that is its fence
+    _aside: Aside | None = None  #: once anything was carried out aside
 
     def reaches(self, peer: CudaCompiling) -> bool:
         """Make this GPU address the peer's memory; whether it can."""
@@ -323,9 +299,13 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         """Wait for all that is on the worker's stream: whether that was possible."""
         return not self.driver.stream_synchronize(self.stream)
 
-    def begins_aside(self) -> None:
-        """Something is about to be launched aside by a call that is not made from a list."""
-        self._is_aside = True
+    def _fetch(self) -> None:
+        """Start the copies from peers that have been requested."""
+        raise NotImplementedError
+
+    def aside(self) -> Aside:
+        """What is carried out aside; in the GPU's context."""
+        raise NotImplementedError
 
     def begin_operations(self, count: int) -> None:
         """So many operations are about to be handed over."""
@@ -338,17 +318,23 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def fence(self) -> None:
         if self._fetches:
             self._fetch()
-        if self._is_aside:
-            self.join()
         result = self.driver.event_record(self._fence, self.stream)
         if result:
             raise self._gpu.error(result, "a fence")
 
-    def order_after_fence(self, peer: Backend) -> None:
+    def order_after_fence(self, peer: Backend, *, aside: bool = False) -> None:
         assert isinstance(peer, CudaCompiling)
-        if self.driver.stream_wait(self.stream, peer._fence, 0):
+        if self.driver.stream_wait(self._stream_of(aside), peer._fence, 0):
             # Refused. If the peer's work fails, whoever handed it over reports that; here only the order matters.
             self.driver.event_synchronize(peer._fence)
+
+    def open_aside(self) -> None:
+        if self._fetches:
+            self._fetch()
+        self.aside().open()
+
+    def close_aside(self) -> None:
+        self.aside().close()
 
     def own_launch(
         self, kernel: object, args: list[KernelArgument], shape: LaunchShape, *, aside: bool = False
@@ -359,14 +345,12 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return None
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        if aside:
-            return self._own_launch_aside(kernel, moved(args, known.bases), known)
         version, given = self._version(kernel, moved(args, known.bases), known.threads)
         own = version.with_own_parameters(given, self.driver)
         if own is None:
             return None
         own.set_hidden(known.grids[0][6])
-        start = own.assembled(known.grids[0], self.stream, self.driver)
+        start = own.assembled(known.grids[0], self._stream_of(aside), self.driver)
         if version is kernel.textured:
             args = [*moved(args, known.bases)]
             plain = self._fitting(kernel, args, known.threads)
@@ -374,20 +358,8 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             return CudaTexturedLaunch(self, what, start, own, plain, args)
         return CudaLaunch(self, start, own, known.grids[0])
 
-    def _own_launch_aside(self, kernel: Kernel, args: list[KernelArgument], known: Grids) -> Call | None:
-        """The same of a launch aside, of the version without textures."""
-        own = self._fitting(kernel, args, known.threads).with_own_parameters(args, self.driver)
-        if own is None:
-            return None
-        own.set_hidden(known.grids[0][6])
-        aside = self.aside()
-        start = own.assembled(known.grids[0], aside.stream, self.driver)
-        what, calls = f"launch of kernel {own.info.name}", [*aside.opening(), start]
-        placed = own.placed_arguments()
-        return CudaAsideLaunch(self, what, calls, counted=[("launches", 1)], kernel=own, placed=placed)
-
-    def joining(self) -> Call | None:
-        return CudaJoin(self, "join", self.aside().joining(), counted=(), placed=())
+    def _stream_of(self, aside: bool) -> int:
+        return self.aside().stream if aside else self.stream
 
     def fills(self, target: Allocation, runs: Sequence[tuple[int, int]], pattern: bytes) -> Call | None:
         calls: list[DriverCall | Prepared] = []
@@ -438,9 +410,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def uploads(self, target: Allocation, start: int, nbytes: int, value: tuple[int, bytes], at: int) -> Call:
         return CudaUpload(self, target, start, nbytes, value, at)
 
-    def copies(self, copies: Sequence[PeerCopy]) -> Call | None:
+    def copies(self, copies: Sequence[PeerCopy], *, aside: bool = False) -> Call | None:
         wanted = self.wanted_of(copies)
-        return None if wanted is None else self._copies_of(wanted, "from_peer")
+        return None if wanted is None else self._copies_of(wanted, "from_peer", aside=aside)
 
     def own_copies(self, source: Allocation, target: Allocation, wanted: Sequence[Box]) -> Call | None:
         found = _together([(source, target, box) for box in wanted], ())
@@ -458,9 +430,9 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
             wanted += [(source, target, box) for box in boxes]
         return _together(wanted, gpus)
 
-    def _copies_of(self, wanted: _Wanted, counter: str) -> Call:
+    def _copies_of(self, wanted: _Wanted, counter: str, *, aside: bool = False) -> Call:
         """One call that copies boxes. `counter`: of the bytes."""
-        call = self._own.copying(wanted.boxes)
+        call = self._own.copying(wanted.boxes, self._stream_of(aside))
         first = 0 if len(wanted.boxes) == 1 else 1  # behind the number of units (`OwnKernels`)
         places = [
             Placed((call.address(first + WORDS_OF_BOX * number + side),), memory)
@@ -518,8 +490,17 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
     def fence_event(self) -> int:
         return self._fence
 
-    def waiting(self, event: int) -> DriverCall:
-        return partial(self.driver.stream_wait, self.stream, event, 0)
+    def waiting(self, event: int, *, aside: bool = False) -> DriverCall:
+        return partial(self.driver.stream_wait, self._stream_of(aside), event, 0)
+
+    def opening(self) -> Sequence[DriverCall]:
+        return self.aside().opening()
+
+    def closing(self) -> Sequence[DriverCall]:
+        return self.aside().closing()
+
+    def settle_aside(self, *, opened: bool) -> bool:
+        return self.aside().settle(opened=opened)
 
     def event_of(self, marker: Marker) -> int | None:
         if isinstance(marker, CudaMarker):
@@ -533,8 +514,6 @@ class CudaCompiling(CudaLaunches, CompilingBackend):
         return count
 
     def refused(self, result: int, what: str) -> BackendError:
-        if self._aside is not None:  # what would have joined it may not be made any more
-            self.driver.stream_synchronize(self._aside.stream)
         return self._gpu.error(result, what)
 
 

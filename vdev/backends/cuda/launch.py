@@ -62,16 +62,16 @@ def address_of(allocation: Allocation) -> int:
 class Grids:
     """A shape as launches within CUDA's limits."""
 
-    __slots__ = ("bases", "grids", "is_prepared", "shape", "shared", "starts", "stream", "threads")
+    __slots__ = ("bases", "grids", "is_prepared", "shape", "shared", "starts", "threads")
 
     def __init__(self, shape: LaunchShape, grids: list[Grid]) -> None:
         self.shape = shape
         self.bases = bases_of(shape)
         self.grids = grids
         self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
-        #: the driver's calls, made for so many bytes of local memory; prepared once they have been asked for again
+        #: the driver's calls, made for this many bytes of local memory; prepared once they have been asked for again
         self.starts: list[tuple[bytes, PreparedCall]] | None = None
-        self.shared = self.stream = 0  #: and for this stream
+        self.shared = 0
         self.is_prepared = False
 
 
@@ -203,8 +203,8 @@ class Kernel:
         the time of the call and the local memory that there is now.
         """
         starts = known.starts
-        if starts is None or known.shared != self.shared or known.stream != stream:
-            known.shared, known.stream, known.is_prepared = self.shared, stream, False
+        if starts is None or known.shared != self.shared:
+            known.shared, known.is_prepared = self.shared, False
             starts = known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
         elif not known.is_prepared:  # which takes as long as some launches
             known.is_prepared = True

@@ -19,7 +19,6 @@ from vdev.backends.base import (
     RepeatedWhole,
 )
 from vdev.backends.call_lists import PreparedCall
-from vdev.backends.cuda.aside import Aside
 from vdev.backends.cuda.boxes import PlacedBox
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
@@ -54,15 +53,9 @@ class CudaLaunches(Backend):
     _first: int  #: of the operations since the last marker
     _count: int
     _lapse: Lapse | None = None  #: of a command whose times are wanted, while it is handed over
-    _aside: Aside | None = None  #: once anything was launched aside
-    _is_aside = False  #: whether anything was since the last join, as far as it was not made from a list
 
     def _begin(self) -> None:
         """One more operation is about to be handed over."""
-        raise NotImplementedError
-
-    def _fetch(self) -> None:
-        """Start the copies from peers that have been requested."""
         raise NotImplementedError
 
     def kept(self, program: BackendProgram) -> BuildResult | None:
@@ -90,33 +83,7 @@ class CudaLaunches(Backend):
     def kernel(self, program: BackendProgram, name: str) -> Kernel:
         return self._modules.kernel(self._load(program), name)
 
-    def aside(self) -> Aside:
-        """What launches aside; in the GPU's context."""
-        raise NotImplementedError
-
-    def join(self) -> None:
-        # Also where nothing is known to be aside: it may have been launched from a list that was not walked to its end.
-        if self._aside is not None:
-            self._is_aside = False
-            self._aside.join()
-
-    def launch_aside(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        if (
-            self._lapse is not None or self._gpu.lost is not None
-        ):  # its times are those of the worker's stream
-            self.launch(kernel, args, shape)
-            return
-        if self._fetches:
-            self._fetch()
-        aside = self.aside()
-        if any(call() for call in aside.opening()):  # refused
-            self.launch(kernel, args, shape)
-            return
-        self._is_aside = True
-        self.launch(kernel, args, shape, aside.stream)
-
-    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape, stream: int = 0) -> None:
-        """As of `Backend`; on another `stream` than the worker's."""
+    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert type(kernel) is Kernel
         known = kernel.latest
         if known is None or known.shape is not shape:
@@ -133,7 +100,7 @@ class CudaLaunches(Backend):
             self._begin()
         else:
             self._count += 1
-        for hidden, start in kernel.starts(known, stream or self.stream, self.driver):
+        for hidden, start in kernel.starts(known, self.stream, self.driver):
             if hidden is not kernel.hidden:
                 kernel.set_hidden(hidden)
             result = start() if self._lapse is None else self._timed(start, self._lapse)

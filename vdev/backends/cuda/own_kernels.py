@@ -182,15 +182,15 @@ class OwnKernels:
     def _groups(self, work: int) -> int:
         return min(-(-work // kernels.BLOCK), self._most_groups)
 
-    def prepared(self, name: str, parameters: bytes, work: int) -> Prepared:
-        """A call that starts one of the kernels over `work` items, any number of times."""
+    def prepared(self, name: str, parameters: bytes, work: int, stream: int = 0) -> Prepared:
+        """A call that starts one of the kernels over `work` items, any number of times; in another `stream` than usual."""
         function, groups = self._function(name), self._groups(work)
         packed = ctypes.create_string_buffer(parameters, len(parameters))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
         sizes = (groups, 1, 1, kernels.BLOCK, 1, 1)
         handles = launch_handles(function, ctypes.addressof(extra))
-        call = self._starting(sizes, 0, self._stream, handles)
+        call = self._starting(sizes, 0, stream or self._stream, handles)
         return Prepared(call, name, self._check, (packed, size, extra))
 
     def _function(self, name: str) -> int:
@@ -237,9 +237,11 @@ class OwnKernels:
         """What copies such rows, from anywhere to anywhere."""
         return Rows(box, self.copying)
 
-    def copying(self, boxes: Sequence[PlacedBox]) -> Prepared:
-        """A call that copies boxes between addresses that this GPU reaches, with one launch, any number of times."""
-        return self.prepared(*self._copy_of(boxes))
+    def copying(self, boxes: Sequence[PlacedBox], stream: int = 0) -> Prepared:
+        """A call that copies boxes between addresses that this GPU reaches, with one launch, any number of times. `stream`: as of
+        `prepared`.
+        """
+        return self.prepared(*self._copy_of(boxes), stream)
 
     def copy_others(self, copy: Prepared, boxes: Sequence[PlacedBox]) -> int:
         """Have a call of `copying` copy as many other boxes from now on: the function that it starts."""

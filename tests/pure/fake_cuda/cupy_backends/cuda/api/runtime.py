@@ -12,7 +12,7 @@ for _name, _result, _types in (
     ("cuMemcpyAsync", _NUMBER, (_ADDRESS, _ADDRESS, _SIZE, _HANDLE)),
     ("cuEventSynchronize", _NUMBER, (_HANDLE,)),
     ("cuStreamSynchronize", _NUMBER, (_HANDLE,)),
-    ("fake_stream", _HANDLE, ()),
+    ("fake_stream", _HANDLE, (_NUMBER,)),
     ("fake_stream_gone", None, (_HANDLE,)),
     ("fake_pinned", _ADDRESS, (_SIZE,)),
     ("fake_registered", None, (_ADDRESS, _SIZE)),
@@ -83,14 +83,18 @@ def memGetInfo() -> tuple[int, int]:
 
 
 def streamCreateWithFlags(flags: int) -> int:
-    assert flags == streamNonBlocking, "waits for the default stream"
-    stream: int = _driver.fake_stream()
-    return stream
+    return _stream(flags, 0)
 
 
 def streamCreateWithPriority(flags: int, priority: int) -> int:
+    return _stream(flags, priority)
+
+
+def _stream(flags: int, priority: int) -> int:
+    assert flags == streamNonBlocking, "waits for the default stream"
     assert -5 <= priority <= 0, "no such priority"
-    return streamCreateWithFlags(flags)
+    stream: int = _driver.fake_stream(priority)
+    return stream
 
 
 def streamDestroy(stream: int) -> None:
