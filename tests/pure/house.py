@@ -25,7 +25,7 @@ LAYERS = (
 )
 #: The same within the translators; on top what scripts import.
 TRANSLATORS = (
-    {"values"},
+    {"collecting", "values"},
     {"ranges"},
     {"symbolic"},
     {"frontend"},

@@ -6,12 +6,12 @@ Its public face, with what summaries are made of (`summaries`). Decides nothing 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from ..collecting import seldom_collected
 from ..frontend.depth import DeepRecursion
 from ..frontend.source import BUFFERS, ArgKind, KernelInfo
 from ..frontend.syntax import Unsupported
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 #: Steps of work (see `effort`) after which the analysis of a kernel gives up.
 MOST_STEPS = 4_000_000
 
-#: New objects after which Python looks for garbage meanwhile: a large kernel's must not pile up.
-_COLLECTING = 100_000
-
 #: libclang's trees are read by one thread at a time; what was read of a program is kept as long as the program.
 _lock = Lock()
 _readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
@@ -65,26 +62,10 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
     What cannot be followed is in the summary: as accesses anywhere, or as reasons for one worker.
     """
     with _lock:
-        collecting = gc.get_threshold()
-        seldom = _seldom(*collecting)
-        gc.set_threshold(*seldom)
-        try:
-            return _analyse(program, name)
-        finally:
-            if gc.get_threshold() == seldom:
-                gc.set_threshold(*collecting)
+        return _analyse(program, name)
 
 
-def _seldom(young: int, *older: int) -> tuple[int, ...]:
-    """Thresholds for collecting while a kernel is analysed. Hardly anything that an analysis makes is garbage that refers to itself: to
-    look for it as often as Python does takes a tenth of the time.
-
-    Only how often is changed, so that a program that has turned collecting off, or does so meanwhile on another thread,
-    has its way.
-    """
-    return (young and max(young, _COLLECTING), *older)
-
-
+@seldom_collected
 def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     info = program.kernels[name]
     reader = _readers.get(program)

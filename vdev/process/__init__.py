@@ -16,5 +16,4 @@ __all__ = [
     "processor_time",
     "switches",
     "threads",
-    "uncollected",
 ]

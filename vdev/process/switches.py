@@ -306,7 +306,7 @@ PLANNING = Switch(
 )
 INTERIORS = Switch(
     "VDEV_INTERIORS",
-    "auto",
+    "0",
     "Whether a worker begins with those work-groups of its part of a launch that need none of the bytes which other workers still have "
     "to send. 0: never: it begins when all bytes are there. `auto`: on GPUs, where measured times say that this gains more than a "
     "twentieth. 1: wherever it can be done.",

@@ -17,7 +17,6 @@ from vdev.errors import DEPENDENCY_FAILED
 from vdev.planner.successors import LEAST_NBYTES, readings_of
 from vdev.process.interrupts import long
 from vdev.process.processor_time import busy_ns
-from vdev.process.uncollected import uncollected
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
@@ -30,6 +29,7 @@ from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
 from vdev.session.telling import began, number_of, tell_exchange
 from vdev.session.weighed_recalls import changes_way, recall_weighed
+from vdev.translators.collecting import seldom_collected
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
@@ -322,7 +322,7 @@ class Launches:
         return cached
 
     @long
-    @uncollected
+    @seldom_collected
     def _plan_launch(
         self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
     ) -> CachedPlan:

@@ -1,16 +1,16 @@
-"""The collector of garbage does not come while a launch is planned, and comes afterwards as the program has it."""
+"""The collector of garbage hardly ever comes while a launch is planned, and comes afterwards as the program has it."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.collecting import MEANWHILE, seldom_collected
 
 from tests.pure.test_choosing import Program
-from vdev.process.uncollected import uncollected
 from vdev.session import launches
 
 SOURCE = "kernel void add(global uint *a, const uint b) { a[get_global_id(0)] += b; }"
@@ -48,7 +48,7 @@ def garbage() -> int:
 def test_nothing_is_collected_meanwhile(found: list[str], collects: bool, fails: bool) -> None:
     during: list[int] = []
 
-    @uncollected
+    @seldom_collected
     def work() -> int:
         before = len(found)
         count = garbage()
@@ -68,6 +68,32 @@ def test_nothing_is_collected_meanwhile(found: list[str], collects: bool, fails:
     assert gc.isenabled() == collects
     garbage()
     assert bool(found) == collects
+
+
+def test_a_program_has_its_way_meanwhile(found: list[str]) -> None:
+    """It says how often, or that nothing is collected at all; and large amounts are collected in any case."""
+
+    @seldom_collected
+    def work(change: Callable[[], object] | None) -> int:
+        if change is not None:
+            change()
+        return len([[] for _ in range(2 * MEANWHILE)])
+
+    gc.enable()
+    gc.set_threshold(1)
+    work(None)
+    assert 1 <= len(found) <= 4
+    gc.set_threshold(700)
+    work(lambda: gc.set_threshold(500))
+    assert gc.get_threshold()[0] == 500
+    work(gc.disable)
+    assert not gc.isenabled()
+    gc.enable()
+    gc.set_threshold(0)
+    found.clear()
+    work(None)
+    assert gc.get_threshold()[0] == 0
+    assert not found
 
 
 def test_launches_are_planned_without_it(found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
