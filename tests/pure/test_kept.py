@@ -246,6 +246,14 @@ def test_new_buffers_of_a_program_on_one_worker_begin_there(clocks: list[Bench])
     assert [filled.state.resident, copied.state.resident] == [0, 0]
 
 
+def test_launches_on_nothing_but_new_buffers_do_not_end_that(clocks: list[Bench]) -> None:
+    """As `zeros(n) + 1` of PyOpenCL's arrays: no buffer of such a launch is kept anywhere, so it takes the long way."""
+    kept = Kept(clocks, 2).settled()
+    for _ in range(3):
+        kept.launch(kept.session.create_buffer(4 * ITEMS), kept.program.buffer(4 * ITEMS))
+        assert kept.program.buffer(4 * ITEMS).state.resident == 0
+
+
 MIXED = """
 kernel void large(global float *a, global const float *b, global const uint *parameters)
 {

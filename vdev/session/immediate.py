@@ -104,6 +104,7 @@ class AtOnce(MapsAtOnce):
         session, executor = self._session, self._executor
         with session.lock:
             in_a_row, self.streak_length, recorder = self.streak_length, 0, session.recorder
+            self._streak_before = in_a_row
             started = 0 if recorder is None else perf_counter_ns()
             if session.observers or session.deferrals.held or session.checker is not None:
                 return None
@@ -139,6 +140,12 @@ class AtOnce(MapsAtOnce):
         if line.worker.marked != line.looked_at:
             line.throttle()
         return part
+
+    def went_on(self, worker: int) -> None:
+        """The last launch could not be handed over at once, as where none of its buffers was kept on a worker yet, but runs whole on this
+        one nevertheless: the launches in a row there go on. Under the session's lock.
+        """
+        self.streak_length = self._streak_before + 1 if worker == self._at else 0
 
     def is_undisturbed(self, number: int) -> bool:
         """Whether a launch that was handed over at once as the command of that `number` may be made again as it was then: with

@@ -104,6 +104,8 @@ class MovesAtOnce:
         self.is_alone = self._only is not None
         #: the worker that the last launches were handed to immediately, and how many of them in a row
         self._at, self.streak_length = 0, 0
+        #: the streak's length before the last launch that was to be handed over at once
+        self._streak_before = 0
         #: whether the times of commands are told without markers of their own
         self._tells_times = all(each.backend.tells_times for each in session.executor.all_workers[:-1])
         self._transfers = transfers

@@ -51,6 +51,8 @@ class Launches:
 
     def __init__(self, session: SessionCore) -> None:
         self._session = session
+        #: told of the worker of each launch that needs no plan and was not handed over immediately
+        self.went_on: Callable[[int], None] | None = None
         self._thought_ns = 0  #: to plan the launch that is being submitted
         #: by the identity of a buffer that something was folded in for the launch that is being submitted: the state it was in before
         self._unfolded: dict[int, BufferState] = {}
@@ -94,6 +96,7 @@ class Launches:
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
         before = [(self._unfolded.get(id(buffer)), buffer.state) for buffer in buffers]
         self._note(command, cached, buffers)
+        self._goes_on(cached)
         choosing = session.choosing if weighed else None
         prepared = cached.prepared if choosing is None else self._sampled(choosing, cache, cached, command)
         waits, began = session.executor.waits, 0 if choosing is None else busy_ns()
@@ -171,6 +174,11 @@ class Launches:
             cached.traffic.count()
         if session.observers:
             session.observe(command, cached.plan)
+
+    def _goes_on(self, cached: CachedPlan) -> None:
+        """A launch that needs no plan takes place on one worker, as those that are handed over immediately do."""
+        if cached.direct and self.went_on is not None:
+            self.went_on(cached.plan.partition[0][0])
 
     def _follow(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """Tell the writers of what this launch reads how it reads it, and record what this one writes."""

@@ -93,6 +93,7 @@ class Session(SessionCore):
         self.at_once: AtOnce | None = None
         if any(self.executor.lines):
             self.at_once = AtOnce(self, self.moves.plans)
+            self.launches.went_on = self.at_once.went_on
         self._planners: dict[
             type, Callable[[Any, Completion, Sequence[Completion], Completion | None, QueueOrder], None]
         ] = {
