@@ -17,6 +17,7 @@ from vdev.facade.images import Sampler
 from vdev.facade.platform_device import Device, Platform, get_platform
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host, ready
+from vdev.icd.callbacks import call_in_order
 from vdev.icd.host import INVALID_PROPERTY
 
 #: by context: the functions to call once it is gone, with its handle and their data
@@ -210,7 +211,7 @@ def clSetEventCallback(event: Event, state: int, function: int, user_data: int) 
     if state not in (0, 1, 2):
         fail("clSetEventCallback", status.INVALID_VALUE)
     address = host.lend_out(event, host.EVENT)
-    event.set_callback(state, call)
+    call_in_order(event, state, call)
 
 
 def platform_item(platform: Any) -> Platform:

@@ -18,6 +18,7 @@ from vdev.facade.svm_memory import allocate, find
 from vdev.facade.transfers import PATTERN_SIZES
 from vdev.icd import host
 from vdev.icd.buffers import Waits
+from vdev.icd.callbacks import call_in_order
 
 
 class _Pointer(svm.SVMPointer):
@@ -69,7 +70,7 @@ def clEnqueueSVMFree(
         c_function(handle, count, ctypes.addressof(given), user_data)
         host.take_back(handle)
 
-    event.set_callback(0, call)
+    call_in_order(event, 0, call)
     return event
 
 
