@@ -247,13 +247,9 @@ DONE.settle(COMPLETE)
 
 
 class Notifier:
-    """A thread that runs callbacks, in the order in which commands reached their states; started by the first.
+    """The thread that runs callbacks, in the order in which commands reached their states; started by the first."""
 
-    `is_own`: others wait for it, so that nothing waits there.
-    """
-
-    def __init__(self, name: str = "vdev-callbacks", *, is_own: bool = True) -> None:
-        self._name, self._is_own = name, is_own
+    def __init__(self) -> None:
         self._queue: queue.SimpleQueue[tuple[Callback, int]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -263,7 +259,7 @@ class Notifier:
         if thread is None:
             with _rare:
                 if self._thread is thread:
-                    self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                    self._thread = threading.Thread(target=self._run, name="vdev-callbacks", daemon=True)
                     self._thread.start()
 
     def forget(self) -> None:
@@ -272,8 +268,7 @@ class Notifier:
         self._thread = None
 
     def _run(self) -> None:
-        if self._is_own:
-            enter_own_thread()
+        enter_own_thread()
         while True:
             function, status = self._queue.get()
             try:
