@@ -575,6 +575,36 @@ static void queues(void) {
     printf("callbacks of the context: %d\n", ended);
 }
 
+static void refused(void) {
+    cl_mem mem, bad;
+    cl_buffer_region region = {0, 64};
+    MADE(mem = clCreateBuffer(context, CL_MEM_READ_WRITE, 4096, NULL, &error));
+    MADE(bad = clCreateSubBuffer(mem, CL_MEM_ALLOC_HOST_PTR, CL_BUFFER_CREATE_TYPE_REGION, &region, &error));
+    MADE(bad = clCreateBuffer(context, CL_MEM_KERNEL_READ_AND_WRITE, 64, NULL, &error));
+    printf("none: %d\n", bad == NULL);
+    cl_uint found;
+    SHOW(clGetSupportedImageFormats(context, CL_MEM_READ_WRITE, CL_MEM_OBJECT_PIPE, 0, NULL, &found));
+    cl_kernel kernel;
+    MADE(kernel = clCreateKernel(program, "scale", &error));
+    void *pointer = clSVMAlloc(context, CL_MEM_READ_WRITE, 64, 0);
+    SHOW(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, sizeof pointer, &pointer));
+    SHOW(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, 4, &pointer));
+    SHOW(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, 12, &pointer));
+    clSVMFree(context, pointer);
+    cl_context other;
+    cl_program part, linked;
+    MADE(other = clCreateContext(NULL, 1, &device, NULL, NULL, &error));
+    MADE(part = clCreateProgramWithSource(context, 1, &source, NULL, &error));
+    SHOW(clCompileProgram(part, 0, NULL, "", 0, NULL, NULL, NULL, NULL));
+    MADE(linked = clLinkProgram(other, 0, NULL, "", 1, &part, NULL, NULL, &error));
+    MADE(linked = clLinkProgram(context, 0, NULL, "", 1, &part, NULL, NULL, &error));
+    SHOW(clReleaseProgram(linked));
+    SHOW(clReleaseProgram(part));
+    SHOW(clReleaseContext(other));
+    SHOW(clReleaseKernel(kernel));
+    SHOW(clReleaseMemObject(mem));
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     cl_platform_id platform;
@@ -593,6 +623,7 @@ int main(void) {
     events();
     images();
     shared_memory();
+    refused();
     SHOW(clReleaseProgram(program));
     SHOW(clReleaseCommandQueue(queue));
     SHOW(clReleaseCommandQueue(unordered));

@@ -140,6 +140,18 @@ def test_a_program_of_many_threads(driver: None, tmp_path: Path, workers: str) -
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("workers", ["cpu:3", "cpu:1"])
+def test_callbacks_are_called_in_order_one_at_a_time(driver: None, tmp_path: Path, workers: str) -> None:
+    need_headers("CL/cl.h")
+    program = build("callbacks.c", tmp_path)
+    natively, done = run_natively(program), run_on_vdev(program, "waits", VDEV_WORKERS=workers)
+    assert "launches: 1500 called, 0 out of place, 0 at one time" in natively.stdout.splitlines()
+    *lines, waited, last = done.stdout.splitlines()
+    assert [*lines, last] == natively.stdout.splitlines()
+    assert waited == "a callback saw the end of a later command: 0"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("loader", LOADERS, ids=lambda loader: loader.name)
 def test_clinfo_says_what_vdev_info_says(loader: Loader) -> None:
     clinfo = shutil.which("clinfo")

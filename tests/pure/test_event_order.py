@@ -16,7 +16,7 @@ from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Completion
 from vdev.session.commands import Marker
 
 from .test_session_failures import Program, ended
-from .test_stretches import in_one_stretch, resident
+from .test_stretches import filled, in_one_stretch, resident
 
 
 class Gate:
@@ -157,3 +157,36 @@ def test_commands_of_a_stretch_run_one_after_another(monkeypatch: pytest.MonkeyP
         assert [part.status for part in parts] == [RUNNING, SUBMITTED, SUBMITTED]
         going_on.set()
         assert ended(parts[2]) == COMPLETE
+
+
+def test_callbacks_come_in_the_order_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever thread has learnt first that one of them is complete."""
+    heard: list[int] = []
+    with Program(1) as program:
+        executor = program.session.executor
+        (buffer,) = resident(program, 1)
+        executor.quiesce()
+        settle = executor.settle
+        monkeypatch.setattr(type(executor), "settle", lambda self, jobs, worker=None: None)  # all have yet to
+        completions = [filled(program, buffer) for _ in range(5)]
+        jobs = list(executor.unsettled.values())
+        assert len(jobs) == 5
+        for number, completion in enumerate(completions):
+            completion.add_callback(lambda reached, number=number: heard.append(number))  # type: ignore[misc]
+        wait_until(lambda: executor.all_workers[0].completed >= jobs[-1].clock[0])
+        monkeypatch.undo()
+        settle((jobs[2],))
+        assert [completion.settled for completion in completions] == [True] * 3 + [False] * 2
+        executor.settle_complete()
+        assert all(completion.settled for completion in completions)
+        wait_until(lambda: len(heard) == 5)
+    assert heard == [0, 1, 2, 3, 4]
+
+
+def test_callbacks_of_one_command_come_in_the_order_of_its_states() -> None:
+    completion, heard = Completion(), list[tuple[int, int]]()
+    for state in (COMPLETE, RUNNING, SUBMITTED, COMPLETE):
+        completion.add_callback(lambda reached, state=state: heard.append((state, reached)), state)  # type: ignore[misc]
+    completion.settle(COMPLETE)
+    wait_until(lambda: len(heard) == 4)
+    assert heard == [(state, state) for state in (SUBMITTED, RUNNING, COMPLETE, COMPLETE)]

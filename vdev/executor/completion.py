@@ -7,6 +7,7 @@ their own, never on a worker's.
 
 from __future__ import annotations
 
+import operator
 import queue
 import threading
 import time
@@ -148,10 +149,10 @@ class Completion:
                     self._callbacks = []
                 self._callbacks.append((state, function))
                 progress = self._progress
-                function = None  # type: ignore[assignment]
-        if function is not None:
-            _notifier.put(function, final if final else state)
-        elif state != COMPLETE:
+            else:  # put there under the lock, as what a command's end calls is: behind the callbacks of earlier commands
+                _notifier.put(function, final if final else state)
+                return
+        if state != COMPLETE:
             self._call_back(self.status)
         elif progress is not None:
             progress.hurry()
@@ -160,10 +161,10 @@ class Completion:
         """Call those who asked for the state that was reached, or for an earlier one."""
         with _rare:
             asked = self._callbacks or []
-            now = [item for item in asked if item[0] >= reached]
+            now = sorted((item for item in asked if item[0] >= reached), key=_state_of, reverse=True)
             self._callbacks = [item for item in asked if item[0] < reached] or None
-        for state, function in now:
-            _notifier.put(function, reached if reached < 0 else state)
+            for state, function in now:
+                _notifier.put(function, reached if reached < 0 else state)
 
     @property
     def times(self) -> tuple[int, int, int, int] | None:
@@ -219,16 +220,19 @@ class Completion:
             if self._final is None:
                 self._final = status
             gates, self._gates = self._gates, None
-            called_for = self._callbacks is not None
+            if self._callbacks is not None:
+                self._call_back(self._final)
         self._progress = None
         _open(gates)
-        if called_for:
-            self._call_back(self._final)
 
     def abandon(self, status: int) -> None:
         """The process is ending and takes the command with it: no callback is called, and no thread waits any longer."""
         self._callbacks = None
         self.settle(status)
+
+
+#: the state that a callback is for: earlier ones are larger
+_state_of = operator.itemgetter(0)
 
 
 def _open(gates: list[threading.Lock] | None) -> None:
@@ -243,7 +247,7 @@ DONE.settle(COMPLETE)
 
 
 class Notifier:
-    """The thread that runs callbacks, in the order in which commands ended; started by the first."""
+    """The thread that runs callbacks, in the order in which commands reached their states; started by the first."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[tuple[Callback, int]] = queue.SimpleQueue()

@@ -614,7 +614,7 @@ class Executor:
                         heappush(self.followers[number], (step, job.number, job))
                     break
             else:
-                for each in self._with_predecessors(job) if job.completion.profiled else (job,):
+                for each in self._behind_others(job):
                     del unsettled[each.number]
                     completion = each.completion
                     if completion.profiled:
@@ -623,6 +623,34 @@ class Executor:
                         self.failures.ended(each)
                     each.settle()
                     ended.append(each)
+
+    def _behind_others(self, job: Job) -> Sequence[Job]:
+        """`job`, which is complete, behind those that have to be settled before it.
+
+        Callbacks are called in the order in which commands are settled: that in which they were submitted, whichever thread
+        has learnt first that one is complete.
+        """
+        if job.is_awaited:
+            return [*self._complete_jobs(job.number), job]
+        return self._with_predecessors(job) if job.completion.profiled else (job,)
+
+    def _complete_jobs(self, end: int) -> list[Job]:
+        """Commands with smaller numbers than `end` that are complete and not settled, in their order. Under the lock."""
+        workers, found = self.all_workers, []
+        for number, job in self.unsettled.items():
+            if number >= end:
+                break
+            if job.successors is None and all(
+                worker.completed >= step for worker, step in zip(workers, job.clock, strict=True)
+            ):
+                found.append(job)
+        return found
+
+    def settle_complete(self) -> None:
+        """Settle all commands that are complete, in their order: somebody asks to be called for one that has been settled."""
+        with self.lock:
+            jobs = self._complete_jobs(self.last_number + 1)
+        self.settle(jobs)
 
     def _with_predecessors(self, job: Job) -> Sequence[Job]:
         """`job`, which is complete, behind the commands that it waited for and whose end nobody has looked at yet.

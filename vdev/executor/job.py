@@ -276,6 +276,11 @@ class Job:
         if not is_open:  # known without a marker, and nobody has looked
             call_soon(lambda: self.executor.settle((self,)))
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody asked to be called when it has ended, or a part of it."""
+        return self.completion.is_awaited
+
     def settle(self) -> None:
         """It has ended. Under the executor's lock."""
         self.completion.settle(self.completion.error or 0)

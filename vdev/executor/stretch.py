@@ -310,6 +310,10 @@ class Stretch(Job):
             if any(first <= number < last for number in operations)
         ]
 
+    @property
+    def is_awaited(self) -> bool:
+        return any(completion.is_awaited for completion in self._looked_at.values())
+
     def settle(self) -> None:
         """All of it has ended well: commands that fail are settled one by one."""
         self.is_open = False

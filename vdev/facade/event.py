@@ -201,6 +201,11 @@ _threads = _CallbackThreads()
 in_child(_threads.forget)
 
 
+def run_apart(call: Callable[[], object]) -> None:
+    """Have a thread run `call`, which may wait for commands."""
+    _threads.run(call)
+
+
 def _notify(callback: Callable[[int], object], reached: int) -> None:
     """Have a thread call a program's callback: this one must go on with its own work."""
     _threads.run(partial(_call_back, callback, reached))

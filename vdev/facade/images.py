@@ -473,7 +473,7 @@ def get_supported_image_formats(arg0: Context, arg1: int, arg2: int, /) -> list[
     function, routine = "get_supported_image_formats", "clGetSupportedImageFormats"
     check_type(function, arg0, Context)
     flags, kind = as_int(function, arg1), as_int(function, arg2)
-    if kind == _kinds.BUFFER or flags == 0:
+    if kind in (_kinds.BUFFER, _kinds.PIPE) or flags == 0:
         fail(routine, status.INVALID_VALUE)
     check_flags(routine, flags)
     return [native.ImageFormat(*pair) for pair in formats(kind, only_read=bool(flags & READ_ONLY))]

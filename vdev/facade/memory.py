@@ -321,6 +321,8 @@ def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> N
     routine = "create_buffer"
     if flags not in _fitting:
         check_flags(routine, flags)
+    if flags & _mem.KERNEL_READ_AND_WRITE:  # it only asks about images' formats
+        fail(routine, status.INVALID_VALUE)
     if has_host != bool(flags & (USE_HOST_PTR | COPY_HOST_PTR)):
         fail(routine, status.INVALID_HOST_PTR)
     if nbytes == 0 or nbytes > state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:
@@ -361,7 +363,7 @@ def _check_sub_buffer(memory: Memory, origin: int, nbytes: int, flags: int) -> i
     if flags & ~_KNOWN_FLAGS or _count(flags, _ACCESS) > 1 or _count(flags, _HOST_ACCESS) > 1:
         fail(routine, status.INVALID_VALUE)
     if flags & _HOST_POINTER:
-        fail(routine, status.INVALID_HOST_PTR)
+        fail(routine, status.INVALID_VALUE if flags & ALLOC_HOST_PTR else status.INVALID_HOST_PTR)
     access, parent_access = flags & _ACCESS, memory.flags & _ACCESS
     if parent_access in (WRITE_ONLY, READ_ONLY) and access not in (0, parent_access):
         fail(routine, status.INVALID_VALUE)

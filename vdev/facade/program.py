@@ -290,6 +290,8 @@ class _Program(Handle):
             fail_cast()
         if not parts:
             fail(routine, status.INVALID_VALUE)
+        if any(part._vdev_state.context is not context for part in parts):
+            fail(routine, status.INVALID_PROGRAM)
         objects = [part._vdev_state.compiled for part in parts]
         if any(item is None for item in objects):
             fail(routine, status.INVALID_OPERATION)

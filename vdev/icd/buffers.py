@@ -22,6 +22,7 @@ from vdev.facade.memory import (
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import find
 from vdev.icd import host, ready
+from vdev.icd.callbacks import wait_for_calls
 from vdev.icd.host import INVALID_PROPERTY
 from vdev.icd.views import unwrap, view
 from vdev.session.commands import Map, Unmap
@@ -87,12 +88,14 @@ def clSetMemObjectDestructorCallback(memory: Memory, function: int, user_data: i
 # transfers --------------------------------------------------------------------------------------
 
 
-def done(event: Event) -> Event:
+def done(event: Event, queue: CommandQueue, blocking: int) -> Event:
     """The event of a transfer whose host memory the program keeps, as C programs do: nobody waits for it when it is
     released.
     """
     if isinstance(event, NannyEvent):
         event._vdev_disown()
+    if blocking:
+        wait_for_calls(queue)
     return ready.looked_at(event)
 
 
@@ -108,7 +111,11 @@ def clEnqueueReadBuffer(
 ) -> Event:
     _check_span(mem, offset, nbytes, "clEnqueueReadBuffer")
     memory = content("clEnqueueReadBuffer", address, nbytes)
-    event = done(transfers._enqueue_read_buffer(queue, view(mem), memory, offset, waits, bool(blocking)))
+    event = done(
+        transfers._enqueue_read_buffer(queue, view(mem), memory, offset, waits, bool(blocking)),
+        queue,
+        blocking,
+    )
     if blocking and mem.buffer.resident is not None:  # it is over, and the buffer is where it was
         host.keep_ready()
         ready.waited(queue)
@@ -120,7 +127,8 @@ def clEnqueueWriteBuffer(
 ) -> Event:
     _check_span(mem, offset, nbytes, "clEnqueueWriteBuffer")
     memory = content("clEnqueueWriteBuffer", address, nbytes)
-    return done(transfers._enqueue_write_buffer(queue, view(mem), memory, offset, waits, bool(blocking)))
+    event = transfers._enqueue_write_buffer(queue, view(mem), memory, offset, waits, bool(blocking))
+    return done(event, queue, blocking)
 
 
 def _check_span(memory: Memory, offset: int, nbytes: int, routine: str) -> None:
@@ -167,11 +175,10 @@ def _move_box(
         fail(routine, status.INVALID_VALUE)
     memory = content(routine, address, reach)
     pitches, host_pitches = (row, plane), (host_row, host_plane)
-    return done(
-        function(
-            queue, view(mem), memory, origin, other, region, pitches, host_pitches, waits, bool(blocking)
-        )
+    event = function(
+        queue, view(mem), memory, origin, other, region, pitches, host_pitches, waits, bool(blocking)
     )
+    return done(event, queue, blocking)
 
 
 def clEnqueueReadBufferRect(queue: CommandQueue, mem: Memory, blocking: int, *rest: Any) -> Event:
@@ -220,6 +227,8 @@ def map_memory(
 ) -> tuple[int, Event]:
     """Map what `command` says: the address of its first byte, and the event."""
     event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, waits, bool(blocking))
+    if blocking:
+        wait_for_calls(queue)
     address = memory.buffer.home().ctypes.data + command.offset
     memory.retain()
     memory.map_count += 1

@@ -36,15 +36,15 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
     if is_own:
         _prepare_interpreter()
     with _native_environment():
-        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls, keep, era = (
+        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls, *rest = (
             builtins
         )
         _load_native(bind_calls)
         from vdev.icd import host, joining, programs, ready
 
         host.address_of, host.give_out, host.lend_out = address_of, give_out, lend_out
-        host.item_at, host.take_back, host.count_of, host.keep_ready = item_at, take_back, count_of, keep
-        host.begin_era = era
+        host.item_at, host.take_back, host.count_of = item_at, take_back, count_of
+        host.keep_ready, host.begin_era, host.set_callbacks = rest
         joining.use_handles()
         _open(set_platform)
         kernels = (programs.kernel_kinds, programs.set_argument, programs.launch)

@@ -33,6 +33,8 @@ count_of: Any = None
 keep_ready: Any = None  #: says that the call changes nothing for launches that are ready (`vdev.icd.ready`)
 #: how many events the program was given; with that number: all commands up to then are known to be complete
 begin_era: Any = None
+#: how many callbacks have not returned: while there are any, the library leaves waits to Python
+set_callbacks: Any = None
 #: by object: what the program gave, that is a context's or a sampler's properties, or a program's source
 given: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
 #: whether there were no workers for a session when the library entered Python

@@ -161,7 +161,8 @@ def _move(
     if any(start + count > size for start, count, size in zip(origin, region, memory.extent, strict=True)):
         fail(routine, status.INVALID_VALUE)
     pixels = content(routine, address, _host_nbytes(memory, region, row, plane))
-    return done(function(queue, view(memory), origin, region, pixels, row, plane, waits, bool(blocking)))
+    event = function(queue, view(memory), origin, region, pixels, row, plane, waits, bool(blocking))
+    return done(event, queue, blocking)
 
 
 def clEnqueueReadImage(queue: CommandQueue, mem: Memory, blocking: int, *rest: Any) -> Event:

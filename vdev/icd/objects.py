@@ -17,6 +17,7 @@ from vdev.facade.images import Sampler
 from vdev.facade.platform_device import Device, Platform, get_platform
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host, ready
+from vdev.icd.callbacks import call_in_order, wait_for_calls
 from vdev.icd.host import INVALID_PROPERTY
 
 #: by context: the functions to call once it is gone, with its handle and their data
@@ -145,6 +146,7 @@ def clFlush(queue: CommandQueue) -> None:
 
 def clFinish(queue: CommandQueue) -> None:
     queue.finish()
+    wait_for_calls(queue)
     ready.waited(queue)
 
 
@@ -193,6 +195,7 @@ def clWaitForEvents(count: int, events: int) -> None:
     wait_for_events(found)
     queue = found[0].get_info(native.event_info.COMMAND_QUEUE)
     if queue is not None:  # it is no user event
+        wait_for_calls(queue)
         ready.waited(queue)
 
 
@@ -210,7 +213,7 @@ def clSetEventCallback(event: Event, state: int, function: int, user_data: int) 
     if state not in (0, 1, 2):
         fail("clSetEventCallback", status.INVALID_VALUE)
     address = host.lend_out(event, host.EVENT)
-    event.set_callback(state, call)
+    call_in_order(event, state, call)
 
 
 def platform_item(platform: Any) -> Platform:

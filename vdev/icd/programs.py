@@ -338,6 +338,8 @@ def clSetKernelExecInfo(kernel: Kernel, name: int, size: int, value: int) -> Non
     if name not in (_EXEC_SVM, _EXEC_FINE) or (size == 0) != (value == 0):
         fail(routine, status.INVALID_VALUE)
     if name == _EXEC_SVM:  # also for an empty list: what was set before no longer counts
+        if size % 8:
+            fail(routine, status.INVALID_VALUE)
         return
     if not size:
         fail(routine, status.INVALID_VALUE)

@@ -18,6 +18,7 @@ from vdev.facade.svm_memory import allocate, find
 from vdev.facade.transfers import PATTERN_SIZES
 from vdev.icd import host
 from vdev.icd.buffers import Waits
+from vdev.icd.callbacks import call_in_order, wait_for_calls
 
 
 class _Pointer(svm.SVMPointer):
@@ -32,6 +33,13 @@ def _memory(routine: str, address: int, nbytes: int) -> svm.SVMPointer:
     if not address:
         fail(routine, status.INVALID_VALUE)
     return _Pointer(address, nbytes) if find(address) is not None else svm.SVM(host.memory(address, nbytes))
+
+
+def _after_calls(event: Event, queue: CommandQueue, blocking: int) -> Event:
+    """The event of a command that the program has waited for, or not."""
+    if blocking:
+        wait_for_calls(queue)
+    return event
 
 
 def clSVMAlloc(context: Context, flags: int, nbytes: int, alignment: int) -> int:
@@ -69,7 +77,7 @@ def clEnqueueSVMFree(
         c_function(handle, count, ctypes.addressof(given), user_data)
         host.take_back(handle)
 
-    event.set_callback(0, call)
+    call_in_order(event, 0, call)
     return event
 
 
@@ -78,7 +86,8 @@ def clEnqueueSVMMemcpy(
 ) -> Event:
     routine = "clEnqueueSVMMemcpy"
     pointers = _memory(routine, target, nbytes), _memory(routine, source, nbytes)
-    return svm._enqueue_svm_memcpy(queue, blocking, *pointers, waits)
+    event = svm._enqueue_svm_memcpy(queue, blocking, *pointers, waits)
+    return _after_calls(event, queue, blocking)
 
 
 def clEnqueueSVMMemFill(
@@ -96,7 +105,8 @@ def clEnqueueSVMMap(
 ) -> Event:
     if not address or not nbytes:
         fail("clEnqueueSVMMap", status.INVALID_VALUE)
-    return svm._enqueue_svm_map(queue, blocking, flags, _Pointer(address, nbytes), waits)
+    event = svm._enqueue_svm_map(queue, blocking, flags, _Pointer(address, nbytes), waits)
+    return _after_calls(event, queue, blocking)
 
 
 def clEnqueueSVMUnmap(queue: CommandQueue, address: int, waits: Waits) -> Event | None:

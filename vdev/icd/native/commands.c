@@ -102,7 +102,7 @@ static int move_without_python(const struct move *move, uint32_t count, const vo
     struct around around;
     void *done = NULL;
     int is_told = !move->blocking || event != NULL;
-    if ((move->blocking && events_held > 0) || !begin_around(&around, count, list, event))
+    if ((move->blocking && (events_held > 0 || callbacks_open)) || !begin_around(&around, count, list, event))
         return 0;
     int made = begin_move(move, &around, is_told, &done);
     if (made && move->blocking) { /* `guard` is not held while the device is at work */
@@ -163,7 +163,7 @@ static void *native_queue_of(const struct object *queue) {
 }
 
 static int finish_without_python(const void *queue) {
-    void *native = events_held > 0 || has_enqueued ? NULL : native_queue_of(queue);
+    void *native = events_held > 0 || has_enqueued || callbacks_open ? NULL : native_queue_of(queue);
     return native != NULL && finish_natively(native) == SUCCESS;
 }
 
@@ -176,7 +176,7 @@ static int flush_without_python(const void *queue) {
 static int wait_without_python(uint32_t count, const void *list) {
     struct object *const *events = list;
     void *natives[MOST_WAITS];
-    if (over || lost || count == 0 || count > MOST_WAITS || events == NULL)
+    if (over || lost || callbacks_open || count == 0 || count > MOST_WAITS || events == NULL)
         return 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!is(events[i], KIND_EVENT) || events[i]->command == NULL || events[i]->command->context != events[0]->command->context)

@@ -509,6 +509,16 @@ static _Atomic unsigned events_held;
 static _Atomic int has_enqueued; /* Python has, in this era */
 static uint64_t eras = 1, events_given; /* … and all such events ever */
 
+/* callbacks that have not returned: waits of the program's are for them as well, which Python knows of */
+static _Atomic int callbacks_open;
+
+/* (count): how many there are */
+static PyObject *set_callbacks(PyObject *self, PyObject *arguments) {
+    (void)self;
+    callbacks_open = (int)PyLong_AsUnsignedLongLong(PyTuple_GetItem(arguments, 0));
+    return PyLong_FromUnsignedLongLong(0);
+}
+
 static int is_pythons_event(const struct object *object) { return object->kind == KIND_EVENT && object->command == NULL; }
 
 /* () -> how many of these events there were; (count): all that was enqueued by then is known to be complete */
@@ -664,6 +674,7 @@ static PyObject *make_builtins(void) {
         {"take_back", take_back, TAKES_TUPLE, NULL},   {"count_of", count_of, TAKES_TUPLE, NULL},
         {"set_platform", set_platform, TAKES_TUPLE, NULL}, {"bind_calls", bind_calls_of, TAKES_TUPLE, NULL},
         {"keep_ready", keep_ready, TAKES_TUPLE, NULL}, {"begin_era", begin_era, TAKES_TUPLE, NULL},
+        {"set_callbacks", set_callbacks, TAKES_TUPLE, NULL},
     };
     int count = sizeof methods / sizeof *methods;
     PyObject *all = PyTuple_New(count);
