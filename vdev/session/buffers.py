@@ -114,6 +114,7 @@ class VirtualBuffer:
         "holdings",
         "home",
         "last_read",
+        "mapped",
         "nbytes",
         "occupancy",
         "reading",
@@ -151,6 +152,8 @@ class VirtualBuffer:
         self.last_read: Hashable = None
         #: makes the last small write again, in the same state (`immediate_moves.RepeatedWrite`)
         self.writing: Any = None
+        #: makes the last small mapping again, in the same state (`immediate_maps.MadeMapping`)
+        self.mapped: Any = None
         #: the cache of plans of the launch that changed it last, and what identifies similar launches; None:
         #: something else changed it
         self.writer: tuple[Any, Hashable] | None = None
@@ -176,6 +179,7 @@ class VirtualBuffer:
         before = self._state
         if state is not before:
             self._state, self.resident, self.reading, self.writing = state, state.resident, None, None
+            self.mapped = None
             if self.occupancy is not None and state.replicas != before.replicas:
                 self.occupancy.change(before.replicas, state.replicas)
 
