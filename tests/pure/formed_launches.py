@@ -1,6 +1,7 @@
 """A program whose launches on one worker each have other buffers, values and index spaces than the last ones, with what may come in
 between: a process of its own, started by `test_formed_launches`. It prints how many launches were made by their form, how many of these
-had one buffer twice, and how many launches there were.
+had one buffer twice, how many pointed into buffers, how many had only buffers of which no worker had anything, and how many launches
+there were.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ kernel void take(global const uint *a, global uint *b, uint k)
 WORDS, BUFFERS, STEPS = 2048, 12, 150
 FLAGS = cl.mem_flags
 
-made, shared = [0], [0]
+made, shared, shifted, fresh = [0], [0], [0], [0]
 _launch = Formed.launch
 _launch_at_once = AtOnce.launch
 #: called once after the next launch that is looked up and handed over
@@ -40,9 +41,12 @@ afterwards: list[Callable[[], None]] = []
 
 
 def _counted(self: Formed, queue: Any, ndrange: Any, args: Any, after: Any) -> Any:
+    were_new = args[0].buffer.resident is None and args[1].buffer.resident is None
     found = _launch(self, queue, ndrange, args, after)
     made[0] += found is not None
     shared[0] += found is not None and args[0].buffer is args[1].buffer
+    fresh[0] += found is not None and were_new
+    shifted[0] += found is not None and bool(args[0].offset or args[1].offset)
     return found
 
 
@@ -129,6 +133,24 @@ class Program:
         self.add(self.queue, (half,), (64,), part, self.buffers[other], np.uint32(number))
         self.wanted[other][:half] = 3 * self.wanted[other][:half] + self.wanted[one][half:] + number
 
+    def on_parts(self) -> None:
+        """Of two buffers or of one, wherever they are in these; as often over the whole of a buffer, too."""
+        for _ in range(4):
+            one, other = (int(each) for each in self.random.choice(BUFFERS, 2))
+            start, to = (int(each) for each in self.random.choice(8, 2, replace=False))
+            nitems, number = WORDS // 8, next(self.numbers)
+            parts = [
+                self.buffers[at][4 * nitems * first : 4 * nitems * (first + 1)]
+                for at, first in ((one, start), (other, to))
+            ]
+            self.launches += 1
+            self.add(self.queue, (nitems,), (64,), *parts, np.uint32(number))
+            source = self.wanted[one][nitems * start : nitems * (start + 1)]
+            target = self.wanted[other][nitems * to : nitems * (to + 1)]
+            target[:] = 3 * target + source + np.uint32(number)
+            if self.random.random() < 0.5:
+                self.launch(self.queue)
+
     def in_place(self) -> None:
         number, one = next(self.numbers), int(self.random.integers(BUFFERS))
         self.launches += 1
@@ -142,6 +164,17 @@ class Program:
         self.buffers[one] = cl.Buffer(
             self.context, FLAGS.READ_WRITE | FLAGS.COPY_HOST_PTR, hostbuf=self.wanted[one]
         )
+
+    def only_new_ones(self) -> None:
+        """All of a launch's buffers, each of which begins with its content."""
+        for _ in range(4):
+            one, other = (int(each) for each in self.random.choice(BUFFERS, 2, replace=False))
+            for at in (one, other):
+                self.wanted[at] = self.random.integers(0, 99, WORDS, np.uint32)
+                self.buffers[at] = cl.Buffer(
+                    self.context, FLAGS.READ_WRITE | FLAGS.COPY_HOST_PTR, hostbuf=self.wanted[at]
+                )
+            self.launch_on(self.queue, one, other)
 
     def behind_another_thread(self) -> None:
         """Which launches another kernel just as this one's has been handed over; it is an object of its own, so it is looked up."""
@@ -180,8 +213,8 @@ class Program:
 
     def run(self) -> None:
         kinds: list[Callable[[], None]] = [
-            self.behind_a_user_event, self.behind_a_barrier, self.behind_each_other, self.on_a_part, self.in_place, self.new_ones,
-            self.behind_another_thread, self.nothing, self.look,
+            self.behind_a_user_event, self.behind_a_barrier, self.behind_each_other, self.on_a_part, self.on_parts, self.in_place,
+            self.new_ones, self.only_new_ones, self.behind_another_thread, self.nothing, self.look,
         ]  # fmt: skip
         for _ in range(STEPS):
             for _ in range(4):
@@ -196,7 +229,7 @@ class Program:
 def main() -> None:
     program = Program(int(sys.argv[1]))
     program.run()
-    print(made[0], shared[0], program.launches)
+    print(made[0], shared[0], shifted[0], fresh[0], program.launches)
 
 
 if __name__ == "__main__":

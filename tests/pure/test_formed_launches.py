@@ -36,29 +36,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cuda")
 
 
-def run(folder: Path, machine: str, seed: int, **more: str) -> tuple[int, int, int]:
-    """The launches that were made by their form, those of them with one buffer twice, and all."""
+def run(folder: Path, machine: str, seed: int, **more: str) -> tuple[int, int, int, int, int]:
+    """The launches that were made by their form; of these, with one buffer twice, with pointers into buffers, with new ones; and all."""
     workers, settings = MACHINES[machine]
     env = fake_cuda.environment(folder, workers) | {"FAKE_CUDA_DEVICES": "2", "PYOPENCL_NO_CACHE": "1"}
     said = fake_cuda.run(SCRIPT.format(seed=seed), env | settings | more)
-    formed, shared, launches = map(int, said.split()[-3:])
-    return formed, shared, launches
+    formed, shared, shifted, fresh, launches = map(int, said.split()[-5:])
+    return formed, shared, shifted, fresh, launches
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_launches_with_other_arguments(machine: str, folder: Path) -> None:
-    formed, shared, launches = run(folder, machine, [*MACHINES].index(machine))
+    formed, shared, shifted, fresh, launches = run(folder, machine, [*MACHINES].index(machine))
     if machine in ("two", "checked"):
         assert not formed
     elif machine not in ("refusing", "little memory"):
         assert formed > launches // 2
         assert shared
+        assert shifted > 20
+        if "kept" in machine:  # on the only worker they have their memory there once they have their content
+            assert fresh > 10
 
 
 #: by defect: the machine that shows it
 DEFECTS = {
     "launches of a form do not wait for the program": "one",
     "launches of a form are on whole buffers": "one",
+    "pointers of a form's launches point to beginnings": "one",
     "launches of a form do not wait for their wait lists": "one",
     "a kernel takes the form of another thread's": "one",
 }

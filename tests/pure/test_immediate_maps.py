@@ -266,3 +266,53 @@ def test_a_read_that_fails_makes_no_mapping() -> None:
         assert program.session.map_at_once(again_, program.queue) in (None, -5)
         assert again_.made is None
         assert buffer.state is state
+
+
+def test_a_mapping_is_not_made_again_of_what_has_changed_meanwhile(program: Program) -> None:
+    """While it waits for the worker to be idle, others may give the home new bytes."""
+    buffer = program.buffer(3)
+    for _ in range(3):
+        command, words, mapper = until_made(program, buffer, write=True)
+        program.submit(Unmap(command))
+    program.session.executor.quiesce()
+    assert buffer.mapped is not None
+    buffer.mapped.is_small = False
+    others: list[Map] = []
+
+    def meanwhile(_: object) -> None:
+        if not others:
+            others.append(Map(buffer, 0, NBYTES, read=True, write=True))
+            assert ended(program.submit(others[0])) == 0
+            words[:] = numbers(9)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(immediate_maps, "calm", meanwhile)
+        second, seen = mapper(buffer, write=True)
+    assert len(others) == 1
+    assert seen.tolist() == numbers(9).tolist()
+    for each in (second, others[0]):
+        assert ended(program.submit(Unmap(each))) == 0
+    assert program.content(buffer).tolist() == numbers(9).tolist()
+
+
+def test_a_mapping_is_not_made_again_while_others_use_the_home(program: Program) -> None:
+    buffer = program.buffer(3)
+    for _ in range(3):
+        command, _, mapper = until_made(program, buffer, write=True)
+        program.submit(Unmap(command))
+    program.session.executor.quiesce()
+    expected = program.content(buffer)
+    holdings, submitted = buffer.holdings, program.session.executor.all_workers[0].submitted
+    holdings.home()[:] = 1
+    for uses in (holdings.home_reads, holdings.home_writes):
+        before = dict(uses)
+        uses[0] = submitted + 1000  # a step that has not ended
+        assert (
+            program.session.map_at_once(Map(buffer, 0, NBYTES, read=True, write=True), program.queue) is None
+        )
+        assert (holdings.home() == 1).all()
+        uses.clear()
+        uses.update(before)
+    command, words = mapper(buffer, write=False)
+    assert words.tolist() == expected.tolist()
+    program.submit(Unmap(command))

@@ -382,6 +382,8 @@ class Backend(ABC):
 
     #: whether `enter` and `leave` do anything
     has_visitors = False
+    #: whether kernels that are told of their NDRange are told there as well where their pointers point (`LaunchShape.bases`)
+    repeats_by_shape = True
 
     #: the most bytes that `write_now` takes; and whether they may be a box's, or have to be consecutive
     small_write_nbytes = 0
@@ -647,6 +649,12 @@ class Backend(ABC):
         has memory; None if `again` has to serve.
         """
         return None
+
+    def repeats_elsewhere(self, kernel: object) -> bool:
+        """Whether what `again` or `again_whole` gave for a launch of this kernel may be given (memory, offset) where the launch had memory,
+        or, if `repeats_by_shape`, a shape with other `bases`.
+        """
+        return True
 
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         """Whether what `again` or `again_whole` gave for a launch of this kernel may be called with that shape, with the same `bases`."""

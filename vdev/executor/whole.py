@@ -32,15 +32,24 @@ _MOST_KNOWN = 64
 WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange | None, Places, Any]"
 
 
+def at_beginnings(places: Places) -> Places:
+    """Where pointers to the beginnings of the same buffers point."""
+    for _, _, offset in places:
+        if offset:
+            return tuple([(at, slot, 0) for at, slot, _ in places])
+    return places
+
+
 class Form:
-    """Launches of a kernel whose pointers point to beginnings of buffers, and share these, in the same way: each is one call of the
-    back end (`Backend.again_whole`, or `again`, which is told which values and which memory are others than in the last one).
+    """Launches of a kernel whose pointers point into buffers, and share these, in the same way: each is one call of the back end
+    (`Backend.again_whole`, or `again`, which is told which values and which memory are others than in the last one).
 
     Programs that make their buffers anew for each step launch with other buffers each time, and otherwise as before.
     """
 
     __slots__ = (
-        "_kinds", "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step", "is_whole",
+        "_by_shape", "_kinds", "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step",
+        "_takes_offsets", "is_whole",
     )  # fmt: skip
 
     def __init__(
@@ -56,8 +65,12 @@ class Form:
         self._step = step
         self._number = worker.number
         self._ndrange: NDRange | None = job.ndrange
-        self._places = job.places
+        self._places = at_beginnings(job.places)
         self._start, self._start_whole = start, start_whole
+        backend = worker.backend
+        self._takes_offsets = backend.repeats_elsewhere(step.kernel)
+        #: whether the kernel is told where its pointers point
+        self._by_shape = step.is_told and backend.repeats_by_shape
         self.is_whole = start_whole is not None
         #: by the identity of an index space: that, and its shape
         self._known: dict[int, tuple[NDRange, LaunchShape]] = {}
@@ -73,7 +86,7 @@ class Form:
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
-        _, holdings, args, ndrange, _, _ = entry
+        _, holdings, args, ndrange, places, _ = entry
         shape = None
         if ndrange is not self._ndrange:
             known = self._known.get(id(ndrange))
@@ -93,6 +106,34 @@ class Form:
         for at, kind in self._kinds:
             if type(now[at]) is not kind:
                 return None
+        return (
+            (now, shape, ndrange)
+            if places is self._places
+            else self._shifted(worker, now, shape, ndrange, places)
+        )
+
+    def _shifted(
+        self,
+        worker: StepWorker,
+        now: list[Any],
+        shape: LaunchShape | None,
+        ndrange: NDRange | None,
+        places: Places,
+    ) -> Changes | None:
+        """The same of a launch with these arguments, pointers to the beginnings of buffers, where they point into them."""
+        is_shifted = False
+        for at, _, offset in places:
+            if offset:
+                is_shifted = True
+                if not self._by_shape:
+                    now[at] = now[at], offset
+        if not is_shifted:
+            return now, shape, ndrange
+        if not self._takes_offsets:
+            return None
+        if self._by_shape:
+            shape = None if ndrange is None else self._step.over(worker, ndrange, places)
+            return None if shape is None else (now, shape, None)  # the next one's is another
         return now, shape, ndrange
 
     def _over(self, worker: StepWorker, ndrange: NDRange | None) -> LaunchShape | None:
@@ -131,14 +172,14 @@ _NO_FORM, _NEW = _NoForm(), _NoForm()
 class WholeLaunchStep(LaunchStep):
     """A launch with the NDRange and the places of its command."""
 
-    __slots__ = ("_forms", "_last", "_shapes", "_shifts", "_told", "at_home")
+    __slots__ = ("_forms", "_last", "_shapes", "_shifts", "at_home", "is_told")
 
     def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
         """`at_home`: slots that are used where the host has them."""
         self.recipe = recipe
         self.kernel: object = None
         self.at_home = at_home
-        self._told = recipe.hidden is not None  #: the kernel is told of places
+        self.is_told = recipe.hidden is not None  #: the kernel is told of places
         #: the last launch's NDRange, places and shape: mostly those of the next
         self._last: tuple[NDRange | None, Places, LaunchShape] | None = None
         #: the shapes of earlier launches, by the numbers of their NDRanges and by their places
@@ -158,17 +199,18 @@ class WholeLaunchStep(LaunchStep):
             last = self._last = (job.ndrange, job.places, self._shape_of(job))
         args = self._arguments(worker, job)
         backend.launch(kernel, args, last[2])
-        known = self._forms.get(job.places, _NEW)
+        places = at_beginnings(job.places)
+        known = self._forms.get(places, _NEW)
         if known is None:
-            self._forms[job.places] = self._form_of(worker, job, args) or _NO_FORM
+            self._forms[places] = self._form_of(worker, job, args) or _NO_FORM
         elif known is _NEW:
             if len(self._forms) >= _MOST_FORMS:
                 self._forms.clear()
-            self._forms[job.places] = None
+            self._forms[places] = None
 
     def form(self, places: Places) -> Form | None:
         """What makes more launches at these places, if there have been two."""
-        found = self._forms.get(places)
+        found = self._forms.get(places) or self._forms.get(at_beginnings(places))
         return found if type(found) is Form else None
 
     def forget(self, places: Places) -> None:
@@ -178,13 +220,19 @@ class WholeLaunchStep(LaunchStep):
     def _form_of(self, worker: StepWorker, job: StepJob, args: list[KernelArgument]) -> Form | None:
         """What makes more launches like the last one, which had these arguments; None where nothing does."""
         pointers = {at for at, _, _ in job.places}
-        if self.at_home or any(offset for _, _, offset in job.places):
+        if self.at_home:
             return None
         if not all(
             type(arg) is bytes or arg is None for at, arg in enumerate(job.args) if at not in pointers
         ):
             return None
-        shape, start = self._shape_of(job), None
+        places = at_beginnings(job.places)
+        if places is not job.places:
+            if not worker.backend.repeats_elsewhere(self.kernel):
+                return None
+            args = self._arguments(worker, job, places)
+        assert job.ndrange is not None, "launches have one"
+        shape, start = self._shape(job.ndrange, places), None
         start_whole = worker.backend.again_whole(self.kernel, args, shape)
         if start_whole is None:
             start = worker.backend.again(self.kernel, args, shape)
@@ -207,7 +255,7 @@ class WholeLaunchStep(LaunchStep):
 
     def _shape(self, ndrange: NDRange, places: Places) -> LaunchShape:
         # The numbers rather than the NDRange: its hash would be computed in Python, and only for this.
-        told = places if self._told else None
+        told = places if self.is_told else None
         key = ndrange.global_size, ndrange.local_size, ndrange.offset, ndrange.regroups, told
         shape = self._shapes.get(key)
         if shape is None:
@@ -227,10 +275,13 @@ class WholeLaunchStep(LaunchStep):
             ndrange, chunk, ndrange.global_size, ndrange.local_size, ndrange.offset, known[1], packed
         )
 
-    def _arguments(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:
+    def _arguments(
+        self, worker: StepWorker, job: StepJob, places: Places | None = None
+    ) -> list[KernelArgument]:
+        """As the back end takes them. `places`: where pointers point, if not where the command's do."""
         args: list[KernelArgument] = list(job.args)
-        holdings, number, shifted, at_home = job.holdings, worker.number, self._told, self.at_home
-        for arg, slot, offset in job.places:
+        holdings, number, shifted, at_home = job.holdings, worker.number, self.is_told, self.at_home
+        for arg, slot, offset in job.places if places is None else places:
             if at_home and slot in at_home:
                 args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
                 continue

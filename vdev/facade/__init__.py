@@ -19,6 +19,7 @@ __all__ = [
     "images",
     "kernel",
     "launch",
+    "maps",
     "memory",
     "platform_device",
     "program",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,11 +21,16 @@ from vdev.facade.errors import as_int, cast_int, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, warn_cleanup
 from vdev.facade.handles import state_of
 from vdev.facade.hostbuf import array_interface, contiguous_strides, export_array
-from vdev.facade.memory import Memory, MemoryObjectHolder, parse_order, parse_shape
+from vdev.facade.memory import Buffer, Memory, MemoryObjectHolder, parse_order, parse_shape
 from vdev.facade.queue import CommandQueue
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
 from vdev.session.commands import Map, Unmap
+
+#: of one memory object, mappings that are known
+_MOST_KNOWN = 16
+#: what a program asks for: flags, offset, shape, type, order
+_Wanted: TypeAlias = tuple[int, int, Any, Any, Any]
 
 
 class MemoryMap:
@@ -46,8 +52,9 @@ class MemoryMap:
     def release(self, queue: CommandQueue | None = None, wait_for: WaitList = None) -> Event:
         if queue is None:
             queue = self._queue
-        UNMAP.check_queue(queue)
-        after = UNMAP.after(queue, wait_for)
+        if type(queue) is not CommandQueue:
+            UNMAP.check_queue(queue)
+        after = () if wait_for is None else UNMAP.after(queue, wait_for)
         if not self._valid:
             UNMAP.fail(status.INVALID_VALUE)
         if self._memory.context is not state_of(queue).context:
@@ -134,6 +141,12 @@ def enqueue_map_buffer(
 ) -> tuple[Any, Event]:
     """An array over the buffer's bytes from `offset` on, and the mapping's event."""
     call = MAP_BUFFER
+    usual: _Wanted | None = None
+    if is_blocking is True and strides is None and type(flags) is int and type(offset) is int:
+        usual = flags, offset, shape, dtype, order
+        found = None if wait_for is not None else _mapped_again(queue, buf, usual)
+        if found is not None:
+            return found
     bits, start = as_int(call.function, flags), as_int(call.function, offset)
     call.check_blocking(is_blocking)
     if shape is None or order is None:
@@ -153,7 +166,55 @@ def enqueue_map_buffer(
         # PyOpenCL asks for as many bytes as the array has; with larger strides, its elements are beyond them
         reached = max(nbytes, _reach(dims, steps, kind.itemsize))
     command = map_of(memory.buffer, memory.offset + start, reached, bits, keeps=reached > nbytes)
+    if usual is not None and reached:
+        _remember(memory, usual, command, (dims, kind, steps))
     return map_home(call, queue, memory, command, (dims, kind, steps), after, is_blocking)
+
+
+@waits
+def _mapped_again(queue: Any, buf: Any, wanted: _Wanted) -> tuple[Any, Event] | None:
+    """A blocking mapping that waits for no events, where the program has asked for the same before; None if each argument has to be
+    looked at.
+    """
+    if type(buf) is not Buffer or type(queue) is not CommandQueue:
+        return None
+    call, memory, line = MAP_BUFFER, buf._vdev_state, queue._vdev_state
+    if memory is None or memory.references <= 0 or memory.context is not line.context or line.is_finalized:
+        return None
+    try:
+        known = memory.mappings.get(wanted)
+    except TypeError:  # lists cannot be remembered
+        return None
+    if known is None:
+        return None
+    start, nbytes, reads, writes, interface = known
+    command = Map(memory.buffer, start, nbytes, reads, writes)
+    code = line.session.map_at_once(command, line.order)
+    if code is None:
+        line.session.moves.calm(memory.buffer, nbytes)
+        event = call.submit_and_wait(queue, command, (), True)
+    else:
+        if code < 0:
+            call.fail(code)
+        event = Event._vdev_of_command(queue, memory.context, call.kind, DONE)
+    mapping: MemoryMap = object.__new__(MemoryMap)
+    MemoryMap.__init__(mapping, queue, memory, command)
+    return export_array(mapping, interface), event
+
+
+def _remember(
+    memory: Memory,
+    wanted: _Wanted,
+    command: Map,
+    array: tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...]],
+) -> None:
+    """Keep what a mapping that the program asks for was found to be, as it may ask for it again."""
+    if not memory.mappings or len(memory.mappings) >= _MOST_KNOWN:
+        memory.mappings = {}
+    interface = array_interface(memory.buffer.home()[command.offset :], *array)
+    known = command.offset, command.nbytes, command.read, command.write, interface
+    with suppress(TypeError):  # as above
+        memory.mappings[wanted] = known
 
 
 def _array_of(

@@ -49,6 +49,9 @@ _MOST = 2**64 - 1  #: the largest number that the native module takes for flags 
 BUFFER_TYPE = native.mem_object_type.BUFFER
 _TYPE = native.mem_info.TYPE
 
+#: of most memory objects; never changed
+_NO_MAPPINGS: dict[Any, Any] = {}
+
 #: reentrant: a collection while it is held may drop another memory object
 _lock = threading.RLock()
 
@@ -68,6 +71,7 @@ class Memory(Numbered):
         "last_read",
         "last_write",
         "map_count",
+        "mappings",
         "nbytes",
         "offset",
         "parent",
@@ -100,6 +104,8 @@ class Memory(Numbered):
         #: the offset of the last blocking read into a plain array, which was in bounds and allowed, and what makes it again
         self.last_read: tuple[int, RepeatedRead | None] = _NONE
         self.last_write: tuple[int, RepeatedWrite | None] = _NONE  #: the same of a write
+        #: what mappings that the program has asked for were found to be (`vdev.facade.maps`)
+        self.mappings: dict[Any, Any] = _NO_MAPPINGS
         self._handle: Any = 0
         self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
         self.argument = BufferArg(buffer, offset, nbytes)
@@ -123,6 +129,7 @@ class Memory(Numbered):
             return
         del self.argument, self.buffer
         self.last_read = self.last_write = _NONE  # they keep the buffer's memory
+        self.mappings = _NO_MAPPINGS
         while self.at_end:
             self.at_end.pop()()
         if self.parent is not None:

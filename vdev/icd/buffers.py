@@ -11,6 +11,7 @@ from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.event import Event, NannyEvent
 from vdev.facade.handles import state_of
+from vdev.facade.maps import map_bytes
 from vdev.facade.memory import (
     BUFFER_TYPE,
     COPY_HOST_PTR,
@@ -226,7 +227,7 @@ def map_memory(
     call: Call, queue: CommandQueue, memory: Memory, command: Map, waits: Any, blocking: int
 ) -> tuple[int, Event]:
     """Map what `command` says: the address of its first byte, and the event."""
-    event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, waits, bool(blocking))
+    event = map_bytes(call, queue, command, waits, bool(blocking))
     if blocking:
         wait_for_calls(queue)
     address = memory.buffer.home().ctypes.data + command.offset

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Any
 from weakref import ref
 
@@ -25,6 +26,8 @@ from vdev.translators.ranges.region import Region
 #: and of a page for mappings.
 _HOME_ALIGNMENT = 4096
 _making = threading.Lock()
+#: of buffers that begin with their content: sizes whose states are kept
+_MOST_SIZES = 256
 
 
 class _Home:
@@ -102,6 +105,12 @@ class Occupancy:
         return [room - taken for room, taken in zip(self.room, self.taken, strict=True)]
 
 
+@lru_cache(maxsize=_MOST_SIZES)
+def _state_at_home(nbytes: int) -> BufferState:
+    """The state of a buffer that begins with its content. Programs make many of few sizes."""
+    return buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),))
+
+
 class VirtualBuffer:
     """One buffer of the virtual device, `nbytes` long. `state` and `used` are changed under the session's lock
     only.
@@ -114,6 +123,7 @@ class VirtualBuffer:
         "holdings",
         "home",
         "last_read",
+        "mapped",
         "nbytes",
         "occupancy",
         "reading",
@@ -151,6 +161,8 @@ class VirtualBuffer:
         self.last_read: Hashable = None
         #: makes the last small write again, in the same state (`immediate_moves.RepeatedWrite`)
         self.writing: Any = None
+        #: makes the last small mapping again, in the same state (`immediate_maps.MadeMapping`)
+        self.mapped: Any = None
         #: the cache of plans of the launch that changed it last, and what identifies similar launches; None:
         #: something else changed it
         self.writer: tuple[Any, Hashable] | None = None
@@ -161,7 +173,7 @@ class VirtualBuffer:
         elif host_memory is None:
             self._state = new_state(nbytes)
         else:
-            self._state = buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),))
+            self._state = _state_at_home(nbytes)
         #: the worker that alone holds all of it according to its state, which each launch asks for
         self.resident: int | None = None
         _by_holdings[id(self.holdings)] = ref(self)
@@ -176,6 +188,7 @@ class VirtualBuffer:
         before = self._state
         if state is not before:
             self._state, self.resident, self.reading, self.writing = state, state.resident, None, None
+            self.mapped = None
             if self.occupancy is not None and state.replicas != before.replicas:
                 self.occupancy.change(before.replicas, state.replicas)
 

@@ -194,7 +194,9 @@ class AtOnce(MapsAtOnce):
                     account = buffer.account
                     break
             else:
-                return False
+                account = cache.account_of_new
+                if not (_keeps(account, worker) and _are_new(buffers)):
+                    return False
         return self._all_placed(buffers, worker, account, partial(_counted, cache, args))
 
     def are_kept(
@@ -371,9 +373,8 @@ class AtOnce(MapsAtOnce):
         """With several workers: whose launches on buffers of which no worker has had anything yet take no plans, if these are such: the
         account of the kernel's last launch on such buffers.
         """
-        for buffer in buffers:
-            if buffer.account is not None or not (is_new(buffer.state) or is_at_home(buffer.state)):
-                return None
+        if not _are_new(buffers):
+            return None
         account: Account | None = cache.account_of_new
         if account is None or not account.thrifty:
             account = self._begun_account(cache, buffers, ndrange)
@@ -481,6 +482,14 @@ class AtOnce(MapsAtOnce):
 def _keeps(account: Account | None, worker: int) -> bool:
     """Whether launches on the buffers of an account are made on that worker, without plans."""
     return account is not None and account.thrifty and account.keeper == worker
+
+
+def _are_new(buffers: Sequence[VirtualBuffer]) -> bool:
+    """Whether no worker has had anything of any of these yet."""
+    for buffer in buffers:  # noqa: SIM110 (as in `Formed`)
+        if buffer.account is not None or not (is_new(buffer.state) or is_at_home(buffer.state)):
+            return False
+    return True
 
 
 def _pointed_to(pointers: Sequence[int], args: Sequence[Argument]) -> tuple[list[VirtualBuffer], int]:

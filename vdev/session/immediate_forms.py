@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from vdev.executor.whole import at_beginnings
 from vdev.session.commands import BufferArg
 from vdev.session.immediate_moves import may_follow
 from vdev.session.telling import tell_direct
@@ -62,8 +63,8 @@ class Placing(Protocol):
 
 
 class Formed:
-    """Launches of a kernel whose pointers point to the beginnings of buffers that one worker has whole, the only one or the one that keeps
-    them, and share these as they did in others before.
+    """Launches of a kernel whose pointers point into buffers that one worker has whole, the only one or the one that keeps them, and
+    share these as they did in others before.
     """
 
     __slots__ = (
@@ -90,8 +91,7 @@ class Formed:
 
     def learn(self, form: LaunchForm | None, cached: CachedPlan, places: Places) -> None:
         """Launches whose pointers point to these `places` have this plan, and are made by `form`; None if nothing makes them."""
-        if any(offset for _, _, offset in places):
-            return
+        places = at_beginnings(places)
         slots = [slot for _, slot, _ in places]
         way = _APART if len({*slots}) == len(slots) else (*map(slots.index, slots),)
         if form is None:
@@ -146,14 +146,14 @@ class Formed:
         line, known, at_once, here = self.line, self._known, self._at_once, self._at
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
-        are_here = True
+        are_here, offsets = True, 0
         for at in self._pointers:  # which takes less time than iterators over a few arguments take to be made
             arg = args[at]
-            if type(arg) is not BufferArg or arg.offset:
+            if type(arg) is not BufferArg:
                 return None
+            offsets |= arg.offset
             buffer = arg.buffer
-            if buffer.resident != here:
-                are_here = False
+            are_here = are_here and buffer.resident == here
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         way = _APART
@@ -164,6 +164,8 @@ class Formed:
         if found is None or not (are_here or at_once.are_here(buffers, here, self._cache, args)):
             return None
         form, cached, places = found
+        if offsets:  # `Form.changes` refuses them where the form does not take them
+            places = _shifted(places, args)
         if not (self._alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
             return None
         del known[way]  # until it has made the launch
@@ -178,11 +180,26 @@ class Formed:
         for buffer in buffers:
             buffer.used = number
         if session.recorder is not None:
-            given = None if way is _APART else args
-            tell_direct(session.recorder, part, started, queue, self._cache, cached, given, buffers, holdings)
+            self._tell(part, started, queue, cached, args, buffers, holdings)
         at_once.streak_length += 1
         cached.outcome.launches += 1
         return part
+
+    def _tell(
+        self,
+        part: Part,
+        started: int,
+        queue: QueueOrder,
+        cached: CachedPlan,
+        args: Sequence[Argument],
+        buffers: Sequence[VirtualBuffer],
+        holdings: Sequence[Holdings],
+    ) -> None:
+        """The recorder hears of a launch with these `args`; others: as for `tell_direct`."""
+        recorder = self._session.recorder
+        if recorder is not None:
+            given = None if len(buffers) == len(self._pointers) else args
+            tell_direct(recorder, part, started, queue, self._cache, cached, given, buffers, holdings)
 
     def _may_be_in(self, queue: QueueOrder) -> bool:
         """Whether launches in a queue come behind nothing that is held back or has failed. Under the session's lock."""
@@ -192,3 +209,8 @@ class Formed:
         if queue.in_order:  # which has no barriers: it holds until the executor's standing changes
             self._queue, self._standing = queue, executor.standing
         return True
+
+
+def _shifted(places: Places, args: Sequence[Argument]) -> Places:
+    """Where the pointers of a launch with these `args` point, which point into the buffers that pointers to these `places` point to."""
+    return tuple([(at, slot, args[at].offset) for at, slot, _ in places])  # type: ignore[union-attr]

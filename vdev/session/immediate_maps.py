@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from vdev.executor.direct_reads import calm
 from vdev.executor.holdings import PINNED_NBYTES
+from vdev.executor.job import is_complete
 from vdev.planner.transfers import plan_map
+from vdev.process.interrupts import waits
 from vdev.session.commands import Map, Read, Unmap, Write
 from vdev.session.immediate_homes import HomesAtOnce
-from vdev.session.immediate_moves import count_move, planned_move
+from vdev.session.immediate_moves import RepeatedWrite, count_move, may_repeat, planned_move
+from vdev.session.moves import uncounted
 from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
@@ -23,11 +27,14 @@ if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.direct_reads import RepeatedRead
     from vdev.executor.holdings import Holdings
+    from vdev.executor.stretch import Part
     from vdev.executor.worker import Worker
     from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan
     from vdev.session.anywhere import Transfers
+    from vdev.session.buffers import VirtualBuffer
     from vdev.session.core import SessionCore
+    from vdev.session.moves import Moves
     from vdev.session.ordering import QueueOrder
 
 
@@ -38,11 +45,15 @@ _MOST_KNOWN = 1024
 class MadeMapping:
     """A mapping that is made at once, and what its end needs."""
 
-    __slots__ = ("before", "host", "layout", "plan", "reading", "standings", "writing")
+    __slots__ = (
+        "again", "back", "before", "host", "is_small", "layout", "plan", "reading", "standings", "what", "worker", "writing",
+    )  # fmt: skip
 
-    def __init__(self, command: Map, before: BufferState, plan: Plan | None) -> None:
-        """`before`: the state in which it finds its buffer. `plan`: where it leaves another state."""
-        self.before, self.plan = before, plan
+    def __init__(self, command: Map, before: BufferState, plan: Plan | None, worker: Worker) -> None:
+        """`before`: the state in which it finds its buffer, all of which is the `worker`'s. `plan`: where it leaves another state."""
+        self.before, self.plan, self.worker = before, plan, worker
+        #: which bytes are mapped, and whether for reading, and for writing
+        self.what = command.offset, command.nbytes, command.read, command.write
         self.layout = Layout.contiguous(command.offset, command.nbytes)
         buffer = command.buffer
         #: the bytes at home
@@ -52,16 +63,26 @@ class MadeMapping:
         self.writing: Any = buffer.writing
         #: the executor's before a mapping for writing, and during it
         self.standings: tuple[object, object] = (None, None)
+        #: whether nobody has to wait for its bytes, even if the worker is at work
+        self.is_small = _is_small(worker, command.nbytes)
+        #: what reads its bytes again, and what writes them back again, once that has been done
+        self.again: RepeatedRead | None = None
+        self.back: RepeatedWrite | None = None
+
+
+def _is_small(worker: Worker, nbytes: int) -> bool:
+    """Whether so many bytes are read from a worker and written to it without waiting for what it does."""
+    backend = worker.backend
+    return nbytes <= min(backend.small_read_nbytes, backend.small_write_nbytes)
 
 
 def _is_brief(worker: Worker, nbytes: int) -> bool:
     """Whether nobody has to wait long for so many bytes from a worker and back to it: they are few, or it is idle, and the calling thread
     copies them itself.
     """
-    backend = worker.backend
-    if nbytes <= min(backend.small_read_nbytes, backend.small_write_nbytes):
+    if _is_small(worker, nbytes):
         return True
-    return nbytes <= backend.own_thread_nbytes and worker.is_quiet_alone
+    return nbytes <= worker.backend.own_thread_nbytes and worker.is_quiet_alone
 
 
 def _count_copies(worker: Worker, holdings: Holdings, nbytes: int) -> None:
@@ -99,7 +120,8 @@ class MapsAtOnce(HomesAtOnce):
                 return None
             if session.recorder is not None:  # what is read for it has no number
                 return None
-            made = MadeMapping(command, before, self._plan_of_map(command, before) if command.write else None)
+            plan = self._plan_of_map(command, before) if command.write else None
+            made = MadeMapping(command, before, plan, worker)
             if command.read and self._transfers.move_anywhere(Read, made.layout, before) is None:
                 planned_move(session, self._transfers, Read, made.layout, before)
         if command.nbytes >= PINNED_NBYTES and worker.backend.pins_memory:
@@ -108,7 +130,7 @@ class MapsAtOnce(HomesAtOnce):
 
     def end_map(self, command: Map, made: MadeMapping) -> bool:
         """The bytes are at home. Whether the mapping is made: if not, something else has come in between."""
-        session, buffer, executor = self._session, command.buffer, self._executor
+        session, buffer = self._session, command.buffer
         with session.lock:
             if (
                 buffer.state is not made.before
@@ -116,20 +138,86 @@ class MapsAtOnce(HomesAtOnce):
                 or not self._is_home_free(command.buffer)
             ):
                 return False
-            made.reading = buffer.reading
-            if made.plan is None:
-                # What is read stays on the worker alone, and what is at home is the program's.
-                tally = session.ledger.command("map")
-                tally.count += 1
-                tally.moved.worker_to_host += command.nbytes
-            else:
-                before, executor.standing = executor.standing, object()
-                made.standings = before, executor.standing
-                (buffer.state,) = made.plan.states
-                session.ledger.count("map", made.plan)
-            buffer.used = session.next_number()
-            command.before, command.made = made.before, made
+            reading = buffer.reading
+            if reading is not None and (reading.start, reading.nbytes) == made.what[:2]:
+                made.again = reading
+            self._mapped(command, made)
         return True
+
+    @waits
+    def map_again(self, command: Map, queue: QueueOrder, moves: Moves) -> int | None:
+        """Map what the buffer's last mapping mapped, which was made at once in the same state, behind nothing but the queue: the status.
+        None if it has to go another way: then nothing has happened, but that the bytes may be at home as well.
+        """
+        buffer = command.buffer
+        made: MadeMapping | None = buffer.mapped
+        if made is None or made.what != (command.offset, command.nbytes, command.read, command.write):
+            return None
+        if not made.is_small:
+            calm(made.worker)
+        if not command.read:
+            return self._mapped_unread(command, made, queue)
+        reading, begun = made.again, None
+        if reading is None:
+            return None
+        if command.nbytes >= PINNED_NBYTES and made.worker.backend.pins_memory:
+            _count_copies(made.worker, buffer.holdings, command.nbytes * (1 + command.write))
+        with self._session.lock:
+            if self._may_map_again(buffer, made, reading, queue):
+                begun = reading.make(made.host, moves.note_again, uncounted, ())
+            if begun is None:
+                return None
+            under_way, order = begun[0], queue.last
+            if under_way is None and (
+                order is None or order is reading.line.latest
+            ):  # as in `Moves.read_again`
+                self._mapped(command, made)
+                return 0
+        status = 0 if under_way is None else reading.end(under_way, made.host)
+        if order is not None and queue.in_order:
+            moves.wait_behind(order)
+        return None if status == 0 and not self.end_map(command, made) else status
+
+    def _may_map_again(
+        self, buffer: VirtualBuffer, made: MadeMapping, reading: RepeatedRead, queue: QueueOrder
+    ) -> bool:
+        """Whether a mapping's bytes may be read to the home as before. Under the session's lock."""
+        session = self._session
+        if buffer.mapped is not made or session.observers or session.recorder is not None:
+            return False
+        if not (made.is_small or made.worker.is_quiet_alone) or not self._is_home_free(buffer):
+            return False
+        if queue is reading.queue and self._executor.standing is reading.standing:
+            return True
+        return may_repeat(session, reading, queue)
+
+    @waits
+    def _mapped_unread(self, command: Map, made: MadeMapping, queue: QueueOrder) -> int | None:
+        """The same of bytes that the program gives up: it waits for what is before them in the queue."""
+        if not queue.in_order or self._session.recorder is not None:
+            return None
+        order = queue.last
+        if order is not None and not (order.settled or is_complete(order)):
+            order.wait()
+        return 0 if command.buffer.mapped is made and self.end_map(command, made) else None
+
+    def _mapped(self, command: Map, made: MadeMapping) -> None:
+        """The mapping is made. Under the session's lock."""
+        session, executor, buffer = self._session, self._executor, command.buffer
+        made.reading, made.writing = buffer.reading, buffer.writing
+        if made.plan is None:
+            # What is read stays on the worker alone, and what is at home is the program's.
+            tally = session.ledger.command("map")
+            tally.count += 1
+            tally.moved.worker_to_host += command.nbytes
+            buffer.mapped = made
+        else:
+            before, executor.standing = executor.standing, object()
+            made.standings = before, executor.standing
+            (buffer.state,) = made.plan.states
+            session.ledger.count("map", made.plan)
+        buffer.used = session.next_number()
+        command.before, command.made = made.before, made
 
     def _submit_unmap(
         self, command: Unmap, after: Sequence[Completion], queue: QueueOrder
@@ -159,6 +247,14 @@ class MapsAtOnce(HomesAtOnce):
         session, executor, buffer = self._session, self._executor, mapping.buffer
         if made.plan is None or buffer.state is not made.plan.states[0]:
             return None
+        part = None if made.back is None or after else self._written_again(made.back, made.host, queue)
+        if part is not None:
+            self._restore(buffer, made)
+            buffer.used = session.next_number()
+            tally = session.ledger.command("unmap")
+            tally.count += 1
+            tally.moved.host_to_worker += mapping.nbytes
+            return part
         found = self._transfers.move_anywhere(Write, made.layout, made.before)
         if found is None:
             found = planned_move(session, self._transfers, Write, made.layout, made.before)
@@ -169,13 +265,42 @@ class MapsAtOnce(HomesAtOnce):
         part = self._transferred(line, found, (buffer,), after, queue, executor.standing, host)
         if part is None:
             return None
+        self._restore(buffer, made)
+        count_move(session.ledger, Write, made.layout, found, "unmap")
+        if not after:
+            made.back = RepeatedWrite(
+                line, (found.prepared, [buffer.holdings], (), None, (), ()), made.layout, found
+            )
+        return part
+
+    def _written_again(self, writing: RepeatedWrite, host: Bytes, queue: QueueOrder) -> Part | None:
+        """Hand over a write of all of `host` as one before, of bytes that have been at home alone; None if it has to go another way. Under
+        the session's lock.
+        """
+        session, executor, line, entry = self._session, self._executor, writing.line, writing.entry
+        worker = line.worker
+        if session.observers or not may_repeat(session, writing, queue):
+            return None
+        if entry[1][0].replicas[worker.number] is not writing.replica:
+            return None
+        if writing.waits and not worker.is_quiet_alone:
+            return None
+        if self._only is None and not self._is_free(line, entry[1], queue):
+            return None
+        part = line.hand_over(entry, executor.standing, (host, writing.layout), make=writing.make)
+        if part is None:
+            return None
+        if queue.last is not part.stretch.completion:
+            queue.remember(part.stretch.completion)
+        return part
+
+    def _restore(self, buffer: VirtualBuffer, made: MadeMapping) -> None:
+        """The buffer is as it was before its mapping."""
+        executor, (before, during) = self._executor, made.standings
         buffer.state = made.before
-        buffer.reading, buffer.writing = made.reading, made.writing
-        before, during = made.standings
+        buffer.reading, buffer.writing, buffer.mapped = made.reading, made.writing, made
         if executor.standing is during:  # all is as it was
             executor.standing = before
-        count_move(session.ledger, Write, made.layout, found, "unmap")
-        return part
 
     def _plan_of_map(self, command: Map, before: BufferState) -> Plan:
         """The plan that tells what is counted of it, and which state it leaves."""

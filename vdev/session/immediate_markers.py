@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from vdev.executor.completion import DONE
+from vdev.executor.job import is_complete
 from vdev.executor.prepare import MARKER
 from vdev.executor.stretch import Clocked, Part, Stretch
 from vdev.session.immediate_copies import CopiesAtOnce
@@ -78,7 +79,7 @@ class MarkersAtOnce(CopiesAtOnce):
         if queue.profiled and not self._tells_times:
             return None
         if queue.in_order:
-            if not after and (last is None or last.settled):
+            if not after and (last is None or last.settled or (not queue.profiled and is_complete(last))):
                 return Clocked.nothing(last) if queue.profiled else DONE
             line = self._line_behind(last, after, queue)
         elif after:

@@ -264,12 +264,8 @@ class Moves:
         if reading is None or isinstance(reading, Worker):
             return None
         status = reading.wait()
-        if (
-            order is not None
-            and not self._is_idle()
-            and not (order.settled or is_complete(order) or self._have_passed(order))
-        ):
-            order.wait()
+        if order is not None:
+            self.wait_behind(order)
         if status or self._only is not None:
             return status
         status = outcome_of(after)
@@ -385,7 +381,7 @@ class Moves:
                 queue is reading.queue and session.executor.standing is reading.standing
             ) and not may_repeat(session, reading, queue, timed=clocked is not None and self._tells_times):
                 return None
-            made: tuple[Begun | None, T] | None = reading.make(host, self._note_again, meanwhile, given)
+            made: tuple[Begun | None, T] | None = reading.make(host, self.note_again, meanwhile, given)
             if made is None:
                 return None
             if clocked is not None:
@@ -397,13 +393,8 @@ class Moves:
         if begun is None and (order is None or order is reading.line.latest):  # all of that is its worker's
             return found
         status = 0 if begun is None else reading.end(begun, host)
-        if (
-            order is not None
-            and not self._is_idle()
-            and queue.in_order
-            and not (order.settled or is_complete(order) or self._have_passed(order))
-        ):
-            order.wait()
+        if order is not None and queue.in_order:
+            self.wait_behind(order)
         return status if status else found
 
     @waits
@@ -453,7 +444,13 @@ class Moves:
         buffer.reading = reading
         return True
 
-    def _note_again(self, reading: RepeatedRead, meanwhile: Callable[..., T], given: Sequence[Any]) -> T:
+    @waits
+    def wait_behind(self, order: Completion) -> None:
+        """A read was made behind `order` in its queue, and has arrived: wait for that as well, unless all is known to be complete."""
+        if not (self._is_idle() or order.settled or is_complete(order) or self._have_passed(order)):
+            order.wait()
+
+    def note_again(self, reading: RepeatedRead, meanwhile: Callable[..., T], given: Sequence[Any]) -> T:
         """Count a read that is being made again, and do what there is to do meanwhile. Under the session's lock."""
         session = self._session
         if session.choosing is None:

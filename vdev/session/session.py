@@ -243,6 +243,8 @@ class Session(SessionCore):
         if at_once is None or queue.profiled:
             return None
         done = at_once.map_home(command, after, queue)
+        if done is None and command.buffer.mapped is not None and not after:
+            done = at_once.map_again(command, queue, self.moves)
         if done is not None:
             return done
         made = at_once.begin_map(command)

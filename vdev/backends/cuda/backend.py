@@ -85,6 +85,7 @@ class CudaBackend(CudaCompiling):
     small_read_nbytes = LANDING_NBYTES
     own_thread_nbytes = OWN_THREAD_NBYTES
     has_visitors = True
+    repeats_by_shape = False  # pointers are moved (`vdev.backends.cuda.launch.moved`)
     tells_times = begins_timed = True
     cheap_markers = True
     pins_memory = True

@@ -38,7 +38,7 @@ Grid = tuple[int, int, int, int, int, int, bytes]
 
 #: what an argument is set to of which that is not known
 UNSET = object()
-_POINTER = struct.Struct("<Q")
+POINTER = struct.Struct("<Q")
 _UINT = struct.Struct("<I")
 _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2, 3)}
 
@@ -51,7 +51,7 @@ class CudaAllocation(Allocation):
     def __init__(self, native: Any, nbytes: int, *, sparse: bool = False) -> None:
         super().__init__(native, nbytes, sparse=sparse)
         self.address = native.ptr
-        self.word = _POINTER.pack(self.address)  #: what a kernel gets that it is given to
+        self.word = POINTER.pack(self.address)  #: what a kernel gets that it is given to
 
 
 def address_of(allocation: Allocation) -> int:
@@ -238,12 +238,12 @@ class Kernel:
         self.last[index] = UNSET
         at = self.offsets[index]
         if type(arg) is CudaAllocation:
-            _POINTER.pack_into(self.buffer, at, arg.address)
+            POINTER.pack_into(self.buffer, at, arg.address)
         elif type(arg) is bytes:
             nbytes = min(self.sizes[index], len(arg))
             self.buffer[at : at + nbytes] = arg[:nbytes]
         elif type(arg) is tuple:
-            _POINTER.pack_into(self.buffer, at, address_of(arg[0]) + arg[1])
+            POINTER.pack_into(self.buffer, at, address_of(arg[0]) + arg[1])
         elif type(arg) is LocalBytes:
             self.last[index] = arg
             try:
@@ -252,7 +252,7 @@ class Kernel:
                 self.last[index] = UNSET  # the next launch must be refused, too
                 raise
         else:
-            _POINTER.pack_into(self.buffer, at, 0)
+            POINTER.pack_into(self.buffer, at, 0)
         self.last[index] = arg
 
     def set_value(self, index: int, value: KernelArgument) -> None:

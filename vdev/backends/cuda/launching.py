@@ -24,10 +24,12 @@ from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, Driver
 from vdev.backends.cuda.errors import ELSEWHERE
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.launch import (
+    POINTER,
     UNSET,
     CudaAllocation,
     Kernel,
     LoadedProgram,
+    address_of,
     moved,
 )
 from vdev.backends.cuda.marker import Lapse
@@ -242,7 +244,10 @@ class CudaLaunches(Backend):
                 hidden, start = found
             words: list[Any] = [*now]
             for at in pointers:
-                words[at] = words[at].word
+                arg = words[at]
+                words[at] = (
+                    arg.word if type(arg) is CudaAllocation else POINTER.pack(address_of(arg[0]) + arg[1])
+                )
             if kernel.owner is not owner:
                 last[:] = unset  # others set all of them anew
                 kernel.owner = owner
@@ -259,6 +264,10 @@ class CudaLaunches(Backend):
             return self._count
 
         return launch
+
+    def repeats_elsewhere(self, kernel: object) -> bool:
+        assert type(kernel) is Kernel
+        return kernel.textured is None
 
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         assert type(kernel) is Kernel

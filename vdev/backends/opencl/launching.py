@@ -137,6 +137,10 @@ class OpenCLLaunches(Backend):
 
         return launch
 
+    def repeats_elsewhere(self, kernel: object) -> bool:
+        assert type(kernel) is Kernel
+        return kernel.images is None
+
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         return True
 
