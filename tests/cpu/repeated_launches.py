@@ -686,8 +686,10 @@ def test_edges_are_exchanged_between_the_memory_that_is_there(
         if issubclass(backend, CompilingBackend):
             compile_copies = backend.copies
 
-            def compiled(self: Backend, *args: Any, copies: Callable[..., Any] = compile_copies) -> Any:
-                call = copies(self, *args)
+            def compiled(
+                self: Backend, *args: Any, aside: bool = False, copies: Callable[..., Any] = compile_copies
+            ) -> Any:
+                call = copies(self, *args, aside=aside)
                 once_more.extend([1] * (call is not None))
                 return call
 

@@ -45,8 +45,8 @@ SCRIPT = (
 )
 PLANTED = {
     "no wait for a fence": """
-CudaCompiling.order_after_fence = lambda self, peer: None
-CudaCompiling.waiting = lambda self, event: self.entry()
+CudaCompiling.order_after_fence = lambda self, peer, aside=False: None
+CudaCompiling.waiting = lambda self, event, aside=False: self.entry()
 """,
     "a fence that stays where it was": """
 put, put_in_list = Worker.put_fence, PlanList._put_fence

@@ -423,7 +423,7 @@ DEFECTS: tuple[Defect, ...] = (
     _session("launches of a form are on whole buffers", "test_formed_launches", ("session.immediate_forms",
              "places = _shifted(places, args)", "pass")),
     _session("launches on new buffers alone take no form", "test_formed_launches", ("session.immediate",
-             "if not (_keeps(account, worker) and _are_new(buffers)):", "if True:")),
+             "if not (_keeps(account, worker) and _may_join(buffers, worker)):", "if True:")),
     _session("pointers of a form's launches point to beginnings", "test_formed_launches", ("executor.whole",
              "now[at] = now[at], offset", "pass")),
     Defect("a form's launches are told of the last one's places", "session",

@@ -1,6 +1,6 @@
 """A program whose launches on one worker each have other buffers, values and index spaces than the last ones, with what may come in
 between: a process of its own, started by `test_formed_launches`. It prints how many launches were made by their form, how many of these
-had one buffer twice, how many pointed into buffers, how many had only buffers of which no worker had anything, and how many launches
+had one buffer twice, how many pointed into buffers, how many had only buffers that belonged to no account yet, and how many launches
 there were.
 """
 
@@ -41,7 +41,7 @@ afterwards: list[Callable[[], None]] = []
 
 
 def _counted(self: Formed, queue: Any, ndrange: Any, args: Any, after: Any) -> Any:
-    were_new = args[0].buffer.resident is None and args[1].buffer.resident is None
+    were_new = args[0].buffer.account is None and args[1].buffer.account is None
     found = _launch(self, queue, ndrange, args, after)
     made[0] += found is not None
     shared[0] += found is not None and args[0].buffer is args[1].buffer

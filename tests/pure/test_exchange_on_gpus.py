@@ -48,7 +48,7 @@ backend.CudaBackend.order_after = lambda self, marker: None
 ALWAYS_THE_FIRST = """
 from vdev.backends.cuda import own_kernels
 copying, first = own_kernels.OwnKernels.copying, {}
-own_kernels.OwnKernels.copying = lambda self, boxes: first.setdefault(id(self), copying(self, boxes))
+own_kernels.OwnKernels.copying = lambda self, *given: first.setdefault(id(self), copying(self, *given))
 """
 
 

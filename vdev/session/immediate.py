@@ -195,7 +195,7 @@ class AtOnce(MapsAtOnce):
                     break
             else:
                 account = cache.account_of_new
-                if not (_keeps(account, worker) and _are_new(buffers)):
+                if not (_keeps(account, worker) and _may_join(buffers, worker)):
                     return False
         return self._all_placed(buffers, worker, account, partial(_counted, cache, args))
 
@@ -355,7 +355,7 @@ class AtOnce(MapsAtOnce):
                 return None
         holdings, are_here = [], True
         for buffer in buffers:
-            if buffer.resident != worker:
+            if buffer.resident != worker or (account is not None and buffer.account is None):
                 are_here = False
             holdings.append(buffer.holdings)
         if not are_here and not self._all_placed(buffers, worker, account, partial(_counted, cache, args)):
@@ -370,16 +370,16 @@ class AtOnce(MapsAtOnce):
     def _account_of_new(
         self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], ndrange: NDRange
     ) -> Account | None:
-        """With several workers: whose launches on buffers of which no worker has had anything yet take no plans, if these are such: the
-        account of the kernel's last launch on such buffers.
+        """With several workers: whose launches on buffers that belong to no account, and of which no other worker has had anything, take
+        no plans, if these are such: the account of the kernel's last launch on such buffers.
         """
-        if not _are_new(buffers):
-            return None
         account: Account | None = cache.account_of_new
         if account is None or not account.thrifty:
-            account = self._begun_account(cache, buffers, ndrange)
-            if account is None:
-                return None
+            account = self._begun_account(cache, buffers, ndrange) if _may_join(buffers, None) else None
+        elif not _may_join(buffers, account.keeper):
+            account = None
+        if account is None:
+            return None
         # Larger ones are split, which concerns no others.
         return account if ndrange.nitems < max(account.cutoff.below, cache.cutoff.below) else None
 
@@ -413,6 +413,9 @@ class AtOnce(MapsAtOnce):
                 self._brought(buffer, worker, account, counted)
             if buffer.resident != worker:
                 return False
+            if account is not None and buffer.account is None:  # what a program has put there (`fill_new`)
+                account.enter(buffer)
+                account.set_way((buffer,))
         return True
 
     def _is_kept(
@@ -484,10 +487,15 @@ def _keeps(account: Account | None, worker: int) -> bool:
     return account is not None and account.thrifty and account.keeper == worker
 
 
-def _are_new(buffers: Sequence[VirtualBuffer]) -> bool:
-    """Whether no worker has had anything of any of these yet."""
-    for buffer in buffers:  # noqa: SIM110 (as in `Formed`)
-        if buffer.account is not None or not (is_new(buffer.state) or is_at_home(buffer.state)):
+def _may_join(buffers: Sequence[VirtualBuffer], worker: int | None) -> bool:
+    """Whether these belong to no account, and no worker but that one has had anything of any of them yet."""
+    for buffer in buffers:
+        if buffer.account is not None:
+            return False
+        if buffer.resident is None:
+            if not (is_new(buffer.state) or is_at_home(buffer.state)):
+                return False
+        elif buffer.resident != worker:
             return False
     return True
 

@@ -146,14 +146,14 @@ class Formed:
         line, known, at_once, here = self.line, self._known, self._at_once, self._at
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
-        are_here, offsets = True, 0
+        alone, are_here, offsets = self._alone, True, 0
         for at in self._pointers:  # which takes less time than iterators over a few arguments take to be made
             arg = args[at]
             if type(arg) is not BufferArg:
                 return None
             offsets |= arg.offset
             buffer = arg.buffer
-            are_here = are_here and buffer.resident == here
+            are_here = are_here and buffer.resident == here and (alone or buffer.account is not None)
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         way = _APART
@@ -166,7 +166,7 @@ class Formed:
         form, cached, places = found
         if offsets:  # `Form.changes` refuses them where the form does not take them
             places = _shifted(places, args)
-        if not (self._alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
+        if not (alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
             return None
         del known[way]  # until it has made the launch
         part = line.hand_over_formed(
