@@ -453,7 +453,7 @@ def test_steps_are_those_of_a_plan_made_ready_by_itself(monkeypatch: pytest.Monk
         nonlocal count
         found, made = with_numbers(self, plan, recipe), PreparedPlan(plan, recipe)
         for name in PreparedPlan.__slots__:
-            if name not in ("batches", "refills", "workers"):
+            if name not in ("batches", "refills", "regions", "workers"):
                 assert getattr(found, name) == getattr(made, name), name
         for (worker, ours), (other, theirs) in zip(found.batches, made.batches, strict=True):
             assert worker == other

@@ -326,7 +326,8 @@ class PreparedPlan:
         found = PreparedPlan.__new__(PreparedPlan)
         found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
         found.read_elsewhere, found.foreign_writes = self.read_elsewhere, self.foreign_writes
-        found.regions, found.interiors = {}, ()
+        found.regions = {}  # unknown, and so taken for all
+        found.interiors = _changed_by_interiors(plan) if self.interiors else []
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
         found.careful = self.careful
         found.uses_host_array, found.inline = self.uses_host_array, self.inline
