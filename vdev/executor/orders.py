@@ -60,6 +60,10 @@ class Accesses(NamedTuple):
     #: what interiors change: (buffer, worker, bytes)
     interiors: Sequence[tuple[Hashable, int, Region]] = ()
 
+    def without_bytes(self) -> Accesses:
+        """The same where nobody asks which bytes were read."""
+        return Accesses(self.changes, self.reads, self.legs)
+
 
 class Order:
     """How the workers' work stands to each other, and what has to be done for the plans that came next from here."""
@@ -110,7 +114,7 @@ class Orders:
             self.root = Order(_NONE)
         self._by_bytes = self._by_bytes or bool(accesses.interiors)
         if not self._by_bytes and accesses.regions:
-            accesses = accesses._replace(regions={})
+            accesses = accesses.without_bytes()
         fences, waits, early, ranks = advance(order.ranks, accesses, self._count)
         key = tuple([frozenset(part.items()) for part in ranks])
         following = self._known.get(key)
