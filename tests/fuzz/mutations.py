@@ -774,6 +774,10 @@ DEFECTS: tuple[Defect, ...] = (
     _cuda("components behind the fourth are the first four", "printing",
           'text = f"v[{numbers}]"', 'text = f"v[{node.components[0] & 3}]"'),
     _cuda("a bool in a vector is 1", "printing", 'inside = ["(-(int)(", *inside, "))"]', 'inside = ["((int)(", *inside, "))"]'),
+    _by_tests(
+        _cuda("quotients have low bits of their own", "narrowing", "Binary.ADD, Binary.SUB", "Binary.DIVIDE, Binary.ADD, Binary.SUB"),
+        "test_cuda_narrowing",
+    ),
     _cuda("shifts are cut to 32 bits", "printing", "nbits = 64 if shifted.get_canonical().get_size() > 4 else 32", "nbits = 32"),
     _cuda("a structure's array is copied but for its last", "records",
           "{index} < {type_.element_count}; ++{index}", "{index} < {type_.element_count - 1}; ++{index}"),

@@ -67,12 +67,25 @@ size_t {p}get_global_offset({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->offse
   return (({gid}2) - {p}get_global_offset({p}g, 2)) * {p}get_global_size({p}g, 1)
     + {gid}1) - {p}get_global_offset({p}g, 1)) * {p}get_global_size({p}g, 0)
     + {gid}0) - {p}get_global_offset({p}g, 0); }}
-#undef {p}IN
+{low}#undef {p}IN
 """
 #: The answer to get_global_id() if launches have no offsets, or work-groups are renumbered.
 _IDS = """\
 size_t __attribute__((always_inline)) {p}get_global_id({p}IN, uint d);
 size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d){first}{items} : 0; }}
+"""
+#: The low 32 bits of each answer, for a translator that follows and finds no more of it used.
+_LOW = """\
+uint {p}low_get_group_id({p}IN, uint d) {{ return d < 3 ? (uint)get_group_id(d) + (uint){p}g->group[d]{groups} : 0; }}
+uint {p}low_get_num_groups({p}IN, uint d) {{ return d < 3 ? (uint){p}g->groups[d] : 1; }}
+uint {p}low_get_global_size({p}IN, uint d) {{ return d < 3 ? (uint){p}g->size[d] : 1; }}
+uint {p}low_get_global_offset({p}IN, uint d) {{ return d < 3 ? (uint){p}g->offset[d] : 0; }}
+uint {p}low_get_global_id({p}IN, uint d) {{
+  return d < 3 ? (uint)get_group_id(d) * (uint)get_local_size(d) + (uint)get_local_id(d) + (uint){p}g->first[d]{items} : 0; }}
+uint {p}low_get_global_linear_id({p}IN) {{
+  return (({p}low_get_global_id({p}g, 2) - {p}low_get_global_offset({p}g, 2)) * {p}low_get_global_size({p}g, 1)
+    + {p}low_get_global_id({p}g, 1) - {p}low_get_global_offset({p}g, 1)) * {p}low_get_global_size({p}g, 0)
+    + {p}low_get_global_id({p}g, 0) - {p}low_get_global_offset({p}g, 0); }}
 """
 #: If work-groups are renumbered: the number of the block that contains a work-group.
 _FIELDS = ", factor[3], shift[3], groups_between[3], items_between[3]"
@@ -293,12 +306,22 @@ class _Translation:
             groups=between.format("groups"),
             ids=ids,
             gid=gid,
+            low="" if self.offsets else self._low(),
         )
         for name, kernel in self.kernels.items():
             number, npointers = self.numbers[name], len(kernel.pointer_args)
             shift = f" long shift[{npointers}];" if npointers else ""
             text += f"struct {p}args{number} {{ struct {p}grid grid;{shift} }};\n"
         return text + "".join(self._unshifted(number) for number in self._called_kernels())
+
+    def _low(self) -> str:
+        """The answers' low bits, of functions that no engine has."""
+        p = self.prefix
+        between = f" + (uint){p}get_block({p}g, d) * (uint){p}g->{{}}_between[d]" if self.renumbers else ""
+        head = f"uint __attribute__((always_inline)) {p}low_{{}}({p}IN{{}});\n"
+        declared = (head.format(name, "" if "linear" in name else ", uint d") for name in _GRID_FUNCTIONS)
+        groups, items = between.format("groups"), between.format("items")
+        return "".join(declared) + _LOW.format(p=p, groups=groups, items=items)
 
     def _called_kernels(self) -> list[int]:
         """Numbers of the kernels that other functions call."""
@@ -314,6 +337,12 @@ class _Translation:
         zeros = "".join(f" a.shift[{index}] = 0;" for index in range(npointers))
         head = f"struct {p}args{number} {p}unshifted{number}(__private const struct {p}grid *{p}g)"
         return f"{head};\n{head} {{ struct {p}args{number} a; a.grid = *{p}g;{zeros} return a; }}\n"
+
+
+def low_name(function: str) -> str:
+    """What gives the low 32 bits of a rewritten function's value, where the translation has no engine's offsets."""
+    prefix, name = function.split("get_", 1) if "get_" in function else ("", function)
+    return f"{prefix}low_get_{name}"
 
 
 def _why_whole(program: ParsedProgram, functions: Functions) -> tuple[str, int] | None:

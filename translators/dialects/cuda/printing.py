@@ -32,6 +32,7 @@ from . import tables as cuda_dialect
 from .folding import folded
 from .fusing import FUSED, Fusion, fusion_of, without_blanks
 from .initialisers import Initialisers, characters
+from .narrowing import low_bits, narrowed
 from .nodes import Node, Part, Piece, Text, behind_conversions
 from .reading import Reader
 from .types import (
@@ -78,6 +79,8 @@ class Printer(Unaligned):
         self.uses_work_dim = False
         self.bodies: dict[str, list[Node]] = {}  #: of the functions, by name
         self._aligned: set[int] = set()  # where attributes end that ask for an alignment
+        #: what gives the low bits of a call, by where it is, if these alone are used
+        self._low: dict[int, str] = {}
         self._initialising = False  # a constant, which in C++ takes others' values only if these are integers
 
     # declarations -----------------------------------------------------------------------------------
@@ -259,6 +262,7 @@ class Printer(Unaligned):
             case nodes.Declare():
                 return self._declare(node)
             case nodes.Cast(parts=parts):
+                self._narrow(node)
                 shown = vector_type(node.type) is not None or node.type.get_canonical().kind == TypeKind.HALF
                 return self._plain(node, parts, shown)
             case nodes.Constant():
@@ -339,6 +343,7 @@ class Printer(Unaligned):
 
     def _converted(self, node: nodes.Converted, exact: bool, stored: bool) -> Text:
         """An implicit conversion, written out if C++ would not do the same."""
+        self._narrow(node)
         target, source = node.type, node.operand.type
         splat = vector_type(target) is not None and vector_type(source) is None
         shown = exact or splat or is_half(target, source)
@@ -368,7 +373,9 @@ class Printer(Unaligned):
         callee: Text = [(node.callee_start, node.callee_stop)]
         arguments = list(node.arguments)
         parts: list[Part] = []
-        if not node.ours:
+        if node.callee_start in self._low:
+            callee = [self._low[node.callee_start]]
+        elif not node.ours:
             value = folded(node, self.text)
             if value is not None:
                 return [value]
@@ -378,6 +385,13 @@ class Printer(Unaligned):
                 parts.append(first)
         parts += [self._part(argument, exact=not node.ours) for argument in arguments]
         return _spliced(node, [_at(node.callee_start, node.callee_stop, *callee), *parts])
+
+    def _narrow(self, node: Node) -> None:
+        """If a node has numbers cut off, have work-item functions called that give no more than what is left."""
+        for call in narrowed(node):
+            low = low_bits(call, self.functions.names)
+            if low is not None:
+                self._low[call.callee_start] = low
 
     def _builtin(self, node: nodes.Call) -> Text:
         """The name of a built-in function."""
@@ -500,6 +514,7 @@ class Printer(Unaligned):
         return self._around(right, "((", f") & {nbits - 1})")
 
     def _update(self, node: nodes.Update) -> Text:
+        self._narrow(node)
         left, right = node.left, node.right
         if node.operator in SHIFTS:
             value = self._shift_by(right, left.type)
