@@ -121,13 +121,13 @@ def test_where_it_is_folded_at_home_the_launch_is_planned(folder: Path) -> None:
     """As where the workers have no room: then its plan is another one."""
     script = """
 from vdev.session.folding import Folding
-at_home = Folding._fold
+folding = Folding.fold
 for number in range(60):
     one.add(number)
     one.look()
     if number < 10:
         queue.finish()
-Folding._fold = lambda self, buffer, home: at_home(self, buffer, True)
+Folding.fold = lambda self, buffers, at_home=False: folding(self, buffers, at_home=True)
 folded.clear()
 for number in range(20):
     one.add(number)

@@ -129,13 +129,19 @@ def missing_parts(state: BufferState, worker: int, merge: AtomicMerge, part: Reg
 
 def plan_fold(state: BufferState, links: LinkCosts, *, at_home: bool = False) -> Plan:
     """Make one content of all that is pending in a buffer: on the workers, or at home, which takes none of their memory."""
-    builder = PlanBuilder((state,), links)
-    for item in state.pending:
-        holders = [holder for holder, _ in item.parts]
-        if at_home or HOST in holders or not links.merge_on(holders):
-            _fold_at_home(builder, item)
-        else:
-            _fold_on_workers(builder, item)
+    return plan_folds((state,), links, at_home=at_home)
+
+
+def plan_folds(states: Sequence[BufferState], links: LinkCosts, *, at_home: bool = False) -> Plan:
+    """`plan_fold` of several buffers at once."""
+    builder = PlanBuilder(states, links)
+    for slot, state in enumerate(states):
+        for item in state.pending:
+            holders = [holder for holder, _ in item.parts]
+            if at_home or HOST in holders or not links.merge_on(holders):
+                _fold_at_home(builder, slot, item)
+            else:
+                _fold_on_workers(builder, slot, item)
     return builder.finish()
 
 
@@ -144,33 +150,33 @@ def folded(state: BufferState, links: LinkCosts) -> BufferState:
     return plan_fold(state, links).states[0] if state.pending else state
 
 
-def _fold_at_home(builder: PlanBuilder, item: Pending) -> None:
+def _fold_at_home(builder: PlanBuilder, slot: int, item: Pending) -> None:
     """The first part at each byte goes home as it is, the others are merged into it."""
     there, stages = EMPTY, []
     for holder, part in item.parts:  # the home, if it has a part, comes first
         first, others = part - there, part & there
         if first and holder != HOST:
-            builder.copy(0, holder, HOST, first)
+            builder.copy(slot, holder, HOST, first)
         if others:
-            stages.append(builder.fetch(0, holder, others))
+            stages.append(builder.fetch(slot, holder, others))
         there = there | part
-    builder.merge(0, there, stages, item.op, item.dtype)
+    builder.merge(slot, there, stages, item.op, item.dtype)
 
 
-def _fold_on_workers(builder: PlanBuilder, item: Pending) -> None:
+def _fold_on_workers(builder: PlanBuilder, slot: int, item: Pending) -> None:
     """Each block on a worker that has a part of it."""
     left = item.region
     blocks = dict(sites_of(left, [part for _, part in item.parts], BYTES))
     for index, (worker, part) in enumerate(item.parts):
         share = blocks.get(index, EMPTY) & part
-        _fold_on(builder, item, worker, share)
+        _fold_on(builder, slot, item, worker, share)
         left = left - share
     for worker, part in item.parts:
-        _fold_on(builder, item, worker, left & part)
+        _fold_on(builder, slot, item, worker, left & part)
         left = left - part
 
 
-def _fold_on(builder: PlanBuilder, item: Pending, worker: int, share: Region) -> None:
+def _fold_on(builder: PlanBuilder, slot: int, item: Pending, worker: int, share: Region) -> None:
     if share:
         others = [(other, piece) for other, part in item.parts if other != worker and (piece := part & share)]
-        builder.fold(0, worker, share, others, item.op, item.dtype)
+        builder.fold(slot, worker, share, others, item.op, item.dtype)

@@ -413,31 +413,33 @@ class Choosing:
         account.returns = returns  # it was not for what launches took
         return changes
 
-    def folded(self, buffer: VirtualBuffer, plan: Plan, host: float) -> None:
-        """What launches had left pending of a buffer was folded, which it was not on one worker: it counts like a launch
+    def folded(self, buffers: Sequence[VirtualBuffer], plan: Plan, host: float) -> None:
+        """What launches had left pending of these buffers was folded, which it was not on one worker: it counts like a launch
         that has exchanged as much. `host`: seconds that it took to hand the fold over.
         """
-        account = self._accounts.get(buffer)
-        if account is None or account.keeper is not None or account.barred:
+        found = dict.fromkeys(filter(None, map(self._accounts.get, buffers)))
+        accounts = [account for account in found if account.keeper is None and not account.barred]
+        if not accounts:
             return
         exchange, machine = exchange_of(plan, self._options.links), self.times.machine
         bulk = self.exchanges and exchange.most >= SMALL_NBYTES
-        if bulk:
-            account.ways.regret += exchange.moved * (self.times.unit or machine.per_byte)
-            self._accounts.open[account] = None
-            self.open = True
-        if self.thrifty and not self._by_size:
-            self._folds.add(host)
-            least = machine.handing_over(len(plan.workers), sum(exchange.messages.values()))
-            took = Way(
-                max(self._folds.value or 0.0, least),
-                machine.exchanging(exchange.busiest, 0.0 if bulk else exchange.moved),
-            )
-            account.periods.fold(took.host + took.device)
-            account.host.thought += host
-            if not account.periods.toll:  # of which folds are a part
-                account.thrift.add(took)
-                account.hands.add(took)
+        share, least = len(found), machine.handing_over(len(plan.workers), sum(exchange.messages.values()))
+        for account in accounts:
+            if bulk:
+                account.ways.regret += exchange.moved * (self.times.unit or machine.per_byte) / share
+                self._accounts.open[account] = None
+                self.open = True
+            if self.thrifty and not self._by_size:
+                self._folds.add(host)
+                took = Way(
+                    max(self._folds.value or 0.0, least) / share,
+                    machine.exchanging(exchange.busiest, 0.0 if bulk else exchange.moved) / share,
+                )
+                account.periods.fold(took.host + took.device)
+                account.host.thought += host / share
+                if not account.periods.toll:  # of which folds are a part
+                    account.thrift.add(took)
+                    account.hands.add(took)
 
     def _weigh_kept(
         self,

@@ -431,13 +431,15 @@ class Moves:
         return self.read_again(buffer, reading, host, queue, meanwhile, given, clocked)
 
     def _is_folded_for(self, buffer: VirtualBuffer, reading: RepeatedRead) -> bool:
-        """Whether a buffer that was in the state in which a read found it is now in that in which it was read: what was pending of it is
-        folded, as the read would do.
+        """Whether a buffer is in the state in which it was read, or was in that in which the read found it: what was pending of it is
+        folded then, as the read would do.
         """
         session = self._session
-        if buffer.state is not reading.before or session.deferrals or session.executor.damaged:
+        if session.deferrals or session.executor.damaged:
             return False
-        if buffer.state is not reading.after:
+        if buffer.state is not reading.after:  # otherwise it was folded with another buffer
+            if buffer.state is not reading.before:
+                return False
             session.folding.fold((buffer,))
             if buffer.state is not reading.after:
                 return False
