@@ -137,7 +137,9 @@ class Folding:
         if executor.damaged:  # a buffer that is lost is nothing to those who did not ask for it
             return pending
         found, asked = pending, len(pending)
-        while len(found) - asked < _MOST_FOLLOWERS and (follower := self._followers.get(found[-1])) is not None:
+        while (
+            len(found) - asked < _MOST_FOLLOWERS and (follower := self._followers.get(found[-1])) is not None
+        ):
             buffer = follower.buffer()
             if buffer is None or buffer in found or not _is_small(buffer.state):
                 break
