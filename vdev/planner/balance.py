@@ -50,6 +50,8 @@ _PATIENCE, _MORE = 4, 64
 #: a sample is given up after this many launches
 _LOST = 64
 _MOST_CASES = 64
+#: no launch has that number
+_NEVER = 1 << 62
 #: cases in a row of which one or a few launches came, after which others are not measured before they come again later than so many
 #: launches
 _MOST_STRAYS = 16
@@ -351,6 +353,11 @@ class Balance:
             return False
         case = self._case(num_groups, chunks, workers, make=True)
         return case is not None and launches >= case.next and not self._is_stray(case, launches)
+
+    def looks_again(self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int]) -> int:
+        """The number of the launch before which none that is cut so is to be looked at, unless it is cut anew."""
+        case = None if len(chunks) < 2 else self._case(num_groups, chunks, workers, make=True)
+        return _NEVER if case is None else case.next
 
     def _is_stray(self, case: _Case, launches: int) -> bool:
         """Whether launches of a case are not expected to come again, as those of others before it did not. What such a launch takes says

@@ -1,4 +1,4 @@
-"""Copies between buffers, and fills, that a worker is given immediately, each as one before it of buffers in the same states.
+"""Copies between buffers, and fills, that workers are given immediately, each as one before it of buffers in the same states.
 
 Decides nothing about which: `vdev.session.immediate_moves` has found that such transfers need no plan of their own. What might be otherwise
 for one is asked for each.
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.session.commands import CopyBuffer, Fill
 from vdev.session.immediate_moves import MovesAtOnce, may_repeat
+from vdev.session.recalls import recall_transfer
 from vdev.session.telling import tell_part
 
 if TYPE_CHECKING:
+    from vdev.executor.completion import Completion
     from vdev.executor.holdings import Holdings
     from vdev.executor.line import Line
     from vdev.executor.stretch import Part
@@ -53,13 +55,15 @@ class CopiesAtOnce(MovesAtOnce):
 
     def copy(
         self, source: VirtualBuffer, target: VirtualBuffer, what: Copied, nbytes: int, queue: QueueOrder
-    ) -> Part | None:
+    ) -> Part | Completion | None:
         """Copy so many bytes from a buffer to another one, behind nothing but what comes before in the queue; None if that has to go
         another way: then nothing has happened.
         """
         self._session.lock.acquire()  # as in `vdev.session.in_a_row`
         try:
             states = source.state, target.state
+            if self._only is None and self._is_together():
+                return self._together((CopyBuffer, *what), (source, target), states, queue)
             alike = self._copies
             if alike is None or alike.states != states:
                 alike = self._copies = self._alike(CopyBuffer, states)
@@ -75,11 +79,13 @@ class CopiesAtOnce(MovesAtOnce):
             alike.line.throttle()
         return part
 
-    def fill(self, buffer: VirtualBuffer, what: Filled, queue: QueueOrder) -> Part | None:
+    def fill(self, buffer: VirtualBuffer, what: Filled, queue: QueueOrder) -> Part | Completion | None:
         """The same for a fill."""
         self._session.lock.acquire()
         try:
             states = (buffer.state,)
+            if self._only is None and self._is_together():
+                return self._together((Fill, *what), (buffer,), states, queue)
             alike = self._fills
             if alike is None or alike.states != states:
                 alike = self._fills = self._alike(Fill, states)
@@ -94,6 +100,26 @@ class CopiesAtOnce(MovesAtOnce):
         if alike is not None and alike.line.worker.marked != alike.line.looked_at:
             alike.line.throttle()
         return part
+
+    def _together(
+        self,
+        what: tuple[Any, ...],
+        buffers: tuple[VirtualBuffer, ...],
+        states: _States,
+        queue: QueueOrder,
+    ) -> Completion | None:
+        """Hand over a transfer behind launches that several workers were given at once, as one before it of the same bytes of buffers in
+        the same states; None if it has to go another way. Under the session's lock.
+        """
+        session = self._session
+        found = self._transfers.find_same(what, states)
+        if found is None or session.checker is not None or session.observers or session.deferrals.held:
+            return None
+        name = _NAMES[len(buffers)]
+        completion = recall_transfer(session, found, buffers, (), queue, name)
+        if completion is not None:
+            session.ledger.count(name, found.plan)
+        return completion
 
     def _transferred_like(
         self,
@@ -114,7 +140,7 @@ class CopiesAtOnce(MovesAtOnce):
             and not may_repeat(session, alike, queue)
         ):
             return None
-        if self._only is None and (self._is_together() or not self._is_free(line, holdings, queue)):
+        if self._only is None and not self._is_free(line, holdings, queue):
             return None
         part = line.hand_over((found.prepared, holdings, what, None, (), ()), standing)
         if part is None:

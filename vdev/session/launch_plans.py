@@ -105,6 +105,8 @@ class CachedPlan:
     divided: Plan | None = None
     #: how often it was handed over for a launch that was weighed
     handed: list[int] = field(default_factory=lambda: [0])
+    #: the number of the kernel's launch before which nobody wants to know what its chunks take beside each other
+    level: list[int] = field(default_factory=lambda: [0])
 
 
 @dataclass(slots=True, eq=False)

@@ -52,10 +52,13 @@ class Samples:
 
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch has to be looked at for what its chunks take relative to each other."""
-        if self._shared:
+        launches = cache.tally.launches
+        if self._shared or launches < cached.level[0]:
             return False
         workers, chunks = self._parted(cached)
-        return cache.balance.wants(ndrange.num_groups, chunks, workers, cache.tally.launches)
+        balance, num_groups = cache.balance, ndrange.num_groups
+        cached.level[0] = balance.looks_again(num_groups, chunks, workers)
+        return balance.wants(num_groups, chunks, workers, launches)
 
     def is_wanted(
         self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange, timing: KernelTiming
