@@ -72,6 +72,28 @@ def test_grids_are_left_alone():
     assert balance.find(groups, grid, (0, 1, 2, 3)) is None
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_before_the_launch_that_it_names_none_is_looked_at(seed: int):
+    """Whatever was measured: nobody has to ask before, unless launches are cut anew."""
+    rng = np.random.default_rng(seed)
+    balance, groups, quiet = Balance(), (64,), 0
+    halves = make_partition(groups, (2,)).chunks
+    skipped = 0
+    for number in range(2000):
+        wanted = balance.wants(groups, halves, (0, 1), number)
+        if number < quiet:
+            assert not wanted, number
+            skipped += 1
+            continue
+        quiet = balance.looks_again(groups, halves, (0, 1))
+        if wanted and balance.wants_sample(groups, halves, (0, 1), number) and rng.random() < 0.9:
+            seconds = (1e-4, 1e-4 * float(rng.uniform(0.98, 1.02)))
+            balance.measured(groups, halves, (0, 1), seconds, 0.0, number, number)
+    assert skipped > 1000
+    grid = make_partition((8, 8), (2, 2))
+    assert balance.looks_again((8, 8), grid.chunks, (0, 1, 2, 3)) > 1 << 40, "it never is"
+
+
 def test_index_spaces_that_never_come_again_are_not_measured():
     balance, measured = Balance(), []
     for number in range(40):

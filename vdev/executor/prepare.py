@@ -14,6 +14,7 @@ from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.merge_steps import FoldStep
 from vdev.executor.step import Step
 from vdev.executor.steps import (
+    CopyBetweenStep,
     CopyStep,
     DownloadStep,
     EmptyStep,
@@ -383,14 +384,14 @@ class PreparedPlan:
 
 
 def _is_compilable(prepared: PreparedPlan) -> bool:
-    """Whether its steps are launches, fills and small uploads on workers, copies between them and folds, and each changes its own
-    worker's memory.
+    """Whether its steps are launches, fills, copies and small uploads on workers, copies between them and folds, and each changes its
+    own worker's memory.
     """
     if not prepared.batches or any(h.first_write >= 0 or h.holder == HOST for h in prepared.hazards):
         return False
     steps = [step for number, batch in prepared.batches for step in batch.steps if number != HOST]
     return len(steps) == sum(len(batch.steps) for _, batch in prepared.batches) and all(
-        type(step) in (LaunchStep, FoldStep, FillStep)
+        type(step) in (LaunchStep, FoldStep, FillStep, CopyBetweenStep)
         or (type(step) in (CopyStep, UploadStep) and step.brief)
         for step in steps
     )

@@ -228,6 +228,14 @@ class CopyBetweenStep(Step):
         self._copy(worker, job, self.box)
 
     def _copy(self, worker: StepWorker, job: StepJob, box: Box) -> None:
+        worker.backend.copy(*self._placed(worker, job, box))
+
+    def compiled(self, backend: CompilingBackend, worker: StepWorker, job: StepJob) -> Call | None:
+        source, target, moved = self._placed(worker, job, self.box)
+        return backend.own_copies(source, target, (moved,))
+
+    def _placed(self, worker: StepWorker, job: StepJob, box: Box) -> tuple[Allocation, Allocation, Box]:
+        """The memory that a box is copied from, and to, on a worker; and where it lies in these."""
         number = worker.number
         source = replica_of(
             job, self.source_slot, number, *_extent(box.source_start, box.source_pitches, box.shape)
@@ -236,7 +244,7 @@ class CopyBetweenStep(Step):
             job, self.target_slot, number, *_extent(box.target_start, box.target_pitches, box.shape)
         )
         moved = box.moved(-source.start, -target.start) if source.start or target.start else box
-        worker.backend.copy(source.allocation, target.allocation, moved)
+        return source.allocation, target.allocation, moved
 
 
 def _extent(start: int, pitches: tuple[int, int], shape: tuple[int, int, int]) -> tuple[int, int]:
