@@ -65,9 +65,8 @@ def _index_space(ndrange: NDRange, chunk: Chunk) -> bytes:
     start, offset, size = chunk.start, ndrange.offset, ndrange.global_size
     first = chunk.first(ndrange) if any(start) else offset
     ones, zeros = _PADDING[len(start)]
-    return _INDEX_SPACE(
-        *start, *zeros, *ndrange.num_groups, *ones, *size, *ones, *offset, *zeros, *first, *zeros
-    )
+    sizes = (*ndrange.num_groups, *ones, *size, *ones)
+    return _INDEX_SPACE(*start, *zeros, *sizes, *offset, *zeros, *first, *zeros)
 
 
 @lru_cache(maxsize=1024)
