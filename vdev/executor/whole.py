@@ -120,6 +120,7 @@ class Form:
                 if not self._by_shape:
                     now[at] = now[at], offset
         if not is_shifted:
+            self._places = places  # those of the next launches
             return now, shape, ndrange
         if not self._takes_offsets:
             return None
