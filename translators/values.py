@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["computed_once", "dataclass", "replace"]
 
 #: A class with this attribute, compared by identity, is frozen for mypy alone, which finds every assignment to a field. To refuse it
-#: while the program runs makes a constructor call a setter for each field, and so take twice as long.
+#: while the program runs makes a constructor call a setter for each field, and so take twice as long. Equal objects must stay so: where
+#: they are compared by value, the constructor of such a class writes to their dictionary instead, if they have one.
 MADE_OFTEN = "made_often"
 
 _MISSING = dataclasses.MISSING
@@ -181,12 +182,22 @@ def _values_of(fields: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, A
     return found if given == len(args) + len(kwargs) and len(found) == len(fields) else None
 
 
+def _assignment(cls: Any, frozen: bool, slots: bool) -> str:
+    """How a constructor gives the field {0} the value {1}."""
+    if not frozen:
+        return "self.{0} = {1}"
+    if slots:
+        return "_set_{0}(self, {1})"
+    return "_values[{0!r}] = {1}" if getattr(cls, MADE_OFTEN, False) else "_set(self, {0!r}, {1})"
+
+
 def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
     if frozen and slots:  # the slot's own setter takes two thirds of the time
         names |= {f"_set_{field.name}": getattr(cls, field.name).__set__ for field in dataclasses.fields(cls)}
     parameters, body = ["self"], []
     by_keyword: list[str] = []
+    assign = _assignment(cls, frozen, slots)
     for field in dataclasses.fields(cls):
         name, value = field.name, field.name
         if field.default_factory is not _MISSING:
@@ -203,14 +214,13 @@ def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
             (by_keyword if field.kw_only else parameters).append(parameter)
         elif value == name or (field.default is not _MISSING and not slots):
             continue  # has no value yet, or the class's
-        if frozen:
-            body.append(f"_set_{name}(self, {value})" if slots else f"_set(self, {name!r}, {value})")
-        else:
-            body.append(f"self.{name} = {value}")
+        body.append(assign.format(name, value))
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     if by_keyword:
         parameters += ["*", *by_keyword]
+    if assign.startswith("_values"):
+        body.insert(0, "_values = self.__dict__")
     text = f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(body or ["pass"])
     exec(text, names)
     made: Callable[..., None] = names["__init__"]

@@ -509,6 +509,32 @@ def test_a_driver_that_lacks_a_function_is_not_told_by_the_thread(monkeypatch: p
     assert told == []
 
 
+@pytest.mark.parametrize("case", ["opening", "opened", "not wanted"])
+def test_garbage_is_collected_while_gpus_are_opened(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What vdev has loaded is new to the collector, which takes long, and is not to look at it amid the first launches; but nobody who
+    does not wait anyway is to wait for that, and none who collects no garbage.
+    """
+    collected, opened = list[bool](), threading.Event()
+
+    def collect() -> None:
+        collected.append(thread.is_alive())
+        opened.set()
+
+    thread = threading.Thread(target=opened.wait, args=(1.0 if case == "not wanted" else 60.0,))
+    monkeypatch.setattr(cuda_driver, "_opening", [thread])
+    monkeypatch.setattr(cuda_driver, "_load", lambda: CudaMissing("nothing else is looked at"))
+    monkeypatch.setattr(cuda_driver.gc, "collect", collect)
+    monkeypatch.setattr(cuda_driver.gc, "isenabled", lambda: case != "not wanted")
+    thread.start()
+    if case == "opened":
+        opened.set()
+        thread.join()
+    with pytest.raises(CudaMissing):
+        cuda_driver.load()
+    assert collected == ([True] if case == "opening" else [])
+    assert not thread.is_alive()
+
+
 class _Parameters:
     """Of a driver: where a kernel's parameters lie (pointer, local memory, int, hidden structure)."""
 

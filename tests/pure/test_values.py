@@ -193,6 +193,25 @@ def test_a_class_whose_objects_are_made_often_refuses_nothing() -> None:
     assert {compared: 3}[Compared(1)] == 3
 
 
+@pytest.mark.parametrize("number", [1, 100])  # of objects: the constructor is compiled on the way
+def test_equal_objects_that_are_made_often_stay_so(number: int) -> None:
+    @dataclass(frozen=True)
+    class Kept:
+        made_often = True
+        number: int
+        items: tuple[int, ...] = ()
+        names: list[str] = field(default_factory=list, compare=False)
+
+    made = [Kept(at, names=["a"]) for at in range(number)]
+    last = made[-1]
+    assert last == Kept(number - 1, ())
+    assert hash(last) == hash(Kept(number - 1))
+    assert (last.number, last.items, last.names, Kept(0).names) == (number - 1, (), ["a"], [])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        last.number = 5  # type: ignore[misc]
+    assert not hasattr(last, "_values")
+
+
 @dataclass(frozen=True, slots=True)
 class Changing:
     a: int

@@ -13,6 +13,8 @@ from ..ranges.ndrange import Chunk, NDRange
 __all__ = ["SubgridKernel"]
 
 _INDEX_SPACE = struct.Struct("<15Q").pack
+#: by the number of dimensions: what the others have for a size, and for an offset
+_PADDING = {dimensions: ((1,) * (3 - dimensions), (0,) * (3 - dimensions)) for dimensions in (1, 2, 3)}
 
 
 @dataclass(frozen=True)
@@ -38,24 +40,32 @@ class SubgridKernel:
         program is translated for launches with offsets, the chunk's first ids as offset. Raises ValueError for a
         wrong number of shifts, and for a chunk with a cycle unless it renumbers.
         """
+        return self.packed_space(ndrange, chunk) + self.packed_shifts(shifts)
+
+    def packed_shifts(self, shifts: Sequence[int]) -> bytes:
+        """How the hidden argument ends, as `pack`: the same for all launches on buffers that lie in the same way."""
         if len(shifts) != len(self.pointer_args):
             raise ValueError(
                 f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given"
             )
+        return struct.pack(f"<{len(shifts)}q", *shifts)
+
+    def packed_space(self, ndrange: NDRange, chunk: Chunk) -> bytes:
+        """What the hidden argument says before, as `pack`."""
         content = _index_space(ndrange, chunk)
         if self.renumbers:
             content += _renumbering(ndrange, chunk)
         elif chunk.cycle is not None:
             raise ValueError(f"kernel {self.name}: translated for contiguous work-groups")
-        return content + struct.pack(f"<{len(shifts)}q", *shifts)
+        return content
 
 
 def _index_space(ndrange: NDRange, chunk: Chunk) -> bytes:
     """What the hidden argument says of a chunk, wherever its buffers are. Not remembered: looking it up takes as long."""
-    start, offset = chunk.start, ndrange.offset
+    start, offset, size = chunk.start, ndrange.offset, ndrange.global_size
     first = chunk.first(ndrange) if any(start) else offset
-    ones, zeros = (1,) * (3 - len(start)), (0,) * (3 - len(start))
-    sizes = (*ndrange.num_groups, *ones, *ndrange.global_size, *ones)
+    ones, zeros = _PADDING[len(start)]
+    sizes = (*ndrange.num_groups, *ones, *size, *ones)
     return _INDEX_SPACE(*start, *zeros, *sizes, *offset, *zeros, *first, *zeros)
 
 

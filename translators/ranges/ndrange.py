@@ -21,6 +21,7 @@ class NDRange:
     the work-items of its chunk differently.
     """
 
+    made_often = True  # many a launch has one of its own (`values.MADE_OFTEN`)
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     offset: tuple[int, ...]
@@ -40,9 +41,10 @@ class NDRange:
 
     @computed_once
     def num_groups(self) -> tuple[int, ...]:
-        return tuple(
-            [-(-size // local) for size, local in zip(self.global_size, self.local_size, strict=True)]
-        )
+        found: tuple[int, ...] = ()
+        for size, local in zip(self.global_size, self.local_size, strict=True):  # less than a list takes
+            found = (*found, -(-size // local))
+        return found
 
     @property
     def nitems(self) -> int:
@@ -70,6 +72,7 @@ class Chunk:
     ((6,), [(2, 4), (6, 8), (10, 12)])
     """
 
+    made_often = True  # as of index spaces
     start: tuple[int, ...]
     stop: tuple[int, ...]
     cycle: Cycle | None = None

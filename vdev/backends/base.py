@@ -265,6 +265,7 @@ class LaunchShape:
     taken as it is.
     """
 
+    made_often = True  # many a launch has one of its own (`vdev.translators.values.MADE_OFTEN`)
     ndrange: NDRange
     chunk: Chunk
     global_size: tuple[int, ...]

@@ -98,7 +98,8 @@ class Streak:
 
     def shape_over(self, ndrange: NDRange) -> LaunchShape | None:
         """What `start` takes for a launch over another index space than the last one; None where it takes none."""
-        return self._over(ndrange, self._places) if ndrange.nitems < self.limit else None
+        limit = self.limit
+        return self._over(ndrange, self._places) if limit == inf or ndrange.nitems < limit else None
 
     def buffers(self, args: Sequence[Any]) -> list[Any]:
         """By slot: those of a launch with these `args`, which alone keep them alive."""

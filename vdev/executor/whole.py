@@ -26,8 +26,6 @@ _MOST_SHAPES = 512
 _MOST_FORMS = 16
 #: a launch's arguments, memory and values; its shape, None for the one of the last launch of its form; and its index space
 Changes: TypeAlias = "tuple[list[KernelArgument], LaunchShape | None, NDRange | None]"
-#: of a form, shapes that are known by their index spaces
-_MOST_KNOWN = 64
 #: a launch as it is handed over (`vdev.executor.stretch.Entry`): plan, holdings by slot, arguments, index space, places, what it waits for
 WholeLaunch: TypeAlias = "tuple[Any, Sequence[Holdings], Sequence[Any], NDRange | None, Places, Any]"
 
@@ -48,7 +46,7 @@ class Form:
     """
 
     __slots__ = (
-        "_by_shape", "_kinds", "_known", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step",
+        "_by_shape", "_kinds", "_last", "_ndrange", "_number", "_places", "_pointers", "_start", "_start_whole", "_step",
         "_takes_offsets", "is_whole",
     )  # fmt: skip
 
@@ -72,8 +70,6 @@ class Form:
         #: whether the kernel is told where its pointers point
         self._by_shape = step.is_told and backend.repeats_by_shape
         self.is_whole = start_whole is not None
-        #: by the identity of an index space: that, and its shape
-        self._known: dict[int, tuple[NDRange, LaunchShape]] = {}
         #: (argument, slot) of each pointer
         self._pointers = [(at, slot) for at, slot, _ in job.places]
         #: the last launch's arguments, as the back end takes them
@@ -89,13 +85,9 @@ class Form:
         _, holdings, args, ndrange, places, _ = entry
         shape = None
         if ndrange is not self._ndrange:
-            known = self._known.get(id(ndrange))
-            if known is not None and known[0] is ndrange:
-                shape = known[1]
-            else:
-                shape = self._over(worker, ndrange)
-                if shape is None:
-                    return None
+            shape = None if ndrange is None else self._step.over(worker, ndrange, self._places)
+            if shape is None:
+                return None
         now: list[Any] = [*args]
         number = self._number
         for at, slot in self._pointers:  # which takes less time than iterators over a few take to be made
@@ -128,6 +120,7 @@ class Form:
                 if not self._by_shape:
                     now[at] = now[at], offset
         if not is_shifted:
+            self._places = places  # those of the next launches
             return now, shape, ndrange
         if not self._takes_offsets:
             return None
@@ -135,15 +128,6 @@ class Form:
             shape = None if ndrange is None else self._step.over(worker, ndrange, places)
             return None if shape is None else (now, shape, None)  # the next one's is another
         return now, shape, ndrange
-
-    def _over(self, worker: StepWorker, ndrange: NDRange | None) -> LaunchShape | None:
-        """The shape of an index space; None if launches over it are made like any other."""
-        shape = None if ndrange is None else self._step.over(worker, ndrange, self._places)
-        if ndrange is not None and shape is not None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[id(ndrange)] = ndrange, shape
-        return shape
 
     def start(self, changes: Changes) -> int:
         """Launch; what is pending then (`Backend.pending`). BackendError if it is refused: then nothing was started."""
@@ -172,7 +156,7 @@ _NO_FORM, _NEW = _NoForm(), _NoForm()
 class WholeLaunchStep(LaunchStep):
     """A launch with the NDRange and the places of its command."""
 
-    __slots__ = ("_forms", "_last", "_shapes", "_shifts", "at_home", "is_told")
+    __slots__ = ("_again_over", "_forms", "_last", "_shapes", "_shifts", "at_home", "is_told")
 
     def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
         """`at_home`: slots that are used where the host has them."""
@@ -184,6 +168,8 @@ class WholeLaunchStep(LaunchStep):
         self._last: tuple[NDRange | None, Places, LaunchShape] | None = None
         #: the shapes of earlier launches, by the numbers of their NDRanges and by their places
         self._shapes: dict[Any, LaunchShape] = {}
+        #: of launches that are made again, by the identity of their index space: that, their places, and their shape
+        self._again_over: dict[int, tuple[NDRange, Places, LaunchShape]] = {}
         #: by the places of launches: what makes more of them; None where there has been one
         self._forms: dict[Places, Form | _NoForm | None] = {}
         #: the last shape's places, and what the back end is told of them
@@ -244,8 +230,17 @@ class WholeLaunchStep(LaunchStep):
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
 
     def over(self, worker: StepWorker, ndrange: NDRange, places: Places) -> LaunchShape | None:
+        at = id(ndrange)
+        known = self._again_over.get(at)
+        if known is not None and known[0] is ndrange and known[1] is places:
+            return known[2]
         shape = self._shape(ndrange, places)
-        return shape if worker.backend.repeats_over(self.kernel, shape) else None
+        if not worker.backend.repeats_over(self.kernel, shape):
+            return None
+        if len(self._again_over) >= _MOST_SHAPES:
+            self._again_over.clear()
+        self._again_over[at] = ndrange, places, shape
+        return shape
 
     def _shape_of(self, job: StepJob) -> LaunchShape:
         """The native launch."""

@@ -46,6 +46,8 @@ _MOST_REMEMBERED = 512  #: index spaces per kernel
 _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
 
 _PLAIN = {int}
+#: for the local size of launches that leave it open, where the kernel requires none: it is chosen for each global size
+_CHOSEN: tuple[int, ...] = ()
 #: kept arguments of launches that are made again; and of those that are handed over at once, whose images lie whole on one worker
 _REPEATED = frozenset({Memory, bytes, LocalArg, type(None)})
 _REPEATED_AT_ONCE = _REPEATED | {ImageMemory}
@@ -334,8 +336,9 @@ def _remembered(
         )
     if all(_is_key(sizes) for sizes in (global_size, local_size, offset)):
         _remember(kernel, (global_size, local_size, offset, g_times_l), ndrange)
-        if ndrange is not None and local_size is not None and not g_times_l:
-            kernel.signature.groups[local_size] = ndrange.local_size
+        if ndrange is not None and not g_times_l:
+            is_chosen = local_size is None and not any(kernel.kernel.resources.compile_work_group_size)
+            kernel.signature.groups[local_size] = _CHOSEN if is_chosen else ndrange.local_size
     return ndrange
 
 
@@ -367,8 +370,8 @@ def _remember(kernel: KernelState, given: tuple[Any, ...], ndrange: NDRange | No
 
 
 def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any) -> NDRange | None:
-    """The index space of that global size and offset, where one with the same local size was found valid: what is left to be checked
-    then is little. None where there was none, or where this one is not valid, or takes a closer look.
+    """The index space of that global size and offset, where one with the same local size was found valid, or one without: what is left to
+    be checked then is little. None where there was none, or where this one is not valid, or takes a closer look.
     """
     try:
         group = kernel.signature.groups.get(local_size)
@@ -377,15 +380,22 @@ def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any
     if group is None:
         return None
     dimensions, bits = len(group), state_of(kernel.context).limits["ADDRESS_BITS"]
-    if group is not local_size and not _are_plain(local_size, 1, dimensions, bits):
+    if not dimensions and type(global_size) is tuple and len(global_size) <= 3:
+        dimensions = len(global_size)
+    elif (
+        group is not local_size and local_size is not None and not _are_plain(local_size, 1, dimensions, bits)
+    ):
         return None
-    if not _are_plain(global_size, 1, dimensions, bits):
-        return None
-    if any(map(mod, global_size, group)) and not kernel.signature.allows_partial_groups:
+    if not (dimensions and _are_plain(global_size, 1, dimensions, bits)):
         return None
     if offset is not None and not _are_plain(offset, 0, dimensions, bits):
         return None
-    ndrange = NDRange(global_size, group, (0,) * dimensions if offset is None else offset)
+    start, regroups = (0,) * dimensions if offset is None else offset, False
+    if group is _CHOSEN:
+        group, regroups = _chosen(kernel, global_size), kernel.signature.regroups
+    elif any(map(mod, global_size, group)) and not kernel.signature.allows_partial_groups:
+        return None
+    ndrange = NDRange(global_size, group, start, regroups)
     _remember(kernel, (global_size, local_size, offset, False), ndrange)
     return ndrange
 
@@ -409,13 +419,12 @@ def suggested_local_size(
 
 def _are_plain(sizes: Any, least: int, dimensions: int, bits: int) -> bool:
     """Whether these are a tuple of so many integers, none below that nor with more bits."""
-    return (
-        type(sizes) is tuple
-        and len(sizes) == dimensions
-        and {*map(type, sizes)} == _PLAIN
-        and min(sizes) >= least
-        and not max(sizes) >> bits
-    )
+    if type(sizes) is not tuple or len(sizes) != dimensions:
+        return False
+    for size in sizes:  # noqa: SIM110 (a generator takes longer, and so does a set of a few)
+        if type(size) is not int or size < least or size >> bits:
+            return False
+    return True
 
 
 def _sizes(name: str, values: Iterable[Any]) -> list[int]:
@@ -495,17 +504,21 @@ def _checked(
     if 0 in sizes:
         return None
     if local is None:
-        resources = kernel.kernel.resources
-        chosen = choose_local_size(
-            sizes,
-            max_group_size=resources.work_group_size,
-            max_item_sizes=values["MAX_WORK_ITEM_SIZES"],
-            hint=kernel.kernel.declared.work_group_size_hint,
-            multiple=resources.preferred_multiple,
-            min_groups=len(context.session.workers),
-        )
-        return NDRange(sizes, chosen, offset, kernel.signature.regroups)
+        return NDRange(sizes, _chosen(kernel, sizes), offset, kernel.signature.regroups)
     return NDRange(sizes, local, offset)
+
+
+def _chosen(kernel: KernelState, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The local size of a launch without one, whose kernel requires none."""
+    context, resources = state_of(kernel.context), kernel.kernel.resources
+    return choose_local_size(
+        sizes,
+        max_group_size=resources.work_group_size,
+        max_item_sizes=context.limits["MAX_WORK_ITEM_SIZES"],
+        hint=kernel.kernel.declared.work_group_size_hint,
+        multiple=resources.preferred_multiple,
+        min_groups=len(context.session.workers),
+    )
 
 
 def _check_group(kernel: KernelState, sizes: tuple[int, ...], local: tuple[int, ...], values: Any) -> None:

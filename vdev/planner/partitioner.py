@@ -237,12 +237,17 @@ def _tile(global_size: Sequence[int], most: Sequence[int], budget: int, multiple
     """A local size in two or three dimensions of at most `budget` items, and at most `most` along each dimension."""
     dims = len(global_size)
     first = multiple if multiple in _WARPS else TILES[dims][0]
-    local = [1] * dims
+    local, nitems = [1] * dims, 1
     for limits in ((first, *TILES[dims][1:]), most):  # tiles first, then what is left
         for d, limit in enumerate(limits):
-            room = min(budget // (prod(local) // local[d]), limit, most[d])
-            if room > local[d]:
-                local[d] = max(local[d], _largest_divisor(global_size[d], room, 1))
+            before = local[d]
+            others = nitems // before
+            room = min(budget // others, limit, most[d])
+            if room > before:
+                local[d] = max(before, _largest_divisor(global_size[d], room, 1))
+                nitems = others * local[d]
+        if nitems == budget:  # as mostly after the tiles
+            break
     return tuple(local)
 
 

@@ -217,16 +217,17 @@ def hidden_packer(
     if subgrid is None:
         return None
 
-    #: the last shifts, and these by pointer: launches over one index space after the other have the same
-    known: tuple[tuple[tuple[int, int], ...] | None, Sequence[int]] = (None, ())
+    #: the last shifts, and these packed: launches over one index space after the other have the same
+    known: tuple[tuple[tuple[int, int], ...] | None, bytes] = (None, b"")
+    pack_space = subgrid.packed_space
 
     def pack(ndrange: NDRange, chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
         nonlocal known
-        before, by_pointer = known
+        before, packed = known
         if shifts is not before:
             by_arg = dict(shifts)
-            by_pointer = [by_arg.get(arg, 0) for arg in subgrid.pointer_args]
-            known = shifts, by_pointer
-        return subgrid.pack(ndrange, chunk, by_pointer)
+            packed = subgrid.packed_shifts([by_arg.get(arg, 0) for arg in subgrid.pointer_args])
+            known = shifts, packed
+        return pack_space(ndrange, chunk) + packed
 
     return pack

@@ -8,6 +8,7 @@ busy thread may then keep for up to 5 ms. Decides nothing about what is launched
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -345,11 +346,20 @@ def load() -> tuple[Any, Driver]:
     """(CuPy, the driver). Raises CudaMissing, each time with the same text."""
     with _loading:
         found = _load()
+        _use_the_wait()
         for thread in _opening:  # the driver must not be at work when the process ends
             thread.join()
     if isinstance(found, CudaMissing):
         raise CudaMissing(str(found))
     return found
+
+
+def _use_the_wait() -> None:
+    """While GPUs are still being opened, make the full collection that comes once so many objects are new to the collector as vdev has
+    loaded: it takes tens of milliseconds, and would come amid the program's first launches.
+    """
+    if gc.isenabled() and any(thread.is_alive() for thread in _opening):
+        gc.collect()
 
 
 def device_names() -> list[str]:

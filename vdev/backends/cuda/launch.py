@@ -40,6 +40,9 @@ Grid = tuple[int, int, int, int, int, int, bytes]
 UNSET = object()
 POINTER = struct.Struct("<Q")
 _UINT = struct.Struct("<I")
+#: how `driver.LaunchConfig` begins: groups and work-items of a group in three dimensions each
+_SIZES = struct.Struct("<6I")
+_NO_SIZES = (0,) * 6
 _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2, 3)}
 
 
@@ -62,22 +65,23 @@ def address_of(allocation: Allocation) -> int:
 class Grids:
     """A shape as launches within CUDA's limits."""
 
-    __slots__ = ("bases", "grids", "is_prepared", "shape", "shared", "starts", "threads")
+    __slots__ = ("bases", "grids", "shape", "threads")
 
     def __init__(self, shape: LaunchShape, grids: list[Grid]) -> None:
         self.shape = shape
         self.bases = bases_of(shape)
         self.grids = grids
-        self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
-        #: the driver's calls, made for this many bytes of local memory; prepared once they have been asked for again
-        self.starts: list[tuple[bytes, PreparedCall]] | None = None
-        self.shared = 0
-        self.is_prepared = False
+        _, _, _, wide, high, deep, _ = grids[0]
+        self.threads = wide * high * deep  #: of a work-group
 
 
 def bases_of(shape: LaunchShape) -> Sequence[tuple[int, int]]:
     """(argument, bytes that its pointer is moved back by), for those that are moved."""
-    return [base for base in shape.bases if base[1]] if shape.hidden is not None else ()
+    if shape.hidden is not None:
+        for _, shift in shape.bases:  # mostly none is moved
+            if shift:
+                return [base for base in shape.bases if base[1]]
+    return ()
 
 
 def moved(args: list[KernelArgument], bases: Sequence[tuple[int, int]]) -> list[KernelArgument]:
@@ -110,15 +114,16 @@ def _layout(parameters: Sequence[tuple[int, int]]) -> str:
 
 
 class Kernel:
-    """A kernel on one GPU: its parameter buffer, and what its arguments are set to."""
+    """A kernel on one GPU: its parameter buffer, what its arguments are set to, and the call that launches it, over whatever grid."""
 
     __slots__ = (
         "apart",
         "buffer",
+        "config",
         "extra",
         "function",
+        "grid",
         "handles",
-        "hidden",
         "info",
         "last",
         "latest",
@@ -130,6 +135,7 @@ class Kernel:
         "shared",
         "sizes",
         "small",
+        "start",
         "static",
         "textured",
         "threads",
@@ -156,8 +162,11 @@ class Kernel:
         self.last: list[object] = [UNSET] * info.hidden_index
         #: writes the bytes of all parameters at once, which takes Python as long as one of them
         self.pack = struct.Struct(_layout(parameters)).pack_into
-        self.hidden: bytes | None = None
-        self.owner: object = None  #: the call of `CudaBackend.again` whose parameters they are
+        #: the driver's call that launches it, once it has been made, what that reads sizes from, and what these are set to
+        self.start: PreparedCall | None = None
+        self.config: Any = None
+        self.grid: Grid | None = None
+        self.owner: object = None  #: the call of `CudaBackend.again` whose parameters and grid they are
         self.shared = 0
         self.static = program.attribute(function, SHARED_NBYTES)
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
@@ -174,6 +183,9 @@ class Kernel:
 
     def grids(self, shape: LaunchShape) -> Grids:
         """The grids of a shape; remembered, since plans are launched again and again."""
+        known = self.latest
+        if known is not None and known.shape is shape:
+            return known
         known = self.shapes.get(id(shape))
         if known is None or known.shape is not shape:
             if len(self.shapes) >= 1024:
@@ -198,29 +210,27 @@ class Kernel:
             return False
         return self.apart is None or lie_apart(self.info, args)
 
-    def starts(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, PreparedCall]]:
-        """For each grid of a shape, the hidden argument and the driver's call that starts it, with the parameters at
-        the time of the call and the local memory that there is now.
+    def caller(self, stream: int, driver: Driver) -> PreparedCall:
+        """The driver's call that launches it, always the same: with the grid, the parameters and the local memory at the time of the call.
+        To make one for each grid takes as long as some launches.
         """
-        starts = known.starts
-        if starts is None or known.shared != self.shared:
-            known.shared, known.is_prepared = self.shared, False
-            starts = known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
-        elif not known.is_prepared:  # which takes as long as some launches
-            known.is_prepared = True
-            calls = [self.assembled(grid, stream, driver) for grid in known.grids]
-            starts = known.starts = [
-                (hidden, prepared(call)) for (hidden, _), call in zip(starts, calls, strict=True)
-            ]
-        return starts
+        if self.start is None:
+            call = driver.starting(_NO_SIZES, self.shared, stream, self.handles)
+            self.config, self.start = call.args[0].kept, prepared(call)
+        return self.start
 
-    def start(self, shape: LaunchShape) -> tuple[bytes, PreparedCall] | None:
-        """The same for a shape that has been launched several times, and is one grid; None for others."""
-        known = self.shapes.get(id(shape))
-        if known is None or known.shape is not shape or not known.is_prepared or known.shared != self.shared:
-            return None
-        starts = known.starts
-        return starts[0] if starts is not None and len(starts) == 1 else None
+    def ready(self, grid: Grid, stream: int, driver: Driver) -> PreparedCall:
+        """The same once it starts that grid, with its hidden argument."""
+        start = self.start or self.caller(stream, driver)
+        if grid is not self.grid:
+            self.set_hidden(grid[6])
+            self.set_sizes(grid)
+        return start
+
+    def set_sizes(self, grid: Grid) -> None:
+        """Have the driver's call, which there is, start that grid, whose hidden argument is set."""
+        _SIZES.pack_into(self.config, 0, *grid[:6])
+        self.grid = grid
 
     def set_arguments(self, args: list[KernelArgument]) -> None:
         """Set those that are set to something else."""
@@ -230,9 +240,8 @@ class Kernel:
                 self.set_argument(index, arg)
 
     def set_hidden(self, hidden: bytes) -> None:
-        at = self.offsets[len(self.last)]
+        at = self.offsets[-1]
         self.buffer[at : at + len(hidden)] = hidden
-        self.hidden = hidden
 
     def set_argument(self, index: int, arg: KernelArgument) -> None:
         self.last[index] = UNSET
@@ -309,6 +318,8 @@ class Kernel:
                 text = f"{total} bytes of local memory for kernel {self.info.name}: {error}"
                 raise BackendError(OUT_OF_RESOURCES, text) from error
         self.shared = total
+        if self.config is not None:
+            self.config.shared_nbytes = total
 
 
 def lie_apart(info: CudaKernel, args: Sequence[KernelArgument]) -> bool:
@@ -397,10 +408,10 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
     counts, shifts = chunk.counts, {}
     if shape.hidden is None:  # pointers arrive in the form in which they are used
         chunk = whole_chunk(ndrange)
-    elif max(counts[1:], default=0) <= _MOST_GROUPS:  # as nearly always
-        x, y, z = (*counts, 1, 1)[:3]
-        return [(x, y, z, wide, high, deep, shape.hidden + _WORK_DIMS[len(counts)])]
     else:
+        x, y, z = (*counts, 1, 1)[:3]
+        if y <= _MOST_GROUPS and z <= _MOST_GROUPS:  # as nearly always
+            return [(x, y, z, wide, high, deep, shape.hidden + _WORK_DIMS[len(counts)])]
         shifts = dict(shape.bases)
     found: list[Grid] = []
     for part in within_limits(chunk):

@@ -87,9 +87,7 @@ class CudaLaunches(Backend):
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert type(kernel) is Kernel
-        known = kernel.latest
-        if known is None or known.shape is not shape:
-            known = kernel.grids(shape)
+        known = kernel.grids(shape)
         given = moved(args, known.bases) if known.bases else args
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
@@ -102,9 +100,8 @@ class CudaLaunches(Backend):
             self._begin()
         else:
             self._count += 1
-        for hidden, start in kernel.starts(known, self.stream, self.driver):
-            if hidden is not kernel.hidden:
-                kernel.set_hidden(hidden)
+        for grid in known.grids:
+            start = kernel.ready(grid, self.stream, self.driver)
             result = start() if self._lapse is None else self._timed(start, self._lapse)
             if result:
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
@@ -182,7 +179,7 @@ class CudaLaunches(Backend):
     def _again(self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape) -> Repeated:
         """The same of one version."""
         made = _Made(kernel, args, shape, self.stream, self.driver)
-        start = kernel.starts(kernel.grids(shape), self.stream, self.driver)[0][1]
+        start = kernel.caller(self.stream, self.driver)
         counters = self.counters
         # The driver copies the parameters when it is called.
         used, set_value = kernel, kernel.set_argument
@@ -191,10 +188,13 @@ class CudaLaunches(Backend):
             changed: Sequence[tuple[int, KernelArgument]] = (), other: LaunchShape | None = None, /
         ) -> int:
             nonlocal used, set_value, start
-            if other is None and used.owner is made:
+            if used.owner is made:
                 for index, value in changed:
                     set_value(index, value)
                     args[index] = value
+                if other is not None:
+                    made.shape = other
+                    used.ready(used.grids(other).grids[0], self.stream, self.driver)
             else:
                 start = made.ready(changed, other)
                 used, set_value = made.kernel, made.kernel.set_argument
@@ -233,15 +233,12 @@ class CudaLaunches(Backend):
         pointers = [at for at, arg in enumerate(args) if type(arg) is CudaAllocation]
         counters, owner, pack, buffer = self.counters, object(), kernel.pack, kernel.buffer
         last, unset, what = kernel.last, [UNSET] * len(args), f"launch of kernel {kernel.info.name}"
-        hidden, start = kernel.starts(known, self.stream, self.driver)[0]
+        grid, start = known.grids[0], kernel.caller(self.stream, self.driver)
 
         def launch(now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:
-            nonlocal hidden, start
+            nonlocal grid
             if other is not None:
-                found = kernel.start(other)
-                if found is None:
-                    found = kernel.starts(kernel.grids(other), self.stream, self.driver)[0]
-                hidden, start = found
+                grid = kernel.grids(other).grids[0]
             words: list[Any] = [*now]
             for at in pointers:
                 arg = words[at]
@@ -251,8 +248,9 @@ class CudaLaunches(Backend):
             if kernel.owner is not owner:
                 last[:] = unset  # others set all of them anew
                 kernel.owner = owner
-            pack(buffer, 0, *words, hidden)
-            kernel.hidden = hidden
+            pack(buffer, 0, *words, grid[6])
+            if grid is not kernel.grid:
+                kernel.set_sizes(grid)
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._in_own_context(self._begin)
             else:
@@ -272,8 +270,13 @@ class CudaLaunches(Backend):
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         assert type(kernel) is Kernel
         known = kernel.grids(shape)
-        versions = (each for each in (kernel, kernel.apart, kernel.textured) if each is not None)
-        return len(known.grids) == 1 and all(known.threads <= each.threads for each in versions)
+        threads, apart, textured = known.threads, kernel.apart, kernel.textured
+        return (
+            len(known.grids) == 1
+            and threads <= kernel.threads
+            and (apart is None or threads <= apart.threads)
+            and (textured is None or threads <= textured.threads)
+        )
 
 
 class _Textured:
@@ -323,32 +326,26 @@ class _Textured:
 class _Made:
     """A launch that is made again: its shape, its arguments, and the kernel whose parameters are set to them."""
 
-    __slots__ = ("_args", "_driver", "_lost", "_shape", "_stream", "kernel")
+    __slots__ = ("_args", "_driver", "_lost", "_stream", "kernel", "shape")
 
     def __init__(
         self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape, stream: int, driver: Driver
     ) -> None:
-        self.kernel = kernel
-        self._args, self._shape = args, shape
+        self.kernel, self.shape = kernel, shape
+        self._args = args
         self._stream, self._driver = stream, driver
         self._lost = 0  #: how often the parameters were found set to others
 
     def ready(self, changed: Sequence[tuple[int, KernelArgument]], shape: LaunchShape | None) -> PreparedCall:
-        """The driver's call, with the parameters set, these values `changed`, and over another `shape` if there is one."""
-        kernel, args, is_set = self.kernel, self._args, self.kernel.owner is self
+        """The driver's call, with the parameters set, these values `changed`, and over another `shape` if there is one. Others have
+        set the kernel's parameters.
+        """
         for index, value in changed:
-            args[index] = value
-            if is_set:
-                kernel.set_argument(index, value)
-        if not is_set:
-            kernel = self.kernel = self._set_up(kernel)
+            self._args[index] = value
         if shape is not None:
-            self._shape = shape
-        # Only now: how much local memory it takes is among the arguments.
-        ((hidden, call),) = kernel.starts(kernel.grids(self._shape), self._stream, self._driver)
-        if hidden is not kernel.hidden:
-            kernel.set_hidden(hidden)
-        return call
+            self.shape = shape
+        kernel = self.kernel = self._set_up(self.kernel)
+        return kernel.ready(kernel.grids(self.shape).grids[0], self._stream, self._driver)
 
     def _set_up(self, kernel: Kernel) -> Kernel:
         """The kernel with the arguments; with parameters of its own where others have set them so often."""
