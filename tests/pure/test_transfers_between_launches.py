@@ -74,6 +74,18 @@ assert sum(at_once[-60:]) > 40, at_once
 print("right")
 """
 
+#: patterns and bytes take turns
+TURNS = """
+for number in range(200):
+    host.add(1)
+    host.fill(host.sums, *((0, 16), (4, 4))[number // 2 % 2], number % 3)
+    host.copy(*((0, N), (8, 800))[number % 2])
+    if number < 40 or number % 20 == 19:
+        host.check()
+assert sum(at_once) > 100, at_once
+print("right")
+"""
+
 VARIED = """
 chance = random.Random(SEED)
 others = cl.CommandQueue(context), cl.CommandQueue(
@@ -98,7 +110,6 @@ for number in range(300):
     if chance.random() < 0.05:
         host.check()
 host.check()
-assert sum(at_once) > 50, at_once
 print("right")
 """
 
@@ -116,6 +127,11 @@ def _run(folder: Path, script: str, what: str = "what", **orders: int) -> str:
 
 def test_those_that_come_again_are_handed_over_at_once(folder: Path) -> None:
     assert _run(folder, REPEATED) == "right\n"
+
+
+@pytest.mark.parametrize("orders", [{}, {"late": 1}, {"seed": 4}])
+def test_those_that_take_turns_are_as_well(folder: Path, orders: dict[str, int]) -> None:
+    assert _run(folder, TURNS, **orders) == "right\n"
 
 
 @pytest.mark.parametrize("orders", [{"late": 0}, {"late": 2}, {"seed": 1}, {"seed": 2}])
