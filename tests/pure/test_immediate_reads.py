@@ -333,7 +333,7 @@ def test_a_blocking_read_into_memory_to_which_others_are_on_their_way_is_submitt
         return begun
 
     executor.enter_host(host[:8], 0, worker.submitted + 1, writes=True)
-    worker.arrivals.append((worker.submitted + 1, lambda: None))
+    worker.arrivals.append((worker.submitted + 1, lambda: None, lambda *_: None))
     assert begin(host) is None
     begun = begin(elsewhere)
     assert isinstance(begun, Arriving)
