@@ -48,7 +48,7 @@ _LONG = 64
 #: the most bytes that the calling thread copies to an idle CPU: they stay in the host's memory, so that it takes no longer than the
 #: worker's thread, which would have to be woken
 _NEAR_NBYTES = 1 << 20
-#: small reads under way at one worker, each of which has memory of the back end's
+#: reads under way at one worker, each of which has memory of the back end's
 _MOST_ARRIVALS = 64
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
@@ -636,7 +636,9 @@ def _is_one_step(found: ReadyPlan, states: Sequence[BufferState]) -> bool:
 
 
 def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:
-    """Whether nobody has to wait for a read that is handed over: it goes to the host at once, or is small."""
+    """Whether nobody has to wait for a read that is handed over: it goes to the host at once, or arrives in memory of the
+    back end's own.
+    """
     download, worker = found.prepared.download, line.worker
     if download is None or worker.takes_transfers:
         return download is not None
