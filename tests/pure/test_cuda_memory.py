@@ -10,6 +10,7 @@ import ctypes
 import re
 import threading
 from collections import deque
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -507,6 +508,8 @@ class _DriverLater(_Driver):
         return self.made
 
     def record_assembled(self, event: ctypes.c_void_p, stream: ctypes.c_void_p) -> int:
+        if self.current != _CONTEXT:
+            return 400
         self.calls.append("record")
         self.recorded[event.value or 0] = len(self.waiting)
         return 0
@@ -831,6 +834,13 @@ def test_a_read_is_waited_for_without_what_comes_behind_it(
         memory += 1
         first = second = None
     assert len(made) == 2, "memory is given back"
+    monkeypatch.setattr(driver, "current", _CONTEXT + 1)
+    enter = partial(setattr, driver, "current")
+    monkeypatch.setattr(driver, "set_context", enter, raising=False)
+    monkeypatch.setattr(backend, "_visit", lambda: enter(_CONTEXT) or _CONTEXT + 1, raising=False)
+    elsewhere = begin()
+    assert elsewhere is not None
+    assert backend.wait_for_read(elsewhere), "in another context, too"
     driver.calls.clear()
     assert not backend.wait_for_read(lambda target, at: None), "of others only a marker tells"
     assert driver.calls == []

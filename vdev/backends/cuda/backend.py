@@ -341,10 +341,11 @@ class CudaBackend(CudaCompiling):
                 raise
             counters.to_host += nbytes
             if self._lost is None:  # as in `begin_read`
-                if pinned.record is None:
+                record = pinned.record
+                if record is None:
                     self._in_own_context(partial(landing.record, pinned))
-                else:
-                    pinned.is_recorded = not pinned.record()
+                else:  # in the context of another GPU it may be refused
+                    pinned.is_recorded = not (record() and self._in_own_context(record))
             return Lent(pinned, nbytes)
 
         return begin
