@@ -10,6 +10,7 @@ import ctypes
 import re
 import threading
 from collections import deque
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -490,6 +491,7 @@ class _DriverLater(_Driver):
         self.looks = 0  #: before everything is there
         self.failure = 0
         self.current = _CONTEXT  #: the calling thread's
+        self.made, self.recorded = 0, dict[int, int]()  #: events, and how many copies each is behind
 
     def read_pinned(self, target: int, source: int, nbytes: int, stream: int) -> int:
         self.calls.append("copy")
@@ -500,6 +502,24 @@ class _DriverLater(_Driver):
         if self.current != _CONTEXT:
             return 400
         return self.read_pinned(*[each.value for each in args])
+
+    def new_event(self) -> int:
+        self.made += 1
+        return self.made
+
+    def record_assembled(self, event: ctypes.c_void_p, stream: ctypes.c_void_p) -> int:
+        if self.current != _CONTEXT:
+            return 400
+        self.calls.append("record")
+        self.recorded[event.value or 0] = len(self.waiting)
+        return 0
+
+    def event_query(self, event: int) -> int:
+        return ERROR_NOT_READY
+
+    def event_synchronize(self, event: int) -> int:
+        self.calls.append("wait")
+        return self._arrive(self.recorded[event])
 
     def stream_synchronize(self, stream: int) -> int:
         self.calls.append("synchronize")
@@ -512,12 +532,12 @@ class _DriverLater(_Driver):
             return ERROR_NOT_READY
         return self._arrive()
 
-    def _arrive(self) -> int:
+    def _arrive(self, count: int | None = None) -> int:
         if self.failure:
             return self.failure
-        for target, source, nbytes in self.waiting:
+        for target, source, nbytes in self.waiting[:count]:
             ctypes.memmove(target, source, nbytes)
-        self.waiting.clear()
+        del self.waiting[:count]
         return 0
 
 
@@ -542,7 +562,10 @@ def _landing_later(
         return made[-1]
 
     cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=pinned, runtime=runtime))
-    monkeypatch.setattr(backend, "_landing", cuda_landing.Landing(cupy), raising=False)
+    landing: Any = cuda_landing.Landing
+    monkeypatch.setattr(
+        backend, "_landing", landing(cupy, driver, backend.stream, driver.new_event), raising=False
+    )
     return driver, made
 
 
@@ -772,9 +795,9 @@ def test_small_reads_arrive_in_the_order_of_the_stream(
     target = np.zeros(100, np.uint8)
     for _ in range(3):
         deliver = backend.begin_read(source, 11, 40)
-        assert driver.calls == ["copy"]
+        assert driver.calls == ["copy", "record"]
         assert backend.wait_for_all()
-        assert driver.calls == ["copy", "synchronize"]
+        assert driver.calls == ["copy", "record", "synchronize"]
         deliver(target, 7)
         assert (target[7:47] == memory[11:51]).all()
         assert not target[:7].any()
@@ -789,6 +812,81 @@ def test_small_reads_arrive_in_the_order_of_the_stream(
     second(target, 16)
     assert (target[:32] == np.concatenate([memory[:16], memory[32:48]])).all()
     assert len(made) == 2
+
+
+def test_a_read_is_waited_for_without_what_comes_behind_it(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, made = _landing_later(backend, monkeypatch)
+    source, memory = _allocation(3)
+    target = np.zeros(80, np.uint8)
+    begin = backend.read_later(source, 11, 40)
+    for _ in range(3):
+        first, second = begin(), begin()
+        assert first is not None
+        assert second is not None
+        assert backend.wait_for_read(first)
+        assert len(driver.waiting) == 1, "the second is still on its way"
+        first(target, 0)
+        assert backend.wait_for_read(second)
+        second(target, 40)
+        assert (target == np.tile(memory[11:51], 2)).all()
+        memory += 1
+        first = second = None
+    assert len(made) == 2, "memory is given back"
+    monkeypatch.setattr(driver, "current", _CONTEXT + 1)
+    enter = partial(setattr, driver, "current")
+    monkeypatch.setattr(driver, "set_context", enter, raising=False)
+    monkeypatch.setattr(backend, "_visit", lambda: enter(_CONTEXT) or _CONTEXT + 1, raising=False)
+    elsewhere = begin()
+    assert elsewhere is not None
+    assert backend.wait_for_read(elsewhere), "in another context, too"
+    driver.calls.clear()
+    assert not backend.wait_for_read(lambda target, at: None), "of others only a marker tells"
+    assert driver.calls == []
+
+
+def test_a_read_whose_past_only_a_marker_tells_is_not_waited_for_alone(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that came before it was refused; or the wait is."""
+    driver, _ = _landing_later(backend, monkeypatch)
+    source, _ = _allocation(3)
+    begin = backend.read_later(source, 11, 40)
+    with monkeypatch.context() as lost:
+        lost.setattr(backend, "_lost", BackendError(-5, "a copy from a peer"))
+        behind = (begin(), backend.begin_read(source, 11, 40))
+    assert not any(backend.wait_for_read(each) for each in behind if each is not None)
+    found = begin()
+    assert found is not None
+    driver.failure = 700
+    assert not backend.wait_for_read(found)
+
+
+def test_longer_reads_get_memory_once_those_without_have_taken_as_long_as_to_pin_it(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, made = _landing_later(backend, monkeypatch)
+    landing, longest = backend._landing, cuda_landing._LONGER_NBYTES[-1]
+    assert landing.takes(cuda_landing.LANDING_NBYTES)
+    assert not landing.takes(0)
+    assert not any(landing.takes(longest + 1) for _ in range(1000))
+    for size in cuda_landing._LONGER_NBYTES:
+        tries = next(number for number in range(1, 1000) if landing.takes(size - 1))
+        assert tries == -(-size // cuda_landing._WAKING_NBYTES)
+        lent = [landing.take(size)]
+        assert not landing.takes(size), "the next one is earned as well"
+        assert len(lent[0].array) == size
+        landing.free_for(size).append(lent.pop())
+        assert landing.takes(size)
+    assert [len(each.array) for each in made] == [*cuda_landing._LONGER_NBYTES]
+    taken = sum(cuda_landing._LONGER_NBYTES)
+    landing.take(longest)
+    while any(landing.takes(longest) for _ in range(1000)):
+        landing.take(longest)
+        taken += longest
+    assert taken <= cuda_landing._MOST_NBYTES < taken + longest
+    assert driver.calls == []
 
 
 @pytest.mark.parametrize(("nbytes", "takers"), [(1, 1), (4097, 1), (40_000, 2), (70_001, 4), (500_000, 8)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -333,7 +334,7 @@ def test_a_blocking_read_into_memory_to_which_others_are_on_their_way_is_submitt
         return begun
 
     executor.enter_host(host[:8], 0, worker.submitted + 1, writes=True)
-    worker.arrivals.append((worker.submitted + 1, lambda: None))
+    worker.arrivals.append((worker.submitted + 1, lambda: None, lambda *_: None))
     assert begin(host) is None
     begun = begin(elsewhere)
     assert isinstance(begun, Arriving)
@@ -414,3 +415,29 @@ def read_now(
     if status is None:
         status = ended(program.submit(Read(buffer, layout, host.view(np.uint8)), after, queue))
     return status, host
+
+
+def test_a_read_is_waited_for_alone_once_what_failed_before_it_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what comes behind it is not waited for."""
+    with Program(1, is_cpu=False) as program:
+        worker = program.session.executor.worker(0)
+        program.session.executor.quiesce()
+        asked, mine = list[object](), worker.issued + 1
+        monkeypatch.setattr(
+            ReferenceBackend, "wait_for_read", lambda self, delivers: asked.append(delivers) or True
+        )
+        monkeypatch.setattr(worker, "issued", mine + 5)
+        brought = list[int]()
+        deliver: Any = brought.append
+        worker.arrivals.append((mine, lambda: brought.append(worker.completed), deliver))
+        worker.marks.append(SimpleNamespace(step=mine - 1, marker=SimpleNamespace(done=lambda: False)))  # type: ignore[arg-type]
+        assert not worker._await_arrival(mine + 1), "that is no read"
+        assert asked == []
+        assert not worker._await_arrival(mine), "how it went is not known of what came before"
+        assert (brought, worker.completed < mine) == ([], True)
+        worker.marks.clear()
+        assert worker._await_arrival(mine)
+        assert (asked, brought, worker.completed) == ([deliver] * 2, [mine - 1], mine)
+        monkeypatch.undo()

@@ -32,6 +32,7 @@ from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, R
 from vdev.session.immediate_moves import RepeatedWrite
 from vdev.session.in_a_row import InARow
 from vdev.session.kernel_timing import FIRST_PLAN, UNTIL_LOOKED_AT
+from vdev.session.samples import Samples
 from vdev.session.session import VirtualBuffer
 
 SOURCE = """
@@ -77,10 +78,10 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bench]]:
 
 
 class Kept:
-    """A program on so many GPUs whose launches take no time to speak of."""
+    """A program on so many GPUs whose launches take no time to speak of; those of `chain` so many seconds for a work-item."""
 
-    def __init__(self, clocks: list[Bench], workers: int) -> None:
-        bench = Bench({"add": 1e-15, "chain": 1e-15}, ITEMS, 0, workers, PEER_BYTES_PER_SECOND)
+    def __init__(self, clocks: list[Bench], workers: int, chain: float = 1e-15) -> None:
+        bench = Bench({"add": 1e-15, "chain": chain}, ITEMS, 0, workers, PEER_BYTES_PER_SECOND)
         bench.build(SOURCE)
         clocks.append(bench)
         self.program: Program = bench.program
@@ -477,7 +478,7 @@ def test_a_turn_passes_by_only_while_buffers_are_kept_for_launches_without_plans
 
     def goes_on(worker: int = 0) -> bool:
         at_once.until_looked_at = 0
-        found = at_once.goes_on(cache, kept.buffers, worker)
+        found = at_once.goes_on(cache, NDRange((ITEMS,), (64,), (0,)), kept.buffers, worker)
         assert at_once.until_looked_at == (UNTIL_LOOKED_AT if found else 0)
         return found
 
@@ -488,6 +489,25 @@ def test_a_turn_passes_by_only_while_buffers_are_kept_for_launches_without_plans
     account.thrifty = True
     timing.pause = 0
     assert not goes_on(), "one is due"
+
+
+@pytest.mark.parametrize(("each", "samples"), [(1e-15, 1), (1e-4 / ITEMS, 4)])
+def test_first_launches_are_sampled_until_their_kernel_is_known_to_be_short(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, each: float, samples: int
+) -> None:
+    """On one of several workers. A sample takes the host longer than some launches of a short kernel."""
+    kept, taken, prepared = Kept(clocks, 4, each).settled(), list[str](), Samples.prepared
+
+    def noted(samples: Samples, cache: Any, cached: Any, *args: Any) -> Any:
+        found = prepared(samples, cache, cached, *args)
+        taken.extend([cache.tally.name] if cached.direct else ())
+        return found
+
+    monkeypatch.setattr(Samples, "prepared", noted)
+    for _ in range(32):
+        kept.launch(name="chain")
+        kept.program.wait()
+    assert taken == ["chain"] * samples
 
 
 @pytest.mark.parametrize("passes", [True, False])

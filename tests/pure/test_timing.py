@@ -16,7 +16,14 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.regret import Stake, Stretch, TwoWays
 from vdev.planner.spans import UNTRIED
 from vdev.planner.timing import MOST_FLOOR, KernelTimes, Least, MachineTimes, Way
-from vdev.session.kernel_timing import FIRST_PLAN, KernelTiming
+from vdev.session.kernel_timing import (
+    FIRST_PLAN,
+    FIRST_SAMPLES,
+    SAMPLE_EVERY,
+    SHORT,
+    UNTIL_LOOKED_AT,
+    KernelTiming,
+)
 from vdev.session.way_times import WayTimes
 
 seconds = st.floats(0, 20, allow_nan=False, width=32)
@@ -277,6 +284,26 @@ def test_launches_that_differ_are_weighed_each_with_its_own_stake() -> None:
     timing.passes(large)
     timing.passes(large)
     assert timing.take_passed(1) == [(small, 1)], "of which some did not take place"
+
+
+def test_of_a_short_kernel_the_first_launches_are_not_sampled_that_are_like_one_before() -> None:
+    timing = KernelTiming(Least())
+    assert timing.samples_direct(1, 1000), "nothing is known"
+    timing.times.add(1000, [SHORT / 2])
+    assert not timing.samples_direct(2, 1023)
+    assert timing.samples_direct(2, 1024), "of that size nothing was measured"
+    assert timing.samples_direct(SAMPLE_EVERY, 1000)
+    timing.times.add(4000, [2 * SHORT])
+    assert timing.samples_direct(FIRST_SAMPLES, 4000), "it is long"
+    assert not timing.samples_direct(FIRST_SAMPLES + 1, 4000)
+
+
+def test_the_first_looks_at_launches_on_one_worker_follow_each_other_soon() -> None:
+    timing = KernelTiming(Least())
+    assert timing.weight(1) * FIRST_SAMPLES == UNTIL_LOOKED_AT
+    assert timing.weight(UNTIL_LOOKED_AT) == UNTIL_LOOKED_AT
+    timing.direct = FIRST_SAMPLES
+    assert timing.weight(1) == 1
 
 
 def test_whether_a_launch_will_be_due_is_told_without_counting_it() -> None:

@@ -390,7 +390,7 @@ class Backend(ABC):
     small_write_nbytes = 0
     writes_boxes_now = False
 
-    #: the most consecutive bytes that `begin_read` takes
+    #: the most consecutive bytes that `begin_read` takes, whoever waits for them
     small_read_nbytes = 0
 
     #: the most bytes between an idle worker and the host that the thread which asks for them moves itself: waking the worker's
@@ -522,6 +522,37 @@ class Backend(ABC):
         `wait_for_all` or a marker tells.
         """
         raise TypeError("this back end has no memory of its own to read into")
+
+    def takes_read(self, nbytes: int) -> bool:
+        """Whether `begin_read` takes so many bytes now for a program that does not wait for them yet; asked once for each read."""
+        return 0 < nbytes <= self.small_read_nbytes
+
+    def read_later(self, source: Allocation, start: int, nbytes: int) -> Callable[[], Deliver | None]:
+        """What makes such a read again and again, as long as `source` is allocated; each is one operation. BackendError if it is refused,
+        None if the back end does not take it now (`takes_read`): then nothing has happened.
+
+        It may be used on any thread and without `enter`, by who has the worker's turn.
+        """
+
+        def begin() -> Deliver | None:
+            if not self.takes_read(nbytes):
+                return None
+            outside = self.visit() if self.has_visitors else None
+            try:
+                return self.begin_read(source, start, nbytes)
+            finally:
+                if outside is not None:
+                    self.leave(outside)
+
+        return begin
+
+    def wait_for_read(self, delivers: Deliver) -> bool:
+        """Wait for what `begin_read` has begun, and nothing that was handed over after it; `delivers` is what that returned. False if
+        only a marker can tell; True once it is known that it, and all before it but for what earlier markers tell, went well.
+
+        It may be called on any thread, and beside other calls.
+        """
+        return False
 
     def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         """What makes such a read of `nbytes` bytes again and again; each is one operation.

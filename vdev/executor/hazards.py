@@ -154,7 +154,7 @@ class Hazards:
             (worker.number, step)
             for worker in self._workers
             if worker.arrivals
-            for step, _ in tuple(worker.arrivals)
+            for step, _, _ in tuple(worker.arrivals)
         }
         return [
             (number, step)

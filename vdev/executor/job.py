@@ -19,6 +19,7 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
+    from vdev.backends.base import Deliver
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
 
@@ -30,7 +31,7 @@ class JobWorker(Protocol):
     submitted: int
     issued: int
     completed: int
-    arrivals: deque[tuple[int, Callable[[], None]]]  #: small reads under way, by step
+    arrivals: deque[tuple[int, Callable[[], None], Deliver]]  #: reads under way, by step
     hurried: bool  #: whether somebody wants to be called as soon as it is known what is complete
 
     def wait_for(self, step: int) -> None:

@@ -27,7 +27,7 @@ from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes, DriverLaunch, LaunchShape, Repeated
+    from vdev.backends.base import Bytes, Deliver, DriverLaunch, LaunchShape, Repeated
     from vdev.executor.holdings import Holdings
     from vdev.executor.step import LaunchForm
     from vdev.executor.worker import Worker
@@ -229,6 +229,57 @@ class Line:
                     worker.wake()
         return part if changes is not None else self._hand_over(entry, standing, None, False, None, timed)
 
+    def hand_over_read(
+        self,
+        entry: Entry,
+        standing: object,
+        host: Bytes,
+        begin: Callable[[], Deliver | None],
+        timed: Timed | None = None,
+    ) -> Part | None:
+        """`hand_over` of a read into all of `host` that arrives in memory of the back end's own, with fewer calls: `begin` begins it
+        (`Backend.read_later`).
+        """
+        worker, executor, home, part = self.worker, self._executor, self._home, None
+        if worker.queue or (timed is not None and not self.tells_times) or not worker.turn.acquire(False):
+            return None
+        try:
+            worker.holder = get_ident()
+            executor.lock.acquire()  # as in `again`
+            try:
+                is_changed = executor.standing is not standing or worker.queue or executor.closed
+                if is_changed or home.completed < home.submitted or executor.uses_host_elsewhere(self._at):
+                    return None
+                part = self._begin_read(entry, host, begin, timed)
+            finally:
+                executor.lock.release()
+        finally:
+            self._give_turn(part)
+        return part
+
+    def _begin_read(
+        self, entry: Entry, host: Bytes, begin: Callable[[], Deliver | None], timed: Timed | None
+    ) -> Part | None:
+        """The same with the turn and the executor's lock."""
+        worker, executor = self.worker, self._executor
+        before = None if timed is None else self._before()
+        number = executor.last_number = executor.last_number + 1
+        step = worker.submitted = worker.submitted + 1
+        try:
+            delivers = begin()
+        except Exception as error:
+            self._refused(error, number, step)
+            return None
+        except BaseException:  # as in `_perform`
+            self._enter(entry, number, step, -1, timed, before)
+            raise
+        if delivers is None:
+            executor.last_number, worker.submitted = number - 1, step - 1
+            return None
+        executor.enter_host(host, self._at, step, writes=True)
+        worker.arrivals.append((step, partial(delivers, host, 0), delivers))
+        return self._enter(entry, number, step, -1, timed, before)
+
     def _start(self, form: LaunchForm, changes: Any, entry: Entry, timed: Timed | None) -> Part | None:
         """Launch by a form and enter that, with the turn and the executor's lock; None if it is refused."""
         worker, executor = self.worker, self._executor
@@ -257,7 +308,7 @@ class Line:
         """`hand_over` of whatever command. Times that are wanted begin with its own work, and end with it."""
         worker, part = self.worker, None
         is_marked = timed is not None and not self.tells_times
-        if worker.queue or not (may_wait() or not is_marked) or not worker.turn.acquire(False):
+        if worker.queue or (is_marked and not may_wait()) or not worker.turn.acquire(False):
             return None
         try:
             worker.holder = get_ident()
@@ -640,17 +691,17 @@ class Line:
         job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
         before = self._before() if timed is not None and self.tells_times else None
         try:
-            if make is not None and host is not None:
-                make(host[0])
-            elif host is None:
+            if host is None:
                 entry[0].step.run(worker, job)  # type: ignore[union-attr]
+            elif reads:
+                job.host, job.layout = host
+                executor.enter_host(host[0], self._at, step, writes=True)
+                self._read(entry, step, *host)
+            elif make is not None:
+                make(host[0])
             else:
                 job.host, job.layout = host
-                if reads:
-                    executor.enter_host(host[0], self._at, step, writes=True)
-                    self._read(entry, step, *host)
-                else:
-                    entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
+                entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
         except Exception as error:
             self._refused(error, number, step)
             return None
@@ -672,8 +723,8 @@ class Line:
         if worker.takes_transfers:
             download.run(worker, self._job)
             return
-        deliver, start = download.begin(worker, entry[1][download.slot], layout)
-        worker.arrivals.append((step, partial(deliver, host, start)))
+        delivers, start = download.begin(worker, entry[1][download.slot], layout)
+        worker.arrivals.append((step, partial(delivers, host, start), delivers))
 
     def _enter(
         self,

@@ -11,10 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
-from vdev.backends.base import Backend, Marker
+from vdev.backends.base import Backend, Deliver, Marker
 from vdev.errors import BackendError
 from vdev.executor.mark import MARKS_AHEAD, Mark, Waiter, outcome_of, record
 from vdev.process.finalisers import may_wait
@@ -77,8 +78,9 @@ class WorkerProgress:
         self.completed = 0
         self.lock = threading.RLock()
         self.marks: deque[Mark] = deque()
-        #: reads that arrive in memory of the back end's own: a step, and what brings its bytes to the host's array
-        self.arrivals: deque[tuple[int, Callable[[], None]]] = deque()
+        #: reads that arrive in memory of the back end's own: a step, what brings its bytes to the host's array, and what the back end
+        #: knows it by
+        self.arrivals: deque[tuple[int, Callable[[], None], Deliver]] = deque()
         self.waiters: list[Waiter] = []
         self.wanted = NEVER  #: the first step for which somebody waits
         #: the thread sleeps, or is about to: whoever adds work must wake it
@@ -292,6 +294,8 @@ class WorkerProgress:
         """Return when step number `step` is complete and every failure up to there is known."""
         if self.completed < step:
             self.executor.waits += 1
+        if self.arrivals and self._await_arrival(step):
+            return
         if self.issued == step and self.completed < step and self.catch_up():
             return
         while self.completed < step:
@@ -322,6 +326,27 @@ class WorkerProgress:
             self.all_is_done()
         finally:
             self.turn.release()
+        return True
+
+    @waits
+    def _await_arrival(self, step: int) -> bool:
+        """If that step is a read that arrives in memory of the back end's own, wait for it alone, and not for what was handed over
+        after it; afterwards everything up to it is complete. False if only a marker can tell.
+        """
+        delivers = None
+        for at, _, each in tuple(self.arrivals):
+            if at == step:
+                delivers = each
+        if delivers is None or self.records is not None or not may_wait():
+            return False
+        if not in_driver(partial(self.backend.wait_for_read, delivers)):
+            return False
+        if self.marks:  # as in `catch_up`; these are done, if they are behind steps before the read
+            self.poll()
+            with self.lock:
+                if self.marks and self.marks[0].step < step:
+                    return False
+        self.is_done_up_to(step)
         return True
 
     @property

@@ -261,9 +261,14 @@ class NannyEvent(Event):
 
     @staticmethod
     def _vdev_of_taken(
-        queue: CommandQueue, context: Context, command_type: int, completion: Completion, hostbuf: Any
+        queue: CommandQueue,
+        context: Context,
+        command_type: int,
+        completion: Completion,
+        hostbuf: Any,
+        in_use: bool = False,
     ) -> NannyEvent:
-        """The event of a transfer that no longer needs `hostbuf`, with few calls: many transfers make one."""
+        """The event of a transfer that no longer needs `hostbuf`, with few calls: many transfers make one. `in_use`: it still does."""
         event: NannyEvent = _new_event(NannyEvent)
         event._handle = 0
         event._queue = queue
@@ -271,7 +276,7 @@ class NannyEvent(Event):
         event._command_type = command_type
         event._vdev_state = completion
         ward = event._ward = _new_ward(Ward)
-        ward.kept, ward.in_use = hostbuf, False
+        ward.kept, ward.in_use = hostbuf, in_use
         return event
 
     def get_ward(self) -> Any:

@@ -27,7 +27,7 @@ from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
     from vdev.executor.direct_reads import RepeatedRead
-    from vdev.session.immediate_moves import RepeatedWrite
+    from vdev.session.immediate_moves import LaterRead, RepeatedWrite
     from vdev.session.session import VirtualBuffer
 
 _mem = native.mem_flags
@@ -68,6 +68,7 @@ class Memory(Numbered):
         "context",
         "flags",
         "hostbuf",
+        "last_later",
         "last_read",
         "last_write",
         "map_count",
@@ -104,6 +105,7 @@ class Memory(Numbered):
         #: the offset of the last blocking read into a plain array, which was in bounds and allowed, and what makes it again
         self.last_read: tuple[int, RepeatedRead | None] = _NONE
         self.last_write: tuple[int, RepeatedWrite | None] = _NONE  #: the same of a write
+        self.last_later: tuple[int, LaterRead | None] = _NONE  #: … of a read that is not blocking
         #: what mappings that the program has asked for were found to be (`vdev.facade.maps`)
         self.mappings: dict[Any, Any] = _NO_MAPPINGS
         self._handle: Any = 0
@@ -128,6 +130,7 @@ class Memory(Numbered):
         if not last:
             return
         del self.argument, self.buffer
+        self.last_later = _NONE
         self.last_read = self.last_write = _NONE  # they keep the buffer's memory
         self.mappings = _NO_MAPPINGS
         while self.at_end:

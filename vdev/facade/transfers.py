@@ -37,7 +37,7 @@ from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_shared, starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
-from vdev.session.immediate_moves import RepeatedWrite
+from vdev.session.immediate_moves import LaterRead, RepeatedWrite
 from vdev.translators.ranges.rectangles import Layout, box_region
 
 if TYPE_CHECKING:
@@ -132,7 +132,9 @@ def _enqueue_read_buffer(
     is_blocking: bool = True,
 ) -> Event:
     if is_blocking is not True:
-        return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
+        if wait_for or is_blocking is not False:
+            return _move_span(READ_BUFFER, queue, mem, hostbuf, src_offset, wait_for, is_blocking)
+        return _read_later(queue, mem, hostbuf, src_offset)
     if not wait_for and type(hostbuf) is np.ndarray and type(mem) is Buffer and type(queue) is CommandQueue:
         memory, line = mem._vdev_state, queue._vdev_state
         offset, reading = memory.last_read
@@ -156,6 +158,43 @@ def _enqueue_read_buffer(
                     READ_BUFFER.fail(done)
                 return done
     return _read_anew(queue, mem, hostbuf, src_offset, wait_for)
+
+
+def _read_later(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any) -> Event:
+    """A read that waits for no events, and that the program does not wait for yet."""
+    if type(hostbuf) is np.ndarray and type(mem) is Buffer and type(queue) is CommandQueue:
+        memory, line = mem._vdev_state, queue._vdev_state
+        (start, later), at_once = memory.last_later, line.session.at_once
+        if (
+            later is not None
+            and at_once is not None
+            and offset == start
+            and hostbuf.nbytes == later.nbytes
+            and hostbuf.flags.carray
+            and memory.references > 0
+            and memory.context is line.context
+            and type(offset) is int
+            and not (line.is_finalized or (starts and is_shared(hostbuf)))
+        ):
+            host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+            part = at_once.read_later(memory.buffer, later, host, line.order)
+            if part is not None:
+                return NannyEvent._vdev_of_taken(queue, memory.context, READ_BUFFER.kind, part, hostbuf, True)
+    return _read_later_anew(queue, mem, hostbuf, offset)
+
+
+@waits
+def _read_later_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any) -> Event:
+    """The same of one that is not made again as it was; the next one may be."""
+    memory = _usual(READ_BUFFER, queue, mem, hostbuf, offset)
+    if memory is None:
+        return _move_span(READ_BUFFER, queue, mem, hostbuf, offset, None, False)
+    buffer, start = memory.buffer, memory.offset + offset
+    event = _move_usual(READ_BUFFER, queue, memory, hostbuf, offset, (), False)
+    later = buffer.later
+    if type(later) is LaterRead and (later.start, later.nbytes) == (start, hostbuf.nbytes):
+        memory.last_later = offset, later
+    return event
 
 
 @waits

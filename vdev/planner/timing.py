@@ -137,6 +137,12 @@ class KernelTimes:
         """Whether any launch was measured."""
         return bool(self._rates)
 
+    def took_at_most(self, nitems: int, seconds: float) -> bool:
+        """Whether launches of about so many work-items were measured, and take no longer than this on one worker. One is enough for that:
+        measurements err by being too long.
+        """
+        return nitems.bit_length() in self._rates and self.whole(nitems) <= seconds
+
     def add(self, nitems: int, chunks: Sequence[float]) -> None:
         """A launch of so many work-items was measured: seconds of each of its chunks, which are about equal."""
         for took in chunks:

@@ -123,6 +123,7 @@ class VirtualBuffer:
         "holdings",
         "home",
         "last_read",
+        "later",
         "mapped",
         "nbytes",
         "occupancy",
@@ -159,6 +160,8 @@ class VirtualBuffer:
         self.reading: RepeatedRead | None = None
         #: which bytes the last small read took, and the states before and after it: the second like it can be made again
         self.last_read: Hashable = None
+        #: makes the last read again that nobody waited for, in the same state (`immediate_moves.LaterRead`)
+        self.later: Any = None
         #: makes the last small write again, in the same state (`immediate_moves.RepeatedWrite`)
         self.writing: Any = None
         #: makes the last small mapping again, in the same state (`immediate_maps.MadeMapping`)
@@ -188,7 +191,7 @@ class VirtualBuffer:
         before = self._state
         if state is not before:
             self._state, self.resident, self.reading, self.writing = state, state.resident, None, None
-            self.mapped = None
+            self.mapped = self.later = None
             if self.occupancy is not None and state.replicas != before.replicas:
                 self.occupancy.change(before.replicas, state.replicas)
 

@@ -185,13 +185,13 @@ class Choosing:
         timing.launches += 1
         return True
 
-    def counts_direct(self, tally: KernelTally) -> bool:
-        """Whether a launch without a plan is to be sampled: nothing else would tell what it takes."""
+    def counts_direct(self, tally: KernelTally, nitems: int) -> bool:
+        """Whether a launch without a plan, of so many work-items, is to be sampled: nothing else would tell what it takes."""
         if self._by_size or not self.thrifty:
             return False
         timing = self.times.timing(tally)
         timing.direct += 1
-        return timing.samples_direct(timing.direct)
+        return timing.samples_direct(timing.direct, nitems)
 
     def is_to_be_submitted(
         self, cache: LaunchCache, ndrange: NDRange, buffers: Sequence[VirtualBuffer]
@@ -200,17 +200,19 @@ class Choosing:
         be sampled.
         """
         timing = self.times.timing(cache.tally)
-        if self.thrifty and not self._by_size and timing.samples_direct(timing.direct + 1):
-            return True
+        if self.thrifty and not self._by_size:
+            self._samples.read()  # what the last one took may show that this one need not be sampled
+            if timing.samples_direct(timing.direct + 1, ndrange.nitems):
+                return True
         timing.direct += 1
         changes = self.reconsider(ndrange, cache.tally, buffers)
-        cache.weight = self.counts_for(cache.tally)
+        cache.weight = timing.weight(self.counts_for(cache.tally))
         return changes
 
-    def passes_by(self, cache: LaunchCache) -> bool:
-        """Whether the next launch without a plan needs no look (`is_to_be_submitted`) though its turn has come: nothing would be
-        sampled, read or weighed. Counts it if so. A look takes the host as long as several launches, and where those are short, nothing
-        hides it.
+    def passes_by(self, cache: LaunchCache, ndrange: NDRange) -> bool:
+        """Whether the next launch without a plan, over `ndrange`, needs no look (`is_to_be_submitted`) though its turn has come: nothing
+        would be sampled, read or weighed. Counts it if so. A look takes the host as long as several launches, and where those are short,
+        nothing hides it.
         """
         if self._by_size:
             cache.weight = self.counts_for(cache.tally)
@@ -218,10 +220,12 @@ class Choosing:
         timing = self.times.known(cache.tally)
         if timing is None or not timing.times.known or self._samples.any_taken:
             return False
-        if timing.samples_direct(timing.direct + 1) or timing.will_be_due_at(cache.tally.launches + 1):
+        if timing.will_be_due_at(cache.tally.launches + 1):
+            return False
+        if timing.samples_direct(timing.direct + 1, ndrange.nitems):
             return False
         timing.direct += 1
-        cache.weight = timing.counts_for
+        cache.weight = timing.weight(timing.counts_for)
         return True
 
     def handed_over(

@@ -448,7 +448,7 @@ class AtOnce(MapsAtOnce):
         if not (is_free or self._is_free(line, holdings, queue)):  # which mostly need not be asked
             return False
         self.until_looked_at -= cache.weight
-        if self.until_looked_at >= 0 or self.goes_on(cache, buffers, worker):
+        if self.until_looked_at >= 0 or self.goes_on(cache, ndrange, buffers, worker):
             return True
         self.until_looked_at = UNTIL_LOOKED_AT
         began = busy_ns()
@@ -456,9 +456,11 @@ class AtOnce(MapsAtOnce):
         choosing.look_took((busy_ns() - began) * 1e-9)
         return self._is_timed
 
-    def goes_on(self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], worker: int) -> bool:
-        """With several workers: whether the turn of a launch on these buffers to be looked at passes by, since nothing would come of
-        it. They are still kept on that worker for launches without plans.
+    def goes_on(
+        self, cache: LaunchCache, ndrange: NDRange, buffers: Sequence[VirtualBuffer], worker: int
+    ) -> bool:
+        """With several workers: whether the turn of a launch over `ndrange` on these buffers to be looked at passes by, since nothing would
+        come of it. They are still kept on that worker for launches without plans.
         """
         choosing = self._session.choosing
         if choosing is None:
@@ -466,7 +468,7 @@ class AtOnce(MapsAtOnce):
         for account in {*map(_account_of, buffers)}:
             if account is None or not account.thrifty or account.keeper != worker:
                 return False  # another kernel's launch has changed that
-        if not choosing.passes_by(cache):
+        if not choosing.passes_by(cache, ndrange):
             return False
         self.until_looked_at = UNTIL_LOOKED_AT
         return True

@@ -48,7 +48,7 @@ _LONG = 64
 #: the most bytes that the calling thread copies to an idle CPU: they stay in the host's memory, so that it takes no longer than the
 #: worker's thread, which would have to be woken
 _NEAR_NBYTES = 1 << 20
-#: small reads under way at one worker, each of which has memory of the back end's
+#: reads under way at one worker, each of which has memory of the back end's
 _MOST_ARRIVALS = 64
 #: the kinds under which transfers are counted
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
@@ -92,6 +92,37 @@ class RepeatedWrite:
         at = self.start - replica.start
         self.make = worker.backend.write_again(replica.allocation, at, self.nbytes)
         self.waits = self.nbytes > worker.backend.small_write_nbytes  #: for an idle worker
+
+
+class LaterRead:
+    """A read of consecutive bytes of one worker's memory that the program does not wait for yet, made again (`MovesAtOnce.read_later`). A
+    `Repeatable`.
+    """
+
+    __slots__ = (
+        "entry",
+        "found",
+        "layout",
+        "line",
+        "make",
+        "nbytes",
+        "queue",
+        "replica",
+        "standing",
+        "start",
+    )
+
+    def __init__(self, line: Line, entry: Entry, layout: Layout, found: ReadyPlan) -> None:
+        """`entry`: of the read, which waits for nothing and has just been made. `found`: its plan, or one like it."""
+        worker, self.found = line.worker, found
+        self.line, self.entry, self.layout = line, entry, layout
+        self.start, self.nbytes = layout.buffer_start, layout.nbytes
+        self.standing: object = None
+        self.queue: object = None
+        replica = entry[1][0].replicas[worker.number]
+        assert replica is not None, "it has just been read"
+        self.replica = replica
+        self.make = worker.backend.read_later(replica.allocation, self.start - replica.start, self.nbytes)
 
 
 class MovesAtOnce:
@@ -268,6 +299,47 @@ class MovesAtOnce:
             line.throttle()
         return part
 
+    def read_later(
+        self, buffer: VirtualBuffer, later: LaterRead, host: Bytes, queue: QueueOrder
+    ) -> Part | None:
+        """Begin to read into all of `host`, which is `later.nbytes` long, like the buffer's last read that nobody waited for, behind
+        nothing but its queue. None if it has to go the usual way: then nothing has happened.
+        """
+        session, executor, line = self._session, self._executor, later.line
+        worker = line.worker
+        with session.lock:
+            recorder = session.recorder
+            started = 0 if recorder is None else perf_counter_ns()
+            if buffer.later is not later or session.observers:
+                return None
+            if not (queue is later.queue and executor.standing is later.standing) and not may_repeat(
+                session, later, queue, timed=line.tells_times
+            ):
+                return None
+            entry = later.entry
+            holdings = entry[1]
+            if holdings[0].replicas[worker.number] is not later.replica:
+                return None
+            if self._only is None and not self._is_free(line, holdings, queue):
+                return None
+            if len(worker.arrivals) >= _MOST_ARRIVALS:
+                return None
+            timed, standing = timed_in(queue) if queue.profiled else None, executor.standing
+            part = line.hand_over_read(entry, standing, host, later.make, timed)
+            if part is None:
+                return None
+            buffer.used = session.number = session.number + 1
+            tally = session.ledger.commands["read"]
+            tally.count += 1
+            tally.moved.worker_to_host += later.nbytes
+            if recorder is not None:
+                tell_part(session, part, started, queue, later.found, "read", (buffer,), later.nbytes)
+            if queue.last is not part.stretch.completion:
+                queue.remember(part.stretch.completion)
+        if worker.marked != line.looked_at:
+            line.throttle()
+        return part
+
     def _submit_read(
         self, command: Read, after: Sequence[Completion], queue: QueueOrder
     ) -> Completion | None:
@@ -302,8 +374,8 @@ class MovesAtOnce:
             if session.recorder is not None:
                 name = "read" if reads else "write"
                 tell_part(session, part, started, queue, found, name, (buffer,), layout.nbytes)
-            if layout.is_contiguous and not (reads or after):
-                self._keep_writing(line, found, buffer, layout)
+            if layout.is_contiguous and not after:
+                (self._keep_reading if reads else self._keep_writing)(line, found, buffer, layout)
         if line.worker.marked != line.looked_at:
             line.throttle()
         return completion_of(part)
@@ -317,6 +389,17 @@ class MovesAtOnce:
         elif type(writing) is not RepeatedWrite or writing.layout is not layout:
             # the same object for the same bytes, from the same place in the program's array
             buffer.writing = layout
+
+    def _keep_reading(self, line: Line, found: ReadyPlan, buffer: VirtualBuffer, layout: Layout) -> None:
+        """The same for a read that the program does not wait for yet."""
+        later = buffer.later
+        if line.worker.takes_transfers:
+            return
+        if later is layout:
+            entry = found.prepared, [buffer.holdings], (), None, (), ()
+            buffer.later = LaterRead(line, entry, layout, found)
+        elif type(later) is not LaterRead or later.layout is not layout:
+            buffer.later = layout
 
     def _line_of(self, found: ReadyPlan) -> Line | None:
         """The line to the worker that does all of a transfer."""
@@ -553,13 +636,15 @@ def _is_one_step(found: ReadyPlan, states: Sequence[BufferState]) -> bool:
 
 
 def _may_read(line: Line, found: ReadyPlan, layout: Layout) -> bool:
-    """Whether nobody has to wait for a read that is handed over: it goes to the host at once, or is small."""
+    """Whether nobody has to wait for a read that is handed over: it goes to the host at once, or arrives in memory of the
+    back end's own.
+    """
     download, worker = found.prepared.download, line.worker
     if download is None or worker.takes_transfers:
         return download is not None
     if len(worker.arrivals) >= _MOST_ARRIVALS:
         return False
-    return 0 < download.consecutive_nbytes(layout) <= worker.backend.small_read_nbytes
+    return worker.backend.takes_read(download.consecutive_nbytes(layout))
 
 
 def _may_write(line: Line, found: ReadyPlan, layout: Layout) -> bool:

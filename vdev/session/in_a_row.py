@@ -43,9 +43,11 @@ class Maker(Protocol):
     streak_length: int  #: launches in a row on one worker
     is_alone: bool  #: whether there is no other worker
 
-    def goes_on(self, cache: LaunchCache, buffers: Sequence[VirtualBuffer], worker: int) -> bool:
-        """Whether the turn of the next launch in a row, on these buffers, to be looked at passes by; then the next turn is as far off
-        as ever.
+    def goes_on(
+        self, cache: LaunchCache, ndrange: NDRange, buffers: Sequence[VirtualBuffer], worker: int
+    ) -> bool:
+        """Whether the turn of the next launch in a row, over `ndrange` on these buffers, to be looked at passes by; then the next turn is
+        as far off as ever.
         """
 
     def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
@@ -177,7 +179,7 @@ class InARow:
             recorder = session.recorder
             started = 0 if recorder is None else perf_counter_ns()
             left = at_once.until_looked_at - self._weight
-            if session.observers or (left < 0 and (left := self._left(args)) < 0):
+            if session.observers or (left < 0 and (left := self._left(ndrange, args)) < 0):
                 return None
             again = partial(line.again_timed, timed=timed_in(queue)) if queue.profiled else line.again
             part = again(streak, self._standing, ndrange, args, after)
@@ -214,13 +216,13 @@ class InARow:
             holdings, states = [*map(_holdings_of, buffers)], (*map(_state_of, buffers),)
             recorder.exchanges.stayed(shape, holdings, self._names, states)
 
-    def _left(self, args: Sequence[Argument]) -> int:
-        """The turn of the next launch, with these `args`, to be looked at has come: what launches after it may weigh until the next
-        turn, -1 where it is looked at.
+    def _left(self, ndrange: NDRange, args: Sequence[Argument]) -> int:
+        """The turn of the next launch, over `ndrange` with these `args`, to be looked at has come: what launches after it may weigh until
+        the next turn, -1 where it is looked at.
         """
         at_once, cache = self._at_once, self._cache
         if not self._looks:
             return -1
-        goes_on = at_once.goes_on(cache, self._streak.buffers(args), self._line.worker.number)
+        goes_on = at_once.goes_on(cache, ndrange, self._streak.buffers(args), self._line.worker.number)
         self._weight = cache.weight
         return at_once.until_looked_at if goes_on else -1

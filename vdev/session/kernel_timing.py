@@ -18,12 +18,16 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache
 
 #: which launches of a kernel are sampled: the first, one in so many, and at first more of those that exchange much
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
+#: seconds of a launch that is short: handing it over to more workers takes the host about as long as they can save
+SHORT = 20e-6
 #: how many measured transfers count, and how many there must be
 _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
 #: launches of a kernel after which it is weighed although its times are not known
 LONG_UNKNOWN = 64
 #: launches without plans of a short kernel after which one is looked at
 UNTIL_LOOKED_AT = 64
+#: at least so many of them each of the first ones that are looked at stands for
+_FIRST_WEIGHT = UNTIL_LOOKED_AT // FIRST_SAMPLES
 #: the most launches, of a kernel that gains, between two that are looked at
 _MOST_PAUSE = 256
 #: and the most seconds between two, where no plan says what launches exchange
@@ -207,10 +211,19 @@ class KernelTiming:
         every = _SAMPLE_EXCHANGE_EVERY if many else SAMPLE_EVERY
         return launches <= FIRST_SAMPLES or launches % every == 0
 
-    @staticmethod
-    def samples_direct(number: int) -> bool:
-        """Whether a launch without a plan, of that number among those that were looked at, is sampled."""
-        return number <= FIRST_SAMPLES or number % SAMPLE_EVERY == 0
+    def samples_direct(self, number: int, nitems: int) -> bool:
+        """Whether a launch without a plan, of that number among those that were looked at and of so many work-items, is sampled. Of a
+        kernel that is known to be short there, the first ones are not: a sample takes the host longer than some launches of it.
+        """
+        if number <= FIRST_SAMPLES:
+            return not self.times.took_at_most(nitems, SHORT)
+        return number % SAMPLE_EVERY == 0
+
+    def weight(self, counts_for: int) -> int:
+        """The weight of a launch without a plan that stands for so many of a short kernel. The first that are looked at come soon after
+        each other: they may be of other sizes, which are sampled.
+        """
+        return max(counts_for, _FIRST_WEIGHT) if self.direct < FIRST_SAMPLES else counts_for
 
     def is_due(self, launches: int = 1) -> bool:
         """Whether the last of these launches has to be looked at even if nothing else suggests it."""

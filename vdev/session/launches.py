@@ -245,13 +245,21 @@ class Launches:
         if cached.direct:
             if choosing.reconsider(command.ndrange, cache.tally, buffers):
                 cached, buffers = self._finder()(cache, command)
-            return cached, buffers, cached.direct and choosing.counts_direct(cache.tally)
+            return (
+                cached,
+                buffers,
+                cached.direct and choosing.counts_direct(cache.tally, command.ndrange.nitems),
+            )
         stake, thought = cached.stake, self._thought_ns * 1e-9
         if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
         if changes_way(self._session, choosing, cache, command, cached, buffers, thought):
             cached, buffers = self._finder()(cache, command)
-        return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
+        return (
+            cached,
+            buffers,
+            not cached.direct or choosing.counts_direct(cache.tally, command.ndrange.nitems),
+        )
 
     def _fitting(
         self,

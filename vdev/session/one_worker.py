@@ -18,7 +18,7 @@ from vdev.planner.spans import WORTH
 from vdev.planner.timing import Way
 from vdev.session.accounts import Account, Accounts
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.kernel_timing import LONG_UNKNOWN, UNTIL_LOOKED_AT, KernelTiming
+from vdev.session.kernel_timing import LONG_UNKNOWN, SHORT, UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.looks import Looks
 from vdev.session.samples import Samples
 from vdev.session.way_changes import WayChanges, dearer
@@ -28,8 +28,6 @@ from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.session.choosing")
 
-#: seconds of a launch that is short
-_SHORT = 20e-6
 #: of the time of launches without plans, what plans may take that tell what they would exchange
 _SEEING = 0.02
 #: each time makes the next one later by so much of the first, up to so many times that
@@ -164,7 +162,7 @@ class OneWorker:
         account, count = self._account_of(tally, timing, buffers)
         if count <= 0:  # it was looked at already, before it was submitted
             return False
-        timing.counts_for = 1 + int(timing.times.whole(ndrange.nitems) / _SHORT)
+        timing.counts_for = 1 + int(timing.times.whole(ndrange.nitems) / SHORT)
         stake = self._stake_alone(timing, ndrange)
         one, split = self._weigh_alone(account, timing, stake, tally.launches + 1, count)
         split += account.periods.take_toll(split=False)

@@ -46,7 +46,7 @@ from vdev.backends.cuda.errors import ALREADY_ENABLED, ERROR_NOT_READY
 from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, OWN_THREAD_NBYTES, HostCopies, host_address
 from vdev.backends.cuda.info import worker_info
-from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Pinned
+from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Lent, Pinned
 from vdev.backends.cuda.launch import CudaAllocation, address_of
 from vdev.backends.cuda.marker import CudaMarker, Lapse, Moment
 from vdev.backends.cuda.modules import Modules
@@ -120,7 +120,7 @@ class CudaBackend(CudaCompiling):
         self._staging = staging(cupy, driver, self.context)
         self._staging.watch(self.counters)
         self._gpu.at_loss = self._staging.keep
-        self._landing = Landing(cupy)
+        self._landing = Landing(cupy, driver, self.stream, driver.new_event)
         self._gpu.held_at_loss = (self._native_stream, self._copying, self._staging, self._landing)
         compiler = nvrtc_compiler(cupy)
         self._cubins = Cubins(cache_dir(), compiler, nvrtc_version(cupy.cuda.nvrtc, cache_dir()))
@@ -312,8 +312,53 @@ class CudaBackend(CudaCompiling):
         return self._staging.homes.pin(memory)
 
     def begin_read(self, source: Allocation, start: int, nbytes: int) -> Deliver:
-        lent = self._landing.lend(self._land(source, start, nbytes))
-        return lambda target, at: lent.copy_to(target, at, nbytes)
+        pinned = self._land(source, start, nbytes)
+        if self._lost is None:  # else only a marker tells how what came before went
+            self._landing.record(pinned)
+        return Lent(pinned, nbytes)
+
+    def takes_read(self, nbytes: int) -> bool:
+        return self._landing.takes(nbytes)
+
+    def read_later(self, source: Allocation, start: int, nbytes: int) -> Callable[[], Deliver | None]:
+        landing, counters, free = self._landing, self.counters, self._landing.free_for(nbytes)
+        at, size = c_uint64(address_of(source) + start), c_size_t(nbytes)
+        given = c_void_p(), at, size, c_void_p(self.stream)
+        call, (set_target,) = changing(partial(self.driver.read_assembled, *given), 0)
+
+        def begin() -> Deliver | None:
+            if free:
+                pinned = free.pop()
+            elif landing.takes(nbytes):
+                pinned = self._in_own_context(partial(landing.take, nbytes))
+            else:
+                return None
+            try:
+                set_target(pinned.address)
+                self._start(call, "read")
+            except BaseException:
+                free.append(pinned)
+                raise
+            counters.to_host += nbytes
+            if self._lost is None:  # as in `begin_read`
+                record = pinned.record
+                if record is None:
+                    self._in_own_context(partial(landing.record, pinned))
+                else:  # in the context of another GPU it may be refused
+                    pinned.is_recorded = not (record() and self._in_own_context(record))
+            return Lent(pinned, nbytes)
+
+        return begin
+
+    def wait_for_read(self, delivers: Deliver) -> bool:
+        event = delivers.event if type(delivers) is Lent else 0
+        if not event or self._gpu.lost is not None:
+            return False
+        for _ in _LOOKS:
+            result = self.driver.event_query(event)
+            if result != ERROR_NOT_READY:
+                return not result
+        return not self.driver.event_synchronize(event)
 
     def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         assert type(source) is CudaAllocation
@@ -351,8 +396,7 @@ class CudaBackend(CudaCompiling):
             if result or self._lost is not None or any(self._let_go_behind_markers):
                 assert pinned is not None, "it was begun"
                 landing.free.remove(pinned)
-                lent = landing.lend(pinned)
-                return lambda target, at: lent.copy_to(target, at, nbytes)
+                return Lent(pinned, nbytes)
             target[:] = arrived
             return None
 
@@ -373,7 +417,7 @@ class CudaBackend(CudaCompiling):
         """Hand over a read of consecutive bytes into pinned memory."""
         assert type(source) is CudaAllocation
         landing = self._landing
-        pinned = landing.filled().pop()
+        pinned = landing.take(nbytes)
         try:
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._begin()
@@ -384,7 +428,7 @@ class CudaBackend(CudaCompiling):
                 self._count -= 1  # it was refused
                 raise self._gpu.error(result, "read")
         except BaseException:
-            landing.free.append(pinned)
+            pinned.free.append(pinned)
             raise
         self.counters.to_host += nbytes
         return pinned

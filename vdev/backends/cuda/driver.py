@@ -118,7 +118,14 @@ class Driver:
         #: the same, and `stream_query`, for arguments that are ctypes objects already
         self.read_assembled = library["cuMemcpyDtoHAsync_v2"]
         self.query_assembled = library["cuStreamQuery"]
-        for assembled in (self.copy_assembled, self.read_assembled, self.query_assembled):
+        #: `event_record`, likewise
+        self.record_assembled = library["cuEventRecord"]
+        for assembled in (
+            self.copy_assembled,
+            self.read_assembled,
+            self.query_assembled,
+            self.record_assembled,
+        ):
             assembled.restype = ctypes.c_int
         self.fill_1 = declared(library.cuMemsetD8Async, ctypes.c_uint64, ctypes.c_ubyte, size, handle)
         self.fill_2 = declared(library.cuMemsetD16Async, ctypes.c_uint64, ctypes.c_ushort, size, handle)
