@@ -377,6 +377,8 @@ class Backend(ABC):
     #: back ends of the same company order their work after each other's on the device: what applies to one alone
     #: applies to them together. None: work that comes after another back end's may keep the caller waiting
     company: object | None = None
+    #: whether `compile_ahead` does what takes longest of a `build`
+    compiles_ahead = False
     #: whether `record` costs only about a microsecond, so that there may be many markers
     cheap_markers = False
 
@@ -624,6 +626,12 @@ class Backend(ABC):
         and nobody else is at it; None otherwise, or if it fails.
         """
         return None
+
+    def compile_ahead(self, program: BackendProgram) -> None:
+        """Have a compiler at a program, so that `build` will need none; where `compiles_ahead`. On any thread, also while others call the
+        back end; BuildFailure with the log if it refuses.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def kernel(self, program: BackendProgram, name: str) -> object:

@@ -410,6 +410,18 @@ class Executor:
                 results[number] = found or self.call(number, lambda backend: backend.build(program))
         return tuple([results[number] for number in range(len(self.workers))])
 
+    @property
+    def compiles_ahead(self) -> bool:
+        """Whether `compile_ahead` does anything, for all workers."""
+        return all(worker.backend.compiles_ahead for worker in self.all_workers[: len(self.workers)])
+
+    def compile_ahead(self, program: BackendProgram) -> None:
+        """Have compilers at a program that will be built soon, which takes none then. No worker is held up meanwhile. On any thread;
+        raises BuildFailure if one of them refuses.
+        """
+        for worker in self.all_workers[: len(self.workers)]:
+            worker.backend.compile_ahead(program)
+
     def _kept(self, number: int, program: BackendProgram) -> BuildResult | None:
         """A program built on this thread, if that takes no compiler and nobody is busy with the worker; None otherwise."""
         worker = self.all_workers[number]

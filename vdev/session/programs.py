@@ -155,6 +155,7 @@ class SessionProgram:
         self._lowered: LoweredProgram | None = None
         self._renumbered: Renumbered | None = None
         self._renumbers = True  #: False once it has been asked for
+        self._for_cycles: Renumbered | None = None  #: once it has been translated
         self._refused = False  #: whether workers' compilers do not take the translation
 
     @property
@@ -283,22 +284,46 @@ class SessionProgram:
             self._renumbers, self._renumbered = False, self._renumber(build_on_workers)
         return self._renumbered
 
+    @property
+    def is_renumbered(self) -> bool:
+        """Whether `renumbered` was asked for: it takes no compiler any more."""
+        return not self._renumbers
+
+    def compile_renumbered(self, compile_ahead: Callable[[BackendProgram], None]) -> None:
+        """Have compiled what `renumbered` will build, which takes no compiler then: on any thread, while the program's launches go on. A
+        refusal is for `renumbered` to tell.
+        """
+        try:
+            found = self._translated_for_cycles()
+            if found is not None:
+                compile_ahead(found.native)
+        except (Untranslatable, BuildFailure) as refusal:
+            logger.debug("nothing was compiled ahead: %s", refusal)
+
     def _renumber(
         self, build_on_workers: Callable[[BackendProgram], Sequence[BuildResult]]
     ) -> Renumbered | None:
-        translation, program = self._translation, self.lowered
-        if translation is None or program is None or self.reasons or translation.native_images:
-            return None
-        from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
-
         try:
-            subgrid = translate_subgrid(program.program, renumbers=True)
-            native = replace(self._program_for_workers(translation), source=subgrid.source, renumbers=True)
-            build_on_workers(native)
+            found = self._translated_for_cycles()
+            if found is not None:
+                build_on_workers(found.native)
         except (Untranslatable, BuildFailure) as refusal:
             logger.warning("a program cannot be translated for renumbered work-groups: %s", refusal)
             return None
-        return Renumbered(native, subgrid.kernels)
+        return found
+
+    def _translated_for_cycles(self) -> Renumbered | None:
+        """The program for chunks with cycles, not built; None where there is none. Raises Untranslatable."""
+        if self._for_cycles is None:
+            translation, program = self._translation, self.lowered
+            if translation is None or program is None or self.reasons or translation.native_images:
+                return None
+            from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
+
+            subgrid = translate_subgrid(program.program, renumbers=True)
+            native = replace(self._program_for_workers(translation), source=subgrid.source, renumbers=True)
+            self._for_cycles = Renumbered(native, subgrid.kernels)
+        return self._for_cycles
 
     def load_analysis(self) -> None:
         """Load what analyses kernels, if launches of this program will need it: as long as compilers are at work this takes no

@@ -79,6 +79,7 @@ class CudaBackend(CudaCompiling):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
     any_thread = True
+    compiles_ahead = True
     can_wait_for_all = True
     small_write_nbytes = AT_ONCE_NBYTES
     writes_boxes_now = True

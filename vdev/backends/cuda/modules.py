@@ -48,6 +48,10 @@ class Modules:
             )
         return found
 
+    def compile(self, program: BackendProgram) -> None:
+        """Have it compiled when it is loaded: by any thread, which needs no GPU. BuildFailure if it cannot be."""
+        translated(program, self._cubins).cubin(self._architecture)
+
     def keeps(self, program: BackendProgram) -> bool:
         """Whether it is loaded, or can be without a compiler, and nobody is at it."""
         if program in self.loaded:
