@@ -117,8 +117,8 @@ def part_of_a_run(row_name: str, preset: str) -> None:
     """In a process of its own: the row's first run."""
     sys.path.insert(0, str(BENCHMARKS))
     sys.argv = ["never_slower"]
-    import common
-    import never_slower
+    never_slower: Any = importlib.import_module("never_slower")  # finds the samples
+    common: Any = importlib.import_module("common")
 
     parts = Parts()
     row = next(row for row in never_slower.ROWS if row.name == row_name)
@@ -166,12 +166,13 @@ def part_of_a_run(row_name: str, preset: str) -> None:
     print(FOUND + json.dumps(found | {"compiled": parts.compiled}))
 
 
-def measured(row: str, preset: str, workers: int, folder: Path) -> dict[str, Any]:
+def measured(row: str, preset: str, workers: int, folder: Path, *, idle: bool) -> dict[str, Any]:
     """What the first run of a row takes on so many workers."""
     names = ",".join(map(str, range(workers)))
     with tempfile.TemporaryDirectory() as cache:
         env = fake_cuda.environment(folder, f"cuda:{names}")
         env |= {"FAKE_CUDA_DEVICES": "8", "PYOPENCL_NO_CACHE": "1", "VDEV_CACHE_DIR": cache}
+        env |= {"FAKE_CUDA_IDLE": "1"} if idle else {}
         command = [sys.executable, "-m", __spec__.name, "--part", row, "--preset", preset]
         done = subprocess.run(
             command, env=env, cwd=fake_cuda.ROOT, capture_output=True, text=True, check=False
@@ -226,6 +227,7 @@ def main() -> None:
     )
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--preset", default="small")
+    parser.add_argument("--idle", action="store_true", help="kernels do nothing")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--before", type=Path)
     parser.add_argument("--part", help=argparse.SUPPRESS)
@@ -238,7 +240,9 @@ def main() -> None:
         folder = Path(os.environ.get(fake_cuda.SHARED, made))
         for row in options.only.split(","):
             for workers in map(int, options.workers.split(",")):
-                found = rows[f"{row}, {workers}"] = measured(row, options.preset, workers, folder)
+                found = rows[f"{row}, {workers}"] = measured(
+                    row, options.preset, workers, folder, idle=options.idle
+                )
                 for each in found["compiled"]:
                     source, given = each.pop("source"), each.pop("options")
                     each |= {"name": _named(source), "milliseconds": _milliseconds(source, given)}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.interpreter import access
 
 from tests.pure.test_choosing import source_of
 from tests.pure.test_never_slower import Bench, simulated_host
@@ -61,6 +63,27 @@ def test_the_end_waits_for_what_has_begun_and_for_nothing_else(monkeypatch: pyte
     own.wait()
     assert done == ["first"]
     assert not own.begin(first), "the process ends"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_waits_for_what_has_begun() -> None:
+    begun, may_end, done = threading.Event(), threading.Event(), []
+
+    def piece() -> None:
+        begun.set()
+        may_end.wait()
+        done.append("piece")
+
+    assert beside.begin(piece)
+    begun.wait()
+    threading.Timer(0.05, may_end.set).start()
+    child = os.fork()
+    if not child:
+        os._exit(0 if done and beside.begin(begun.clear) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert beside.begin(begun.clear), "it goes on"
+    beside.wait()
+    assert not begun.is_set()
 
 
 def test_a_c_program_has_nothing_done_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +149,30 @@ def _rounds(bench: Bench, count: int) -> bool:
         bench.run("sum", (groups * 256,), (256,), values, sums, np.uint32(n))
         bench.program.wait()
     return any(chunk.cycle is not None for _, chunk in plans[-2].partition)
+
+
+def test_kernels_are_analysed_beside_the_program(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the time that they are launched that is done."""
+    threads: dict[str, int] = {}
+    analyse = access.analyse_kernel
+
+    def analysed(model: Any, kernel: str) -> Any:
+        assert kernel not in threads, "twice"
+        threads[kernel] = threading.get_ident()
+        return analyse(model, kernel)
+
+    monkeypatch.setattr(access, "analyse_kernel", analysed)
+    monkeypatch.setenv("VDEV_CACHE", "0")
+    n = 1 << 22
+    bench = Bench({"fill": 1e-9, "sum": 1e-9}, n, 0, 2, PEER_BYTES_PER_SECOND)
+    bench.build(source_of("fill_and_sum"), GROUP=256)
+    clocks.append(bench)
+    beside.wait()
+    assert threads.keys() == {"fill", "sum"}
+    assert threading.get_ident() not in threads.values()
+    bench.run("fill", (n,), (256,), bench.zeros(n), np.float32(1), np.uint32(0), np.uint32(n))
 
 
 def test_launches_go_on_while_kernels_for_cycles_are_compiled(

@@ -627,6 +627,12 @@ class Backend(ABC):
         """
         return None
 
+    def translate(self, program: BackendProgram) -> None:
+        """Do what comes before a compiler in `build`: on the thread that waits for it, where others, for which it would hold up that
+        compiler, run Python as well. On any thread; a refusal is for `build` to tell.
+        """
+        return None
+
     def compile_ahead(self, program: BackendProgram) -> None:
         """Have a compiler at a program, so that `build` will need none; where `compiles_ahead`. On any thread, also while others call the
         back end; BuildFailure with the log if it refuses.

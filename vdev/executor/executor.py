@@ -384,7 +384,8 @@ class Executor:
     def build(
         self, program: BackendProgram, meanwhile: Callable[[], object] | None = None
     ) -> tuple[BuildResult, ...]:
-        """Build on every worker; raises BuildFailure if one of them refuses. `meanwhile` is called while they compile.
+        """Build on every worker; raises BuildFailure if one of them refuses. `meanwhile` is called while they compile, after all
+        that takes Python before.
 
         All devices build at once. On each of them one worker builds before the others, which then find the program
         built. It is always the same worker: a driver's compiler may keep memory for every thread that ever builds
@@ -395,6 +396,8 @@ class Executor:
         for number, info in enumerate(self.workers):
             first.setdefault(info.device_key, number)
         here, *others = first.values()
+        if meanwhile is not None:
+            self.all_workers[here].backend.translate(program)
         answers = {number: self._ask(number, lambda backend: backend.build(program)) for number in others}
         found = self._kept(here, program)
         if found is None:

@@ -1,7 +1,7 @@
 """Work beside the program: one piece after the other on a thread of its own, which is there as long as there is any.
 
-Decides that nothing begins once the process ends, and how long its end waits for the piece that has begun. What fails is logged, and is
-for whoever needs it to find out: the work is such as can be done again.
+Decides that nothing begins once the process ends, and how long its end and forks wait for the piece that has begun. What fails is logged,
+and is for whoever needs it to find out: the work is such as can be done again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from collections import deque
 from collections.abc import Callable
 
 from vdev.process import ending
-from vdev.process.forking import in_child
+from vdev.process.forking import before_fork, in_child
 
 logger = logging.getLogger("vdev.process.beside")
 
 #: Seconds that the end of the process waits for the piece that has begun. After that the process ends without any destructor.
 _LONGEST = 10.0
+#: Seconds that a fork waits for it.
+_PAUSING = 2.0
 
 
 class Beside:
@@ -25,10 +27,12 @@ class Beside:
 
     def __init__(self) -> None:
         self._renew()
-        in_child(self._renew)  # the parent's thread is not there, and what it was at is not done
+        before_fork(self._pause)
+        in_child(self._renew)  # the parent's thread is not there
 
     def _renew(self) -> None:
         self._changed = threading.Condition()
+        self._piece = threading.Lock()  #: held by the thread during each piece
         self._waiting: deque[Callable[[], object]] = deque()
         self._is_at_work = self._over = self._is_known = False
 
@@ -64,9 +68,15 @@ class Beside:
                     return
                 work = self._waiting.popleft()
             try:
-                work()
+                with self._piece:
+                    work()
             except Exception:  # of whatever kind: the thread is for other work as well
                 logger.exception("what was done beside the program failed")
+
+    def _pause(self) -> Callable[[], object]:
+        """Before a fork: let the piece end that has begun, whose locks a child would find held for ever, if it soon does."""
+        paused = self._piece.acquire(timeout=_PAUSING)
+        return self._piece.release if paused else lambda: None
 
     def _end(self) -> None:
         with self._changed:

@@ -150,7 +150,7 @@ class Session(SessionCore):
         if found is not None:
             return found
         program = SessionProgram(source, options, self.workers)
-        program.build(lambda native: self._build_on_workers(native, program.load_analysis))
+        program.build(lambda native: self._build_on_workers(native, program.begin_analysis))
         if self.checker is not None:
             self.checker.built(program)
         else:
