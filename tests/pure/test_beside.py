@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from vdev.translators.interpreter import access
 
-from tests.pure.test_choosing import source_of
+from tests.pure.test_choosing import Program, source_of
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, VirtualGpu
 from vdev.backends.base import BackendProgram, BuildResult
@@ -171,6 +171,25 @@ def test_kernels_are_analysed_beside_the_program(
     beside.wait()
     bench.run("fill", (n,), (256,), bench.zeros(n), np.float32(1), np.uint32(0), np.uint32(n))
     assert sorted(found) == [("fill", False), ("sum", False)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_exchanges_need_is_compiled_beside_the_first_program(
+    monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    done: list[tuple[int, bool]] = []
+    calling = threading.get_ident()
+
+    def preparations(gpu: VirtualGpu) -> list[Any]:
+        return [lambda: done.append((gpu._number, threading.get_ident() == calling))]
+
+    monkeypatch.setattr(VirtualGpu, "preparations", preparations)
+    with Program(
+        source_of("fill_and_sum"), {"fill": 1e-9, "sum": 1e-9}, workers=workers, options=("-DGROUP=256",)
+    ) as program:
+        program.session.build("kernel void other(global int *a) { a[0] = 1; }")
+        beside.wait()
+    assert done == ([(0, False), (1, False)] if workers > 1 else [])
 
 
 def test_launches_go_on_while_kernels_for_cycles_are_compiled(

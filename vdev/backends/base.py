@@ -636,6 +636,12 @@ class Backend(ABC):
         """
         return None
 
+    def preparations(self) -> Sequence[Callable[[], object]]:
+        """What a worker beside others may need later, in pieces that take a compiler or nothing: on any thread, also while others call the
+        back end. What was not done by then is done when it is needed.
+        """
+        return ()
+
     def compile_ahead(self, program: BackendProgram) -> None:
         """Have a compiler at a program, so that `build` will need none; where `compiles_ahead`. On any thread, also while others call the
         back end; BuildFailure with the log if it refuses.

@@ -39,6 +39,7 @@ from vdev.executor.worker import Worker
 from vdev.executor.worker_progress import Waits, WorkerProgress
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
+from vdev.process.beside import beside
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import keep_for_ever, renew
 
@@ -412,6 +413,13 @@ class Executor:
                 found = self._kept(number, program)
                 results[number] = found or self.call(number, lambda backend: backend.build(program))
         return tuple([results[number] for number in range(len(self.workers))])
+
+    def begin_preparations(self) -> None:
+        """Have done beside the program what workers may need of a compiler for their exchanges with others."""
+        if len(self.workers) > 1:
+            for worker in self.all_workers[: len(self.workers)]:
+                for piece in worker.backend.preparations():
+                    beside.begin(piece)
 
     @property
     def compiles_ahead(self) -> bool:

@@ -209,5 +209,8 @@ SOURCE_OF = {
 #: every kernel
 NAMES = tuple(SOURCE_OF)
 
+#: those that nearly every program on several GPUs needs, which are compiled beside it
+USUAL = ("copy_u16", "copy_boxes_u16", "copy_u4", "copy_boxes_u4")
+
 #: by a program: its kernel
 KERNEL_OF = {source: name for name, source in SOURCE_OF.items()}
