@@ -1,12 +1,14 @@
-"""`python -m tests.pure.first_runs`: where the first run of a program goes that is run once, on the driver for machines without a GPU.
+"""`python -m tests.pure.first_runs`: where the first run of a program goes, on the driver for machines without a GPU.
 
 Rows are those of `samples/benchmarks/never_slower.py`. Each runs once from plain arrays to results, in a process of its own for each
-number of workers, with nothing kept from before. Shown are the programs that were compiled in the run, with the milliseconds that
-NVRTC takes for each (measured afterwards, by itself), those of them that the calling thread waited for, and the milliseconds of the
-calling thread's processor time in each part of the run, without what other parts of the list take inside of it.
+number of workers, with nothing kept from before. Shown are what was compiled in the run, with the milliseconds of the processor's that
+NVRTC takes for it (by itself, afterwards), and whether the program's thread or one of the workers was at it or a thread beside them;
+and by part of the run how often it came, the milliseconds of the program's thread without other parts inside of it, and those that this
+thread waited.
 
-`--only NAMES`, `--workers 1,2`, `--preset small|large`; `--json FILE` keeps the figures, and `--before FILE` shows those in such a file
-beside them. Kernels run on the processor, so that ways may be chosen which GPUs would not choose.
+`--only NAMES`, `--workers 1,2`, `--preset small|large`; `--idle`: kernels do nothing, for large sizes; `--json FILE` keeps the figures, and
+`--before FILE` shows the sums in such a file beside them. Kernels run on the processor and transfers are copies that the program's thread
+makes, so that only parts say anything, and ways may be chosen which GPUs would not choose.
 """
 
 from __future__ import annotations
@@ -42,13 +44,8 @@ PARTS = {
     ),
     "analysing": ("vdev.translators.interpreter.access:analyse_kernel",),
     "planning": ("vdev.session.making_plans:make_plan",),
-    "preparing": (
-        "vdev.executor.executor:Executor.prepare",
-        "vdev.executor.compiled_plan:submit_compiled",
-    ),
-    "memory": ("vdev.backends.cuda.backend:CudaBackend._take",),
-    "building": ("vdev.session.programs:SessionProgram.build",),
-    "waiting": ("vdev.executor.executor:Executor.build",),
+    "preparing": ("vdev.executor.executor:Executor.prepare",),
+    "building": ("vdev.session.programs:SessionProgram.build", "vdev.executor.executor:Executor.build"),
 }
 
 
@@ -109,7 +106,7 @@ class Parts:
 
     def _compiles(self, cubins: Any, source: str, options: Any) -> None:
         if cubins.kept(source, options) is None:
-            waits = threading.get_ident() == self._thread or threading.current_thread().name != "background"
+            waits = threading.current_thread().name != "vdev-beside"
             self.compiled.append({"source": source, "options": list(options), "waits": waits})
 
 
@@ -188,10 +185,10 @@ def _milliseconds(source: str, options: list[str]) -> float | None:
     """What NVRTC takes for a program; None where it is not installed."""
     if nvrtc.library() is None:
         return None
-    began = time.perf_counter()
+    began = time.process_time()
     done, said = nvrtc.compile_cuda(source, [each for each in options if "gpu-architecture" not in each])
     assert done, said
-    return (time.perf_counter() - began) * 1e3
+    return (time.process_time() - began) * 1e3
 
 
 def _named(source: str) -> str:
@@ -200,13 +197,24 @@ def _named(source: str) -> str:
         from vdev.backends.cuda.kernels import KERNEL_OF
 
         return f"vdev's own {KERNEL_OF[source]}"
-    text = source[source.find('#line 1 "vdev/vectors.h"') :]
-    kind = "renumbered" if "renumbered" in text or "cycle" in text else "program"
-    return f"{kind} of {len(text)} bytes"
+    return f"a translation of {len(source)} bytes"
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def _sums(found: dict[str, Any]) -> dict[str, float]:
+    """Milliseconds of NVRTC that the program waited for, and of its thread in all parts but the compiler's."""
+    compiled = sum(each["milliseconds"] or 0.0 for each in found["compiled"] if each["waits"])
+    return {
+        "NVRTC": compiled,
+        "parts": 1e3 * (sum(found["seconds"].values()) - found["seconds"]["compiling"]),
+    }
+
+
+def _lines(found: dict[str, Any], before: dict[str, Any] | None) -> list[str]:
     lines = [f"    thread {found['thread'] * 1e3:8.1f} ms, passed {found['passed'] * 1e3:8.1f} ms"]
+    was = {} if before is None else _sums(before)
+    for what, took in _sums(found).items():
+        text = f"    {what + ', in all':12s}             {took:8.1f} ms"
+        lines.append(text + (f" (before: {was[what]:.1f})" if was else ""))
     for part, seconds in found["seconds"].items():
         if found["counts"][part]:
             waited = found["waited"][part] * 1e3
@@ -216,7 +224,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     for each in found["compiled"]:
         took = each["milliseconds"]
         text = "not known" if took is None else f"{took:.0f} ms"
-        lines.append(f"    compiled: {each['name']}: {text}{', waited for' if each['waits'] else ''}")
+        lines.append(f"    compiled: {each['name']}: {text}{'' if each['waits'] else ', beside'}")
     return lines
 
 
@@ -236,6 +244,8 @@ def main() -> None:
         part_of_a_run(options.part, options.preset)
         return
     rows: dict[str, Any] = {}
+    before = json.loads(options.before.read_text()) if options.before else {}
+    _milliseconds('extern "C" __global__ void nothing() {}', [])  # loads NVRTC
     with tempfile.TemporaryDirectory() as made:
         folder = Path(os.environ.get(fake_cuda.SHARED, made))
         for row in options.only.split(","):
@@ -246,7 +256,8 @@ def main() -> None:
                 for each in found["compiled"]:
                     source, given = each.pop("source"), each.pop("options")
                     each |= {"name": _named(source), "milliseconds": _milliseconds(source, given)}
-                print(f"{row}, {workers} workers", *_lines(found), sep="\n", flush=True)
+                lines = _lines(found, before.get(f"{row}, {workers}"))
+                print(f"{row}, {workers} workers", *lines, sep="\n", flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
