@@ -210,10 +210,15 @@ def test_a_kernel_taken_as_it_is_has_no_shifts() -> None:
 
 @pytest.mark.skipif(library() is None, reason=MISSING)
 def test_our_own_kernels_compile() -> None:
-    for source, names in cuda_kernels.PROGRAMS.items():
+    for (
+        name,
+        source,
+    ) in (
+        cuda_kernels.SOURCE_OF.items()
+    ):  # each by itself: a program waits for no kernel that it does not need
         done, text = compile_cuda(source, ["--std=c++17"])
         assert done, text
-        assert sorted(re.findall(r"\.entry (\w+)\(", text)) == sorted(names)
+        assert re.findall(r"\.entry (\w+)\(", text) == [name]
 
 
 class _Compiler:

@@ -61,7 +61,7 @@ MISTAKES = {
         "a kernel touches memory of a GPU without access",
     ),
     "a kernel on memory that is not aligned": (
-        "k = m.moduleGetFunction(module, 'copy_u8'); launch(struct.pack('<9Q', a + 4, a + 64, 8, 1, 8, 0, 0, 0, 0))",
+        "k = m.moduleGetFunction(loaded('copy_u8'), 'copy_u8'); launch(struct.pack('<9Q', a + 4, a + 64, 8, 1, 8, 0, 0, 0, 0))",
         "not aligned to 8 bytes",
     ),
     "a kernel beyond memory": ("launch(fill(a + 4096))", "a kernel touches memory that is nobody's"),
@@ -127,7 +127,9 @@ r.setDevice(1)
 other, t, b = d.context(), r.streamCreateWithFlags(1), d.take_memory(4096)[1]
 r.setDevice(0)
 own, s, a, p = d.context(), r.streamCreateWithFlags(1), d.take_memory(4096)[1], r.hostAlloc(4096, 1)
-module = m.moduleLoadData(str(fake_cuda.library_of(kernels.SOURCE_OF["fill_pattern"], ())).encode())
+def loaded(name):
+    return m.moduleLoadData(str(fake_cuda.library_of(kernels.SOURCE_OF[name], ())).encode())
+module = loaded("fill_pattern")
 k = m.moduleGetFunction(module, "fill_pattern")
 def fill(address):
     return struct.pack("<3Q", address, 8, 1) + bytes(kernels.PATTERN_NBYTES)

@@ -121,7 +121,10 @@ def test_a_reading_counts_once_it_was_seen_twice() -> None:
     assert not known.note("here", reading)
     assert not known
     assert known.of("here") == ()
-    assert known.note("here", reading), "plans are made anew"
+    assert known.note("here", reading), "it may be used"
+    assert not known, "it is not yet"
+    assert known.of("here") == ()
+    known.use("here")
     assert known
     assert known.of("here") == (reading,)
     assert known.of("elsewhere") == ()
@@ -133,4 +136,5 @@ def test_readers_that_disagree_are_all_kept_in_mind() -> None:
     readings = [Reading(((0, Region.span(0, at)), (1, Region.span(at, 8)))) for at in range(1, 8)]
     for reading in readings * 2:
         known.note("here", reading)
+    known.use("here")
     assert known.of("here") == tuple(readings[:4]), "of many the first"

@@ -112,6 +112,21 @@ def test_one_launch_that_waited_counts_in_part() -> None:
     assert found.whole(1 << 20) == pytest.approx(0.1, rel=0.02), "what stays is believed"
 
 
+def test_two_launches_in_a_row_say_that_a_kernel_has_changed() -> None:
+    """It goes over four times as much with as many work-items, and then over as much as before."""
+    before, after = [(1 << 16, [64e-6])] * 4, [(1 << 16, [260e-6]), (1 << 16, [256e-6])]
+    assert kernel(*before, after[0]).whole(1 << 16) < 200e-6, "one may have waited"
+    assert kernel(*before, *after).whole(1 << 16) == pytest.approx(256e-6)
+    apart = [(1 << 16, [took]) for took in (84e-6, 69e-6, 100e-6)]
+    assert kernel(*before, *apart).whole(1 << 16) < 80e-6, "these are not in a row"
+    assert kernel(*before, *after, *before[:2]).whole(1 << 16) == pytest.approx(64e-6)
+
+
+def test_launches_that_alternate_are_known_by_their_mean() -> None:
+    found = kernel(*[(1 << 16, [took]) for took in (64e-6, 64e-6, *[256e-6, 64e-6] * 20)])
+    assert 100e-6 < found.whole(1 << 16) < 200e-6
+
+
 def test_a_long_kernel_is_not_taken_for_what_every_launch_takes() -> None:
     assert kernel((1000, [0.5])).chunk(1000, 0.5) == pytest.approx(0.25 + MOST_FLOOR / 2)
 

@@ -364,6 +364,9 @@ class Backend(ABC):
     counters: Counters
     #: whether its markers can give the times of each operation
     times_operations: ClassVar[bool] = False
+    #: whether the times of its markers begin when the first operation is about to be handed over, and not when the device begins with it:
+    #: they hold the host's time for that where the device has nothing else to do
+    times_handing_over: ClassVar[bool] = False
     #: whether `timer` tells when each command began and ended, so that those whose times are wanted need no markers of their own
     tells_times: ClassVar[bool] = False
     begins_timed: ClassVar[bool] = False  #: whether that takes a call of `begin_timed` before
@@ -378,6 +381,8 @@ class Backend(ABC):
     #: back ends of the same company order their work after each other's on the device: what applies to one alone
     #: applies to them together. None: work that comes after another back end's may keep the caller waiting
     company: object | None = None
+    #: whether `compile_ahead` does what takes longest of a `build`
+    compiles_ahead = False
     #: whether `record` costs only about a microsecond, so that there may be many markers
     cheap_markers = False
 
@@ -656,6 +661,24 @@ class Backend(ABC):
         and nobody else is at it; None otherwise, or if it fails.
         """
         return None
+
+    def translate(self, program: BackendProgram) -> None:
+        """Do what comes before a compiler in `build`: on the thread that waits for it, where others, for which it would hold up that
+        compiler, run Python as well. On any thread; a refusal is for `build` to tell.
+        """
+        return None
+
+    def preparations(self) -> Sequence[Callable[[], object]]:
+        """What a worker beside others may need later, in pieces that take a compiler or nothing: on any thread, also while others call the
+        back end. What was not done by then is done when it is needed.
+        """
+        return ()
+
+    def compile_ahead(self, program: BackendProgram) -> None:
+        """Have a compiler at a program, so that `build` will need none; where `compiles_ahead`. On any thread, also while others call the
+        back end; BuildFailure with the log if it refuses.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def kernel(self, program: BackendProgram, name: str) -> object:

@@ -39,6 +39,7 @@ from vdev.executor.worker import Worker
 from vdev.executor.worker_progress import Waits, WorkerProgress
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
+from vdev.process.beside import beside
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import keep_for_ever, renew
 
@@ -384,7 +385,8 @@ class Executor:
     def build(
         self, program: BackendProgram, meanwhile: Callable[[], object] | None = None
     ) -> tuple[BuildResult, ...]:
-        """Build on every worker; raises BuildFailure if one of them refuses. `meanwhile` is called while they compile.
+        """Build on every worker; raises BuildFailure if one of them refuses. `meanwhile` is called while they compile, after all
+        that takes Python before.
 
         All devices build at once. On each of them one worker builds before the others, which then find the program
         built. It is always the same worker: a driver's compiler may keep memory for every thread that ever builds
@@ -395,6 +397,8 @@ class Executor:
         for number, info in enumerate(self.workers):
             first.setdefault(info.device_key, number)
         here, *others = first.values()
+        if meanwhile is not None:
+            self.all_workers[here].backend.translate(program)
         answers = {number: self._ask(number, lambda backend: backend.build(program)) for number in others}
         found = self._kept(here, program)
         if found is None:
@@ -409,6 +413,25 @@ class Executor:
                 found = self._kept(number, program)
                 results[number] = found or self.call(number, lambda backend: backend.build(program))
         return tuple([results[number] for number in range(len(self.workers))])
+
+    def begin_preparations(self) -> None:
+        """Have done beside the program what workers may need of a compiler for their exchanges with others."""
+        if len(self.workers) > 1:
+            for worker in self.all_workers[: len(self.workers)]:
+                for piece in worker.backend.preparations():
+                    beside.begin(piece)
+
+    @property
+    def compiles_ahead(self) -> bool:
+        """Whether `compile_ahead` does anything, for all workers."""
+        return all(worker.backend.compiles_ahead for worker in self.all_workers[: len(self.workers)])
+
+    def compile_ahead(self, program: BackendProgram) -> None:
+        """Have compilers at a program that will be built soon, which takes none then. No worker is held up meanwhile. On any thread;
+        raises BuildFailure if one of them refuses.
+        """
+        for worker in self.all_workers[: len(self.workers)]:
+            worker.backend.compile_ahead(program)
 
     def _kept(self, number: int, program: BackendProgram) -> BuildResult | None:
         """A program built on this thread, if that takes no compiler and nobody is busy with the worker; None otherwise."""

@@ -67,23 +67,24 @@ class Successors:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[Reading, int]] = {}
-        self._used: set[Hashable] = set()  #: of which readings have been seen often enough
+        self._used: set[Hashable] = set()  #: of which readings are used
 
     def __bool__(self) -> bool:
         return bool(self._used)
 
     def note(self, place: Hashable, reading: Reading) -> bool:
-        """What was left there is read so. Whether launches are to be planned anew, as they are from now on planned for that."""
+        """What was left there is read so. Whether it has been read so often that launches should be planned for that (`use`)."""
         if place not in self._known and len(self._known) >= _MOST_KNOWN:
             return False
         seen = self._known.setdefault(place, {})
         if reading not in seen and len(seen) >= _MOST_READINGS:
             return False
         seen[reading] = seen.get(reading, 0) + 1
-        if seen[reading] != _OFTEN:
-            return False
+        return seen[reading] == _OFTEN
+
+    def use(self, place: Hashable) -> None:
+        """Launches that leave something there are planned from now on for how it is read: plans are to be made anew."""
         self._used.add(place)
-        return True
 
     def of(self, place: Hashable) -> tuple[Reading, ...]:
         """How it is read."""

@@ -18,6 +18,8 @@ from vdev.translators.values import dataclass
 
 #: the weight of a new measurement in a mean
 _WEIGHT = 0.25
+#: what is known is out of date where two measurements in a row are off to the same side by more than this part of it
+_OFF = 0.25
 #: a measurement counts for at most this many times what is known: a single one may have waited for something
 _MOST_LONGER = 4.0
 #: the most seconds assumed for what every kernel takes: the least one that was seen may be a long one
@@ -118,10 +120,11 @@ class KernelTimes:
 
     Rates are kept for every power of two of work-items: what a kernel does with a few is not what it does with millions, as
     the levels of a grid have it. Measurements err by being too long: the first of a kernel counts until there is another, for drivers
-    load a kernel when it is first launched, and one that is much longer than those before counts in part.
+    load a kernel when it is first launched, and one that is much longer than those before counts in part. What kernels do changes, too:
+    with the data, or with a number that says how far each work-item goes. Two in a row that say so count alone.
     """
 
-    __slots__ = ("_first", "_least", "_rates", "_uneven")
+    __slots__ = ("_first", "_least", "_off", "_rates", "_uneven")
 
     def __init__(self, least: Least) -> None:
         """`least`: of the machine."""
@@ -129,6 +132,8 @@ class KernelTimes:
         #: by the bits of the number of work-items
         self._rates: dict[int, _Rate] = {}
         self._first: int | None = None  #: the bits of the first launch, until there is another one of as many
+        #: by the same bits: the last measurement, if it was off
+        self._off: dict[int, _Rate] = {}
         #: the largest share of the work that a chunk had, over an even one
         self._uneven = 1.0
 
@@ -156,15 +161,23 @@ class KernelTimes:
             self._first = None
             if rate < before.beyond(floor):  # the second launch says more than the first
                 before, self._uneven = None, 1.0
-        if before is None:
-            self._rates[bits] = found
-        else:
-            longest = _MOST_LONGER * before.beyond(floor) or rate
-            self._rates[bits] = before.mixed(found.less(max(rate - longest, 0.0)))
+        self._rates[bits] = found if before is None else self._mixed(bits, before, found)
         works = [max(took - floor, 0.0) for took in chunks]
         if len(works) > 1 and sum(works) > 0:
             uneven = min(max(works) * len(works) / sum(works), _MOST_UNEVEN)
             self._uneven += _WEIGHT * (uneven - self._uneven)
+
+    def _mixed(self, bits: int, before: _Rate, found: _Rate) -> _Rate:
+        """What is known after `found` was measured of a launch of about so many work-items, of which `before` was known."""
+        floor = self._least.value
+        rate, known = found.beyond(floor), before.beyond(floor)
+        last = self._off.pop(bits, None)
+        if abs(rate - known) > _OFF * known:
+            if last is not None and (last.beyond(floor) > known) == (rate > known):
+                return min(last, found, key=lambda each: each.beyond(floor))
+            self._off[bits] = found
+        longest = _MOST_LONGER * known or rate
+        return before.mixed(found.less(max(rate - longest, 0.0)))
 
     def forget_shares(self) -> None:
         """From now on launches are cut elsewhere: what is known of the largest share is not valid for them."""

@@ -4,6 +4,7 @@ Decides when an exception may come, what a child of fork has, and how a process 
 """
 
 __all__ = [
+    "beside",
     "ending",
     "finalisers",
     "folders",

@@ -332,6 +332,11 @@ class LaunchCache:
         self.account_of_new: Any = None
 
     @property
+    def kernel(self) -> SessionKernel:
+        """Whose plans they are."""
+        return self._kernel
+
+    @property
     def nplans(self) -> int:
         """How many plans are kept."""
         return len(self._plans) + len(self.placed)

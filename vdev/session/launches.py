@@ -25,6 +25,7 @@ from vdev.session.making_plans import NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
 from vdev.session.recalls import open_recall, prepare_form, recall_form
+from vdev.session.renumbering import plan_for_readers
 from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
 from vdev.session.telling import began, number_of, tell_exchange
@@ -182,10 +183,11 @@ class Launches:
 
     def _follow(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """Tell the writers of what this launch reads how it reads it, and record what this one writes."""
+        session = self._session
         for slot, reading in cached.readings:
             writer = buffers[slot].writer
             if writer is not None and writer[0].successors.note(writer[1], reading):
-                writer[0].forget()
+                plan_for_readers(session, *writer)
         cache: LaunchCache | None = command.kernel.plans
         if cache is None:
             return

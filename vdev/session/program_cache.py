@@ -121,6 +121,10 @@ class CachedProgram:
         """The summary that was kept for a translation that is still valid."""
         return self.noted(kernel, "summary", summary_of_plain)
 
+    def has_summary(self, kernel: str) -> bool:
+        """Whether a summary was kept; it may turn out not to be valid."""
+        return self.noted(kernel, "summary", lambda _: True) is not None
+
     def keep_summary(self, summary: KernelSummary) -> None:
         self.note(summary.name, "summary", plain_summary(summary))
 

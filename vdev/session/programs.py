@@ -16,11 +16,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
+from vdev.process.beside import beside
 from vdev.session.capabilities import (
     common_extensions,
     language_features,
@@ -45,6 +47,9 @@ _serials = itertools.count(1)
 
 #: Kinds of arguments that may be given a buffer.
 _POINTERS = ("global", "constant", "unknown")
+
+#: Seconds after which no further kernel is analysed before it is launched.
+_AHEAD = 0.1
 
 #: Options that the preprocessor has already applied; the translated text must not see them again.
 _PREPROCESSOR_OPTIONS = ("-D", "-I", "-U")
@@ -155,7 +160,10 @@ class SessionProgram:
         self._lowered: LoweredProgram | None = None
         self._renumbered: Renumbered | None = None
         self._renumbers = True  #: False once it has been asked for
+        self._for_cycles: Renumbered | None = None  #: once it has been translated
         self._refused = False  #: whether workers' compilers do not take the translation
+        self._analysing = Lock()
+        self._summaries: dict[str, KernelSummary | None] = {}
 
     @property
     def binary(self) -> bytes:
@@ -283,32 +291,75 @@ class SessionProgram:
             self._renumbers, self._renumbered = False, self._renumber(build_on_workers)
         return self._renumbered
 
+    @property
+    def is_renumbered(self) -> bool:
+        """Whether `renumbered` was asked for: it takes no compiler any more."""
+        return not self._renumbers
+
+    def compile_renumbered(self, compile_ahead: Callable[[BackendProgram], None]) -> None:
+        """Have compiled what `renumbered` will build, which takes no compiler then: on any thread, while the program's launches go on. A
+        refusal is for `renumbered` to tell.
+        """
+        try:
+            found = self._translated_for_cycles()
+            if found is not None:
+                compile_ahead(found.native)
+        except (Untranslatable, BuildFailure) as refusal:
+            logger.debug("nothing was compiled ahead: %s", refusal)
+
     def _renumber(
         self, build_on_workers: Callable[[BackendProgram], Sequence[BuildResult]]
     ) -> Renumbered | None:
-        translation, program = self._translation, self.lowered
-        if translation is None or program is None or self.reasons or translation.native_images:
-            return None
-        from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
-
         try:
-            subgrid = translate_subgrid(program.program, renumbers=True)
-            native = replace(self._program_for_workers(translation), source=subgrid.source, renumbers=True)
-            build_on_workers(native)
+            found = self._translated_for_cycles()
+            if found is not None:
+                build_on_workers(found.native)
         except (Untranslatable, BuildFailure) as refusal:
             logger.warning("a program cannot be translated for renumbered work-groups: %s", refusal)
             return None
-        return Renumbered(native, subgrid.kernels)
+        return found
 
-    def load_analysis(self) -> None:
-        """Load what analyses kernels, if launches of this program will need it: as long as compilers are at work this takes no
-        time, and the first launch would wait for it.
+    def _translated_for_cycles(self) -> Renumbered | None:
+        """The program for chunks with cycles, not built; None where there is none. Raises Untranslatable."""
+        if self._for_cycles is None:
+            translation, program = self._translation, self.lowered
+            if translation is None or program is None or self.reasons or translation.native_images:
+                return None
+            from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
+
+            subgrid = translate_subgrid(program.program, renumbers=True)
+            native = replace(self._program_for_workers(translation), source=subgrid.source, renumbers=True)
+            self._for_cycles = Renumbered(native, subgrid.kernels)
+        return self._for_cycles
+
+    def begin_analysis(self) -> None:
+        """Analyse kernels beside the program, if launches will need that: as long as compilers are at work or the program makes its data
+        this takes no time, and the first launch would wait for all of it.
         """
-        if self._lowered is not None and not self.reasons and len(self._workers) > 1:
-            from vdev.translators.interpreter import access  # noqa: F401 (loads libclang)
+        translation = self._translation
+        if translation is None or self.reasons or len(self._workers) < 2:
+            return
+        names = [
+            name for name in translation.subgrid if self._kept is None or not self._kept.has_summary(name)
+        ]
+        if names:
+            beside.begin(partial(self._analyse, names))
+
+    def _analyse(self, kernels: Sequence[str]) -> None:
+        """Analyse some kernels, as far as that does not take long: a program may have hundreds that it never launches."""
+        began = time.perf_counter()
+        for name in kernels:
+            if time.perf_counter() - began < _AHEAD:
+                self.summary(name)
 
     def summary(self, kernel: str) -> KernelSummary | None:
-        """What a kernel touches, if it was kept or can be analysed now."""
+        """What a kernel touches, if it was kept or can be analysed now. Any thread may ask."""
+        with self._analysing:
+            if kernel not in self._summaries:
+                self._summaries[kernel] = self._found_summary(kernel)
+            return self._summaries[kernel]
+
+    def _found_summary(self, kernel: str) -> KernelSummary | None:
         kept = None if self._kept is None else self._kept.summary(kernel)
         if kept is not None:
             return kept

@@ -87,6 +87,7 @@ class Session(SessionCore):
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
         self.launches, self.moves = Launches(self), Moves(self)
         self._built = BuiltPrograms()
+        self._is_prepared = False  #: whether what workers need for their exchanges is being compiled
         #: the most bytes of a new buffer's content that are written at once
         self._filled_nbytes = _filled_at_once([worker.backend for worker in self.executor.all_workers[:-1]])
         #: hands commands over without a submission, if there may be any such commands
@@ -150,7 +151,14 @@ class Session(SessionCore):
         if found is not None:
             return found
         program = SessionProgram(source, options, self.workers)
-        program.build(lambda native: self._build_on_workers(native, program.load_analysis))
+
+        def meanwhile() -> None:
+            program.begin_analysis()
+            if not self._is_prepared:  # whoever builds its first program has no data to exchange yet
+                self._is_prepared = True
+                self.executor.begin_preparations()
+
+        program.build(lambda native: self._build_on_workers(native, meanwhile))
         if self.checker is not None:
             self.checker.built(program)
         else:

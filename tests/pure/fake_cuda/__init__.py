@@ -63,9 +63,9 @@ def library_of(source: str, options: Sequence[str], folder: Path | None = None) 
         r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(', text, re.MULTILINE
     )
     if not space:
-        from vdev.backends.cuda.kernels import PROGRAMS
+        from vdev.backends.cuda.kernels import KERNEL_OF
 
-        names = list(PROGRAMS[source])
+        names = [KERNEL_OF[source]]
     kernels = "\n".join(f"KERNEL({space}, {name})" for name in names)
     defined = [option for option in options if option.startswith("-D")]
     defined += ["-DSAME_STACKS", "-fsanitize=alignment"]

@@ -79,6 +79,8 @@ class CudaBackend(CudaCompiling):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
     any_thread = True
+    compiles_ahead = True
+    times_handing_over = True
     can_wait_for_all = True
     small_write_nbytes = AT_ONCE_NBYTES
     writes_boxes_now = True
@@ -646,16 +648,22 @@ class CudaBackend(CudaCompiling):
         """vdev's own kernels: what gives a function by its name. A program is compiled, and a driver may load each of its kernels, when the
         first is asked for.
         """
-        options = [f"--gpu-architecture={self._architecture}", "--std=c++17"]
         driver = self._cupy.cuda.driver
 
         @cache
-        def module_of(source: str) -> int:
-            with _compiling:
-                cubin, _ = self._cubins.get(source, options)
-            return int(driver.moduleLoadData(cubin))
+        def module_of(name: str) -> int:
+            return int(driver.moduleLoadData(self._own_cubin(name)))
 
-        return lambda name: int(driver.moduleGetFunction(module_of(cuda_kernels.SOURCE_OF[name]), name))
+        return lambda name: int(driver.moduleGetFunction(module_of(name), name))
+
+    def _own_cubin(self, name: str) -> bytes:
+        """One of vdev's own kernels, compiled. On any thread."""
+        options = [f"--gpu-architecture={self._architecture}", "--std=c++17"]
+        with _compiling:
+            return self._cubins.get(cuda_kernels.SOURCE_OF[name], options)[0]
+
+    def preparations(self) -> Sequence[Callable[[], object]]:
+        return [partial(self._own_cubin, name) for name in cuda_kernels.USUAL]
 
     # order --------------------------------------------------------------------------------------
 

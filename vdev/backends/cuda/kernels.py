@@ -41,8 +41,9 @@ __device__ void copy_box(const T *source, T *target, u8 width, u8 rows, u8 total
 extern "C" __global__ void copy_##T(const T *source, T *target, u8 width, u8 rows, u8 total, \
                                     u8 source_row, u8 source_slice, u8 target_row, u8 target_slice) \
 { copy_box<T>(source, target, width, rows, total, source_row, source_slice, target_row, target_slice); }
-COPY(u1) COPY(u2) COPY(u4) COPY(u8) COPY(u16)
+"""
 
+_BOXES = r"""
 struct Box { const void *source; void *target; u8 width, rows, total, source_row, source_slice, target_row, target_slice; };
 struct Boxes { Box box[8]; };  // MOST_BOXES
 
@@ -66,8 +67,9 @@ __device__ void copy_boxes(const Boxes &boxes, u8 total)
 
 #define COPY_BOXES(T) \
 extern "C" __global__ void copy_boxes_##T(u8 total, const __grid_constant__ Boxes boxes) { copy_boxes<T>(boxes, total); }
-COPY_BOXES(u1) COPY_BOXES(u2) COPY_BOXES(u4) COPY_BOXES(u8) COPY_BOXES(u16)
+"""
 
+_PATTERNS = r"""
 struct Pattern { u1 bytes[128]; };  // PATTERN_NBYTES
 
 extern "C" __global__ void fill_pattern(u1 *target, u8 total, u8 length, const __grid_constant__ Pattern pattern)
@@ -100,8 +102,9 @@ __device__ void merge_changes(T *target, const T *stage, const T *twin, u8 width
 #define MERGE_CHANGES(T) \
 extern "C" __global__ void merge_diff_##T(T *target, const T *stage, const T *twin, u8 width, u8 stride, u8 total) \
 { merge_changes<T>(target, stage, twin, width, stride, total); }
-MERGE_CHANGES(u1) MERGE_CHANGES(u2) MERGE_CHANGES(u4) MERGE_CHANGES(u8) MERGE_CHANGES(u16)
+"""
 
+_CHANGED_UNITS = r"""
 struct Cuts { u2 at[256]; };  // MAX_CUTS
 
 // Rows of `nbytes` bytes from `start` of a buffer, `stride` apart; the three memories begin where the buffer would. Units lie
@@ -133,7 +136,7 @@ struct Parts { const void *at[16]; };  // MOST_PARTS
 
 // Rows of `width` elements, `stride` elements apart: what lies at the same places of `count` other memories, which may be other
 // GPUs', is combined into the target, in their order.
-#define FOLD(OP, NAME, T, EXPRESSION) \
+#define FOLD(OP, NAME, EXPRESSION) \
 extern "C" __global__ void fold_##OP##_##NAME(T *target, u8 width, u8 stride, u8 total, u8 count, \
                                               const __grid_constant__ Parts parts) \
 { \
@@ -149,23 +152,37 @@ extern "C" __global__ void fold_##OP##_##NAME(T *target, u8 width, u8 stride, u8
         target[at] = a; \
     } \
 }
-#define FOLD_INTEGERS(NAME, T, U) \
-FOLD(add, NAME, T, (T)((U)a + (U)b)) FOLD(min, NAME, T, b < a ? b : a) FOLD(max, NAME, T, a < b ? b : a) \
-FOLD(and, NAME, T, a & b) FOLD(or, NAME, T, a | b) FOLD(xor, NAME, T, a ^ b)
-// as NumPy's minimum and maximum: not-a-number wins
-#define FOLD_FLOATS(NAME, T) \
-FOLD(add, NAME, T, a + b) FOLD(min, NAME, T, b < a || b != b ? b : a) FOLD(max, NAME, T, a < b || b != b ? b : a)
 """
 
-#: by NumPy's kind and size of an element: what makes its folds
-_FOLDS_OF = {
-    "i4": "FOLD_INTEGERS(i4, int, u4)",
-    "u4": "FOLD_INTEGERS(u4, u4, u4)",
-    "i8": "FOLD_INTEGERS(i8, long long, u8)",
-    "u8": "FOLD_INTEGERS(u8, u8, u8)",
-    "f4": "FOLD_FLOATS(f4, float)",
-    "f8": "FOLD_FLOATS(f8, double)",
+#: what an element of a fold becomes, by operation: of integers, whose sums wrap around, and of floating-point numbers, where not-a-number
+#: wins as in NumPy's minimum and maximum
+_OF_INTEGERS = {
+    "add": "(T)((U)a + (U)b)",
+    "min": "b < a ? b : a",
+    "max": "a < b ? b : a",
+    "and": "a & b",
+    "or": "a | b",
+    "xor": "a ^ b",
 }
+_OF_FLOATS = {"add": "a + b", "min": "b < a || b != b ? b : a", "max": "a < b || b != b ? b : a"}
+
+#: by NumPy's kind and size of an element: its type, the type in which it is added, and its operations
+_ELEMENTS = {
+    "i4": ("int", "u4", _OF_INTEGERS),
+    "u4": ("u4", "u4", _OF_INTEGERS),
+    "i8": ("long long", "u8", _OF_INTEGERS),
+    "u8": ("u8", "u8", _OF_INTEGERS),
+    "f4": ("float", "float", _OF_FLOATS),
+    "f8": ("double", "double", _OF_FLOATS),
+}
+
+
+def _fold(operation: str, element: str) -> str:
+    """The program of one fold."""
+    kind, sums, operations = _ELEMENTS[element]
+    types = f"typedef {kind} T;\ntypedef {sums} U;\n"
+    return f"{_UNITS}{types}{_FOLDS}FOLD({operation}, {element}, {operations[operation]})\n"
+
 
 #: units of a copy in bytes, the widest first, and their kernels
 COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, "copy_u1"))
@@ -173,27 +190,27 @@ COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, 
 #: units that are compared as words
 WORDS = tuple(unit for unit, _ in COPIES)
 
-#: the kernels by the program that has them. Each is compiled when one of its kernels is first needed: all together would keep the user's
-#: program waiting, in its midst, for NVRTC. Folds are named by operation and by NumPy's kind and size of an element.
-PROGRAMS = {
-    _UNITS + _COPIES: (
-        *(kernel for _, kernel in COPIES),
-        *(f"copy_boxes_u{unit}" for unit, _ in COPIES),
-        "fill_pattern",
-    ),
-    _UNITS + _CHANGES: ("merge_units", *(f"merge_diff_u{unit}" for unit, _ in COPIES)),
+#: by a kernel's name: the program that has it, and nothing else. Each is compiled when it is first needed: the program waits for NVRTC
+#: then, in its midst, which takes some 15 ms for each kernel beside 20 for any program. Folds are named by operation and by NumPy's kind
+#: and size of an element.
+SOURCE_OF = {
+    **{f"copy_u{unit}": f"{_UNITS}{_COPIES}COPY(u{unit})\n" for unit, _ in COPIES},
+    **{f"copy_boxes_u{unit}": f"{_UNITS}{_BOXES}COPY_BOXES(u{unit})\n" for unit, _ in COPIES},
+    "fill_pattern": _UNITS + _PATTERNS,
+    "merge_units": _UNITS + _CHANGED_UNITS,
+    **{f"merge_diff_u{unit}": f"{_UNITS}{_CHANGES}MERGE_CHANGES(u{unit})\n" for unit, _ in COPIES},
     **{
-        f"{_UNITS}{_FOLDS}{folds}\n": tuple(
-            f"fold_{op}_{element}"
-            for op in ("add", "min", "max", "and", "or", "xor")
-            if element[0] != "f" or op in ("add", "min", "max")
-        )
-        for element, folds in _FOLDS_OF.items()
+        f"fold_{operation}_{element}": _fold(operation, element)
+        for element, (_, _, operations) in _ELEMENTS.items()
+        for operation in operations
     },
 }
 
 #: every kernel
-NAMES = tuple(name for names in PROGRAMS.values() for name in names)
+NAMES = tuple(SOURCE_OF)
 
-#: by a kernel's name: the program that has it
-SOURCE_OF = {name: source for source, names in PROGRAMS.items() for name in names}
+#: those that nearly every program on several GPUs needs, which are compiled beside it
+USUAL = ("copy_u16", "copy_boxes_u16", "copy_u4", "copy_boxes_u4")
+
+#: by a program: its kernel
+KERNEL_OF = {source: name for name, source in SOURCE_OF.items()}

@@ -63,6 +63,12 @@ class CudaLaunches(Backend):
     def kept(self, program: BackendProgram) -> BuildResult | None:
         return self.build(program) if self._modules.keeps(program) else None
 
+    def translate(self, program: BackendProgram) -> None:
+        self._modules.translate(program)
+
+    def compile_ahead(self, program: BackendProgram) -> None:
+        self._modules.compile(program)
+
     def build(self, program: BackendProgram) -> BuildResult:
         loaded = self._load(program)
         kernels = {}

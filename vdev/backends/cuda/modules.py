@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import weakref
 from collections import deque
@@ -47,6 +48,15 @@ class Modules:
                 translated(program, self._cubins), full_groups=False
             )
         return found
+
+    def translate(self, program: BackendProgram) -> None:
+        """Have it translated when it is compiled; a refusal is kept."""
+        with contextlib.suppress(BuildFailure):
+            translated(program, self._cubins)
+
+    def compile(self, program: BackendProgram) -> None:
+        """Have it compiled when it is loaded: by any thread, which needs no GPU. BuildFailure if it cannot be."""
+        translated(program, self._cubins).cubin(self._architecture)
 
     def keeps(self, program: BackendProgram) -> bool:
         """Whether it is loaded, or can be without a compiler, and nobody is at it."""

@@ -1,0 +1,207 @@
+"""What is done beside the program: in order, whatever fails; and kernels for cuts in cycles, for which no launch waits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from vdev.translators.interpreter import access
+
+from tests.pure.test_choosing import Program, source_of
+from tests.pure.test_never_slower import Bench, simulated_host
+from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, VirtualGpu
+from vdev.backends.base import BackendProgram, BuildResult
+from vdev.errors import BuildFailure
+from vdev.planner.instructions import Plan
+from vdev.process import ending
+from vdev.process.beside import Beside, beside
+
+
+def test_pieces_are_done_in_order_whatever_fails(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[Any] = []
+
+    def fail() -> None:
+        done.append("failed")
+        raise OSError("a piece that fails")
+
+    with caplog.at_level(logging.ERROR, "vdev.process.beside"):
+        own = Beside()
+        assert all(
+            own.begin(each)
+            for each in (lambda: done.append(threading.get_ident()), fail, lambda: done.append(2))
+        )
+        own.wait()
+    assert done[1:] == ["failed", 2]
+    assert done[0] != threading.get_ident()
+    assert "a piece that fails" in caplog.text
+    assert own.begin(lambda: done.append(3)), "its thread had gone"
+    own.wait()
+    assert done[-1] == 3
+
+
+def test_the_end_waits_for_what_has_begun_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions: list[Any] = []
+    monkeypatch.setattr(ending, "at_end", actions.append)
+    own, begun, may_end, done = Beside(), threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        begun.set()
+        may_end.wait()
+        done.append("first")
+
+    own.begin(first)
+    own.begin(lambda: done.append("second"))
+    begun.wait()
+    (end,) = actions
+    threading.Timer(0.05, may_end.set).start()
+    end()
+    own.wait()
+    assert done == ["first"]
+    assert not own.begin(first), "the process ends"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_waits_for_what_has_begun() -> None:
+    begun, may_end, done = threading.Event(), threading.Event(), []
+
+    def piece() -> None:
+        begun.set()
+        may_end.wait()
+        done.append("piece")
+
+    assert beside.begin(piece)
+    begun.wait()
+    threading.Timer(0.05, may_end.set).start()
+    child = os.fork()
+    if not child:
+        os._exit(0 if done and beside.begin(begun.clear) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert beside.begin(begun.clear), "it goes on"
+    beside.wait()
+    assert not begun.is_set()
+
+
+def test_a_c_program_has_nothing_done_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "is_called_by_c", lambda: True)
+    assert not Beside().begin(lambda: None)
+
+
+class Compilers:
+    """Simulated GPUs whose compiler takes as long as the test likes."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.may_end = threading.Event()
+        self.ahead: list[BackendProgram] = []
+        self.built: list[BackendProgram] = []
+        self.calling = threading.get_ident()
+
+    def compile_ahead(self, _: VirtualGpu, program: BackendProgram) -> None:
+        assert threading.get_ident() != self.calling, "the program waits"
+        self.may_end.wait()
+        self.ahead.append(program)
+        if self.refuses:
+            raise BuildFailure("refused")
+
+    def build(self, gpu: VirtualGpu, program: BackendProgram) -> BuildResult:
+        if program.renumbers:
+            assert program in self.ahead, "the program waits"
+            if self.refuses:
+                raise BuildFailure("refused")
+        return BUILD(gpu, program)
+
+
+BUILD = VirtualGpu.build
+
+
+@pytest.fixture
+def clocks() -> Iterator[list[Bench]]:
+    with simulated_host() as found:
+        yield found
+
+
+@pytest.fixture(params=[False, True])
+def compilers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Compilers]:
+    found = Compilers(refuses=request.param)
+    monkeypatch.setattr(VirtualGpu, "compiles_ahead", True)
+    monkeypatch.setattr(
+        VirtualGpu, "compile_ahead", lambda gpu, program: found.compile_ahead(gpu, program), raising=False
+    )
+    monkeypatch.setattr(VirtualGpu, "build", lambda gpu, program: found.build(gpu, program))
+    yield found
+    found.may_end.set()
+    beside.wait()
+
+
+def _rounds(bench: Bench, count: int) -> bool:
+    """Fill and sum so many times; whether the last writes were cut into blocks in turn."""
+    n, groups = bench.size, 4096
+    values, sums = bench.zeros(n), bench.zeros(groups)
+    plans: list[Plan] = []
+    bench.program.session.observers[:] = [lambda _, plan: plans.append(plan)]
+    for number in range(count):
+        bench.run("fill", (n,), (256,), values, np.float32(1), np.uint32(number), np.uint32(n))
+        bench.run("sum", (groups * 256,), (256,), values, sums, np.uint32(n))
+        bench.program.wait()
+    return any(chunk.cycle is not None for _, chunk in plans[-2].partition)
+
+
+def test_kernels_are_analysed_beside_the_program(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the time that they are launched that is done."""
+    found: list[tuple[str, bool]] = []
+    analyse, calling = access.analyse_kernel, threading.get_ident()
+
+    def analysed(model: Any, kernel: str) -> Any:
+        found.append((kernel, threading.get_ident() == calling))
+        return analyse(model, kernel)
+
+    monkeypatch.setattr(access, "analyse_kernel", analysed)
+    monkeypatch.setenv("VDEV_CACHE", "0")
+    n = 1 << 22
+    bench = Bench({"fill": 1e-9, "sum": 1e-9}, n, 0, 2, PEER_BYTES_PER_SECOND)
+    bench.build(source_of("fill_and_sum"), GROUP=256)
+    clocks.append(bench)
+    beside.wait()
+    bench.run("fill", (n,), (256,), bench.zeros(n), np.float32(1), np.uint32(0), np.uint32(n))
+    assert sorted(found) == [("fill", False), ("sum", False)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_exchanges_need_is_compiled_beside_the_first_program(
+    monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    done: list[tuple[int, bool]] = []
+    calling = threading.get_ident()
+
+    def preparations(gpu: VirtualGpu) -> list[Any]:
+        return [lambda: done.append((gpu._number, threading.get_ident() == calling))]
+
+    monkeypatch.setattr(VirtualGpu, "preparations", preparations)
+    with Program(
+        source_of("fill_and_sum"), {"fill": 1e-9, "sum": 1e-9}, workers=workers, options=("-DGROUP=256",)
+    ) as program:
+        program.session.build("kernel void other(global int *a) { a[0] = 1; }")
+        beside.wait()
+    assert done == ([(0, False), (1, False)] if workers > 1 else [])
+
+
+def test_launches_go_on_while_kernels_for_cycles_are_compiled(
+    clocks: list[Bench], compilers: Compilers
+) -> None:
+    n = 1 << 29
+    bench = Bench({"fill": 0.9e-3 / n, "sum": 1.3e-3 / (4096 * 256)}, n, 0, 2, PEER_BYTES_PER_SECOND)
+    bench.build(source_of("fill_and_sum"), GROUP=256)
+    clocks.append(bench)
+    assert not _rounds(bench, 12), "the compiler is still at it"
+    assert not compilers.ahead
+    compilers.may_end.set()
+    beside.wait()
+    assert {program.renumbers for program in compilers.ahead} == {True}
+    assert _rounds(bench, 12) is not compilers.refuses

@@ -1,0 +1,90 @@
+"""Work beside the program: one piece after the other on a thread of its own, which is there as long as there is any.
+
+Decides that nothing begins once the process ends, and how long its end and forks wait for the piece that has begun. What fails is logged,
+and is for whoever needs it to find out: the work is such as can be done again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from vdev.process import ending
+from vdev.process.forking import before_fork, in_child
+
+logger = logging.getLogger("vdev.process.beside")
+
+#: Seconds that the end of the process waits for the piece that has begun. After that the process ends without any destructor.
+_LONGEST = 10.0
+#: Seconds that a fork waits for it.
+_PAUSING = 2.0
+
+
+class Beside:
+    """The pieces of work of this process."""
+
+    def __init__(self) -> None:
+        self._renew()
+        before_fork(self._pause)
+        in_child(self._renew)  # the parent's thread is not there
+
+    def _renew(self) -> None:
+        self._changed = threading.Condition()
+        self._piece = threading.Lock()  #: held by the thread during each piece
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._is_at_work = self._over = self._is_known = False
+
+    def begin(self, work: Callable[[], object]) -> bool:
+        """Have `work` done soon, behind what was given before, on a thread of no one else's; False if that is not possible: the process
+        ends, or its end, which is C's, would tear down what the work needs in its midst.
+        """
+        if ending.is_called_by_c():
+            return False
+        with self._changed:
+            if self._over:
+                return False
+            self._waiting.append(work)
+            if not self._is_known:
+                self._is_known = True
+                ending.at_end(self._end)
+            if not self._is_at_work:
+                self._is_at_work = True
+                threading.Thread(target=self._run, name="vdev-beside", daemon=True).start()
+        return True
+
+    def wait(self) -> None:
+        """Return when all that was given before is done."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_at_work)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._is_at_work = False
+                    self._changed.notify_all()
+                    return
+                work = self._waiting.popleft()
+            try:
+                with self._piece:
+                    work()
+            except Exception:  # of whatever kind: the thread is for other work as well
+                logger.exception("what was done beside the program failed")
+
+    def _pause(self) -> Callable[[], object]:
+        """Before a fork: let the piece end that has begun, whose locks a child would find held for ever, if it soon does."""
+        paused = self._piece.acquire(timeout=_PAUSING)
+        return self._piece.release if paused else lambda: None
+
+    def _end(self) -> None:
+        with self._changed:
+            self._over = True
+            self._waiting.clear()
+            if not self._changed.wait_for(lambda: not self._is_at_work, _LONGEST):
+                ending.leave_behind(self)
+
+
+#: of this process
+beside = Beside()
