@@ -14,11 +14,13 @@ import itertools
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import ref
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
@@ -44,6 +46,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vdev.session.programs")
 
 _serials = itertools.count(1)
+
+#: The programs whose texts were parsed last, whether they have let go of them or not, and how many may hold what the parser made:
+#: it takes some megabytes each, and the same can be made again.
+_parsed_last: deque[ref[SessionProgram]] = deque()
+_MOST_PARSED = 32
 
 #: Kinds of arguments that may be given a buffer.
 _POINTERS = ("global", "constant", "unknown")
@@ -158,6 +165,7 @@ class SessionProgram:
         self._kept: CachedProgram | None = None
         self._parsed: ParsedProgram | None = None
         self._lowered: LoweredProgram | None = None
+        self._analysed: set[str] = set()  #: kernels whose text nobody will have to analyse again
         self._renumbered: Renumbered | None = None
         self._renumbers = True  #: False once it has been asked for
         self._for_cycles: Renumbered | None = None  #: once it has been translated
@@ -181,22 +189,39 @@ class SessionProgram:
     @property
     def parsed(self) -> ParsedProgram | None:
         """The source parsed by clang's parser, at the first request; None if the parser does not take it."""
-        translation = self._translation
-        if self._parsed is None and self._reading is not None and translation is not None:
+        translation, parsed = self._translation, self._parsed
+        if parsed is None and self._reading is not None and translation is not None:
             if translation.declared is None:
                 return None
-            self._parsed = read(self._reading, translation.answers)
-        return self._parsed
+            parsed = self._parsed = read(self._reading, translation.answers)
+            self._hold_few()
+        return parsed
 
     @property
     def lowered(self) -> LoweredProgram | None:
         """The same without images; None if there is no such program."""
-        if self._lowered is None and self.parsed is not None:
+        program = self._lowered  # another thread may let go of it
+        if program is None and (parsed := self.parsed) is not None:
             try:
-                self._lowered = lowered(self.parsed)
+                program = self._lowered = lowered(parsed)
             except Untranslatable:
                 return None
-        return self._lowered
+        return program
+
+    def _hold_few(self) -> None:
+        """Have what was parsed of programs before the last ones let go, now that this one was parsed."""
+        _parsed_last.append(ref(self))
+        while len(_parsed_last) > _MOST_PARSED:
+            if (program := _parsed_last.popleft()()) is not None:
+                program._let_go_of_text()
+
+    def _let_go_of_text(self) -> None:
+        """Free what was made of the text, which is parsed again when somebody asks. It stays if files were looked for: they may be
+        others by then.
+        """
+        parsed = self._parsed
+        if parsed is not None and parsed.sought is not None and not parsed.sought:
+            self._parsed = self._lowered = None
 
     def build(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> None:
         """Parse, translate and compile. BuildError with clang's messages if the source is wrong."""
@@ -248,6 +273,7 @@ class SessionProgram:
         if found is None:
             assert self._reading is not None
             found, self._parsed, self._lowered = translate(self._reading)
+            self._hold_few()
             if self._kept is not None:
                 self._kept.keep_translation(found)
         return found
@@ -379,6 +405,9 @@ class SessionProgram:
         logger.debug("analysis of kernel %s: %.3f ms", kernel, seconds * 1e3)
         if self._kept is not None:
             self._kept.keep_summary(summary)
+        self._analysed.add(kernel)
+        if self._analysed >= self.kernels.keys():
+            self._let_go_of_text()
         return summary
 
     def _asker(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> Ask | None:
