@@ -422,6 +422,8 @@ calls(
     undeclared=lambda w: program(w, "kernel void a(global int *p) { *p = q; }")._build(b""),
     options_text=lambda w: program(w)._build("-DX"),
     options_unknown=lambda w: program(w)._build(b"-foo-bar"),
+    options_unknown_of_a_wrong_source=lambda w: program(w, "kernel void a( {}")._build(b"-foo-bar"),
+    options_known_of_a_wrong_source=lambda w: program(w, "kernel void a( {}")._build(b"-cl-no-subgroup-ifp"),
     devices_int=lambda w: program(w)._build(b"", [5]),
     kernels_before_build=lambda w: program(w).all_kernels(),
     names_before_build=lambda w: program(w).get_info(w.cl.program_info.KERNEL_NAMES),

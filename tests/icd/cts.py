@@ -45,6 +45,7 @@ _NOTHING = "Test skipped while initialization"
 
 _SUB_DEVICES = "needs sub-devices, which the virtual device does not have (optional since OpenCL 3.0)"
 _SPIRV = "needs cl_khr_spirv_queries, which is not offered"
+_INTEGERS = "needs built-in functions of an extension that is not offered"
 _NEWER = "needs OpenCL 3.1; the virtual device is of 3.0"
 _VARIABLES = "needs variables of program scope that keep their values (optional since OpenCL 3.0)"
 _SUB_GROUPS = "needs sub-groups (optional since OpenCL 3.0)"
@@ -78,6 +79,15 @@ REASONS = {
     **{
         f"test_spirv_new/spirv14_image_operand_{name}extend": "kernels in SPIR-V take no images"
         for name in ("sign", "zero")
+    },
+    **{
+        f"test_integer_ops/{name}": _INTEGERS
+        for name in (
+            "extended_bit_ops_extract",
+            "extended_bit_ops_insert",
+            "extended_bit_ops_reverse",
+            "integer_dot_product",
+        )
     },
     "test_printf/ptrdiff_t": _NEWER,
     "test_printf/size_t": _NEWER,

@@ -54,6 +54,18 @@ def test_the_exit_status_is_the_programs(vector_add: Path, way: str) -> None:
     assert (done.returncode, done.stderr) == (3, "")
 
 
+def test_signals_do_what_they_do_natively(vector_add: Path) -> None:
+    """The interpreter that serves a program in C is not there for its Ctrl-C, nor for pipes that close."""
+    natively, done = run_natively(vector_add, "signal"), run_on_vdev(vector_add, "signal")
+    assert natively.stdout.splitlines()[1:] == ["0 wrong", "a closed pipe ends it: 1"]
+    assert natively.returncode != 0
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (
+        natively.returncode,
+        natively.stdout.splitlines()[1:],
+    )
+    assert "Traceback" not in done.stderr
+
+
 def test_objects_may_be_released_after_the_end(vector_add: Path) -> None:
     done = run_on_vdev(vector_add, LATE="1")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,5 +1,6 @@
-/* Adds two vectors, and ends in the way that its argument says: nothing, `exit`, `pending`, `fork`, `failed`, `destructor`. */
+/* Adds two vectors, and ends in the way that its argument says: nothing, `exit`, `pending`, `fork`, `failed`, `signal`, `destructor`. */
 #include "few.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,15 @@ int main(int count, char **words) {
         CHECK(forked());
     if (strcmp(way, "failed") == 0)
         CHECK(failed(A));
+    if (strcmp(way, "signal") == 0) {
+        struct sigaction now;
+        sigaction(SIGPIPE, NULL, &now);
+        printf("a closed pipe ends it: %d\n", now.sa_handler == SIG_DFL);
+        fflush(stdout);
+        raise(SIGINT);
+        CHECK(clFinish(queue));
+        puts("it goes on");
+    }
     if (strcmp(way, "pending") == 0) { /* work that waits for ever, and nothing is released */
         handle user = clCreateUserEvent(context, &error);
         CHECK(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &items, &group, 1, &user, NULL));

@@ -6,6 +6,7 @@ program.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"vdev-run: {error}", file=sys.stderr)
         return 2
     sys.stdout.flush()
+    for number in (
+        _signal.SIGPIPE,
+        _signal.SIGXFSZ,
+    ):  # Python ignores them, and what a process ignores is inherited
+        _signal.signal(number, _signal.SIG_DFL)
     try:
         os.execvpe(words[0], words, environ)
     except OSError as error:

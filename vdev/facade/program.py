@@ -18,6 +18,7 @@ from vdev.facade.hostbuf import as_bytes
 from vdev.facade.platform_device import Device
 
 if TYPE_CHECKING:
+    from vdev.errors import BuildError
     from vdev.facade.linking import CompiledObject
     from vdev.session.programs import SessionProgram
 
@@ -45,7 +46,14 @@ def option_words(options: bytes) -> tuple[str, ...]:
 
 
 def _check_options(context: Context, words: Sequence[str], routine: str, code: int) -> None:
-    """Options that are not the specification's are the engines' to judge, by a program that has nothing else."""
+    """Fail with `code` where an engine refuses options."""
+    refusal = _refusal_of_options(context, words)
+    if refusal is not None:
+        fail(routine, code, refusal.log)
+
+
+def _refusal_of_options(context: Context, words: Sequence[str]) -> BuildError | None:
+    """Options that are not the specification's are the engines' to judge, by a program that has nothing else; None: they take them."""
     from vdev.errors import BuildError
     from vdev.translators.frontend.options import unusual_options  # loaded together with the others
 
@@ -54,8 +62,8 @@ def _check_options(context: Context, words: Sequence[str], routine: str, code: i
         if unusual:
             state_of(context).session.build("", unusual)
     except BuildError as error:
-        if error.status == status.INVALID_BUILD_OPTIONS:
-            fail(routine, code, error.log)
+        return error if error.status == status.INVALID_BUILD_OPTIONS else None
+    return None
 
 
 def check_devices(devices: Iterable[Device] | None) -> None:
@@ -221,7 +229,9 @@ class _Program(Handle):
         try:
             built = state_of(state.context).session.build(source, words)
         except BuildError as error:
-            state.fail_build(routine, error.status, error.log)
+            # Of a source that is wrong, compilers may say no more than that: wrong options come first.
+            judged = _refusal_of_options(state.context, words) or error
+            state.fail_build(routine, judged.status, judged.log)
         state.set_built(built)
 
     def compile(

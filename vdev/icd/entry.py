@@ -6,6 +6,7 @@ too, and is printed to standard error, the only place where it can be seen.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import os
 import sys
@@ -56,6 +57,10 @@ def _prepare_interpreter() -> None:
     they are those of its Python layer, which takes longer to load than the rest of vdev.
     """
     sys.argv = [""]
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        # Python's own module of signals has put it there. It raises in whatever call comes next, where the program
+        # natively ends.
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     boot.start()
     ending.let_c_call()
     package, invoker = ModuleType("pyopencl"), ModuleType("pyopencl.invoker")
