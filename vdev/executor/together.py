@@ -63,7 +63,7 @@ class Together:
 
     __slots__ = (
         "_count_down", "_edges", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row", "_last", "_lasted", "_least", "_order",
-        "_orders", "_seen", "_stretch", "_unordered", "_waits", "_workers",
+        "_orders", "_seen", "_stretch", "_unbroken", "_unordered", "_waits", "_workers",
     )  # fmt: skip
 
     def __init__(self, executor: TogetherExecutor) -> None:
@@ -79,6 +79,7 @@ class Together:
         self._lasted = 0  #: commands since it began
         #: how many commands in a row could have come here, counting one that did not, and after how many it begins
         self._in_a_row, self._least = 0, _FIRST_IN_A_ROW
+        self._unbroken = 0  #: how many of these with nothing else between them
         self._seen = -1  #: the number before that one's
         self._stretch: SharedStretch | None = None
         #: from when on a mark is due, and how often the program had waited then
@@ -262,10 +263,15 @@ class Together:
         executor = self._executor
         if self._lasted:  # it has come to an end
             self._least = _NEXT_IN_A_ROW if self._lasted >= _LONG else min(2 * self._least, _MOST_IN_A_ROW)
-            self._lasted = self._in_a_row = 0
+            self._lasted = self._in_a_row = self._unbroken = 0
         since = executor.last_number - self._seen
         if since:  # else it is asked again for one command
             self._in_a_row = self._in_a_row + 1 if since <= _WITH_FOLD else 1
+            if since > 1:
+                if self._unbroken >= max(2 * _LONG, self._least // 2):  # the next such row is worth it
+                    self._least = max(min(self._least, self._unbroken // 4), _NEXT_IN_A_ROW)
+                self._unbroken = 0
+            self._unbroken += 1
         self._last, self._seen = -1, executor.last_number
         return self._in_a_row > self._least and self._meet()
 
