@@ -93,6 +93,7 @@ def test_functions_are_declared_as_the_header_has_them(functions: list[_Function
     assembled = {
         "cuLaunchKernelEx",
         "cuCtxGetCurrent",
+        "cuEventRecord",
         "cuMemcpyAsync",
         "cuMemcpyDtoHAsync_v2",
         "cuStreamQuery",
