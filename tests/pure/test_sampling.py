@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +10,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
-from vdev.backends.reference import Faults, ReferenceBackend, ReferenceMarker
-from vdev.executor import sampling
+from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
 from vdev.executor.sampling import Sample, sampled
 from vdev.session.commands import BufferArg, Read
@@ -141,36 +138,3 @@ def test_a_sample_begins_behind_a_read_that_its_caller_has_waited_for(
         measured = sample.take()
         assert measured is not None
         assert measured.before == {}
-
-
-@pytest.mark.parametrize("busy", [False, True])
-@pytest.mark.parametrize("handing_over", [False, True])
-def test_what_an_idle_device_waits_for_is_no_time_of_the_kernel(
-    monkeypatch: pytest.MonkeyPatch, busy: bool, handing_over: bool
-) -> None:
-    """One that still works on something when it has the kernel has not waited; and the times of some back ends begin with the kernel."""
-    monkeypatch.setattr(ReferenceBackend, "times_handing_over", handing_over)
-    launch, now = ReferenceBackend.launch, [0]
-    going_on = threading.Event()
-
-    def slow_launch(backend: ReferenceBackend, *args: Any) -> None:
-        launch(backend, *args)
-        now[0] += 10**9  # the host's clock
-
-    with Program(1) as program:
-        out, source = program.buffer(), program.buffer(5)
-        for _ in range(2):  # nothing is brought any more
-            assert ended(program.launch(out, source)) == 0
-        monkeypatch.setattr(sampling, "time", SimpleNamespace(perf_counter_ns=lambda: now[0]))
-        monkeypatch.setattr(ReferenceBackend, "launch", slow_launch)
-        monkeypatch.setattr(ReferenceMarker, "times", lambda _: (0, 0, 0, 3 * 10**9))
-        if busy:
-            (backend,) = program.backends
-            backend.faults = Faults(delay=lambda number: 0 if going_on.wait(60) else 1)
-            program.launch(out, source)
-        completion, sample = one_sample(program, out, source)
-        going_on.set()
-        assert ended(completion) == 0
-        measured = sample.take()
-        assert measured is not None
-        assert list(measured.kernel.values()) == [pytest.approx(2.0 if handing_over and not busy else 3.0)]

@@ -364,9 +364,6 @@ class Backend(ABC):
     counters: Counters
     #: whether its markers can give the times of each operation
     times_operations: ClassVar[bool] = False
-    #: whether the times of its markers begin when the first operation is about to be handed over, and not when the device begins with it:
-    #: they hold the host's time for that where the device has nothing else to do
-    times_handing_over: ClassVar[bool] = False
     #: whether `timer` tells when each command began and ended, so that those whose times are wanted need no markers of their own
     tells_times: ClassVar[bool] = False
     begins_timed: ClassVar[bool] = False  #: whether that takes a call of `begin_timed` before

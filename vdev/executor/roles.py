@@ -52,9 +52,6 @@ class StepWorker(Protocol):
     def mark(self) -> Marker | None:
         """Put a marker behind everything issued since the last."""
 
-    def is_at_work(self) -> bool:
-        """Whether the device is not through with what was issued before the last mark. Asks it, and returns at once."""
-
 
 class StepJob(Protocol):
     """The command that a step belongs to (`vdev.executor.job.Job`)."""

@@ -3,15 +3,10 @@
 Decides where the markers of a sampled launch go: one before the kernel, behind the transfers that the plan makes for
 it, one after it, and one behind the merges and transfers that follow. Launches that are not sampled cost nothing more.
 Never waits.
-
-A device that is through with everything before the kernel has been handed over waits for that, which takes milliseconds where a driver
-has to load it. Back ends whose times begin before that count the wait as the kernel's (`times_handing_over`): what the host took for
-handing over is taken off.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from vdev.backends.base import Marker, Times
@@ -22,15 +17,10 @@ from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step
 from vdev.translators.values import dataclass
 
-#: The least seconds of any kernel: all the rest between two markers may be the host's.
-_LEAST = 2e-6
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds by worker: of what came before the kernel, if there was anything and it is known; and of the kernel, without those in
-    which the worker waited for it.
-    """
+    """Seconds by worker: of what came before the kernel, if there was anything and it is known; and of the kernel."""
 
     before: dict[int, float]
     kernel: dict[int, float]
@@ -54,15 +44,12 @@ class Sample:
         """`count`: chunks of the launch; `followed`: workers that have something to do after theirs."""
         self._count = count
         self._followed = followed
-        #: of each chunk: its worker, markers, and the seconds of the host's within its kernel's time
-        self._parts: list[tuple[int, Marker | None, Marker | None, float]] = []
+        self._parts: list[tuple[int, Marker | None, Marker | None]] = []
         self._ends: list[tuple[int, Marker | None]] = []
 
-    def add(self, worker: int, before: Marker | None, kernel: Marker | None, waited: float) -> None:
-        """The markers of a chunk, and for how many seconds the device waited at most until it had the kernel. On the worker's
-        thread.
-        """
-        self._parts.append((worker, before, kernel, waited))
+    def add(self, worker: int, before: Marker | None, kernel: Marker | None) -> None:
+        """The markers of a chunk. On the worker's thread."""
+        self._parts.append((worker, before, kernel))
 
     def end(self, worker: int, marker: Marker | None) -> None:
         """The marker behind all that the worker does for the launch. On the worker's thread."""
@@ -72,7 +59,7 @@ class Sample:
     def is_under_way(self) -> bool:
         """Whether devices were given the launch, and one of them is not through with it. Asks the devices, and returns at once."""
         parts = list(self._parts)
-        return any(kernel is not None and not kernel.done() for _, _, kernel, _ in parts)
+        return any(kernel is not None and not kernel.done() for _, _, kernel in parts)
 
     def take(self) -> Measured | None:
         """What was measured; None if the kernels are not through or their times are not known. Asks the devices, and
@@ -82,11 +69,11 @@ class Sample:
         if len(parts) < self._count:
             return None
         measured = Measured({}, {})
-        for worker, before, kernel, waited in parts:
+        for worker, before, kernel in parts:
             took = _seconds(kernel)
             if took is None:
                 return None
-            measured.kernel[worker] = max(took - waited, min(took, _LEAST))
+            measured.kernel[worker] = took
             took = _seconds(before)
             if took is not None:
                 measured.before[worker] = took
@@ -99,7 +86,7 @@ class Sample:
         ends, found = list(self._ends), {}
         if len(ends) < self._followed or any(end is not None and not end.done() for _, end in ends):
             return None
-        kernels = {worker: kernel for worker, _, kernel, _ in self._parts}
+        kernels = {worker: kernel for worker, _, kernel in self._parts}
         for worker, end in ends:
             took = _between(kernels.get(worker), end)
             if took is not None:
@@ -142,13 +129,10 @@ class _SampledStep(Step):
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
         whole = worker.marked <= job.bases[worker.number]  # no marker stands between its transfers
-        before, began = worker.mark(), time.perf_counter_ns()
+        before = worker.mark()
         self.launch.run(worker, job)
-        waited = 0.0
-        if worker.backend.times_handing_over and not worker.is_at_work():
-            waited = (time.perf_counter_ns() - began) * 1e-9
         worker.issued += 1  # this step is handed over: the marker must be behind it
-        self.sample.add(worker.number, before if whole else None, worker.mark(), waited)
+        self.sample.add(worker.number, before if whole else None, worker.mark())
 
 
 def sampled(prepared: PreparedPlan) -> tuple[PreparedPlan, Sample]:

@@ -181,14 +181,6 @@ class WorkerProgress:
             self.serve()
         return marker
 
-    def is_at_work(self) -> bool:
-        """Whether the device is not through with what was issued before the last mark. Asks it, and returns at once."""
-        try:
-            last = self.marks[-1].marker
-        except IndexError:  # all are retired
-            return False
-        return last is not None and not last.done()
-
     def _enter_move(self) -> None:
         """Enter the current coherent step into the next mark, as far as it has got."""
         if self._moving is not None:

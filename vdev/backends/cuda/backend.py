@@ -80,7 +80,6 @@ class CudaBackend(CudaCompiling):
 
     any_thread = True
     compiles_ahead = True
-    times_handing_over = True
     can_wait_for_all = True
     small_write_nbytes = AT_ONCE_NBYTES
     writes_boxes_now = True
