@@ -140,8 +140,8 @@ def elements_are_cut() -> Iterator[None]:
 
 @contextmanager
 def a_fold_forgets_a_part() -> Iterator[None]:
-    def short(builder: Any, item: Pending, worker: int, share: Region) -> None:
-        fold_on(builder, item._replace(parts=item.parts[:-1]), worker, share)
+    def short(builder: Any, slot: int, item: Pending, worker: int, share: Region) -> None:
+        fold_on(builder, slot, item._replace(parts=item.parts[:-1]), worker, share)
 
     fold_on = pending._fold_on
     with mock.patch("vdev.planner.pending._fold_on", short):
