@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -84,6 +86,35 @@ def test_a_fork_waits_for_what_has_begun() -> None:
     assert beside.begin(begun.clear), "it goes on"
     beside.wait()
     assert not begun.is_set()
+
+
+LOCKED = """
+import os, threading
+from vdev.process.beside import beside
+from vdev.process.forking import before_fork
+lock, begun, done = threading.Lock(), threading.Event(), []
+def held():
+    lock.acquire()
+    return lock.release
+before_fork(held)
+def piece():
+    begun.wait()
+    with lock:
+        done.append("piece")
+assert beside.begin(piece)
+threading.Timer(0.05, begun.set).start()
+child = os.fork()
+if not child:
+    os._exit(0 if done else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the fork did not wait"
+"""
+
+
+def test_a_piece_gets_the_locks_that_others_hold_during_a_fork() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOCKED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_c_program_has_nothing_done_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ class Beside:
     """The pieces of work of this process."""
 
     def __init__(self) -> None:
+        self._pauses = False  #: whether forks wait
         self._renew()
-        before_fork(self._pause)
         in_child(self._renew)  # the parent's thread is not there
 
     def _renew(self) -> None:
@@ -46,6 +46,10 @@ class Beside:
             if self._over:
                 return False
             self._waiting.append(work)
+            if not self._pauses:
+                # Asked for late, it comes before all that was asked for earlier: a piece may need locks that others hold during a fork.
+                self._pauses = True
+                before_fork(self._pause)
             if not self._is_known:
                 self._is_known = True
                 ending.at_end(self._end)
