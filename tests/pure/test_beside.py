@@ -236,3 +236,19 @@ def test_launches_go_on_while_kernels_for_cycles_are_compiled(
     beside.wait()
     assert {program.renumbers for program in compilers.ahead} == {True}
     assert _rounds(bench, 12) is not compilers.refuses
+
+
+@pytest.mark.parametrize("rounds", [12, 160])
+def test_what_was_kept_meanwhile_is_split_once_kernels_are_there(
+    clocks: list[Bench], compilers: Compilers, rounds: int
+) -> None:
+    """Until then launches exchange so much that one worker is better: that says nothing of how they are cut now."""
+    n = 1 << 29
+    bench = Bench({"fill": 0.9e-3 / n, "sum": 1.3e-3 / (4096 * 256)}, n, 0, 2, PEER_BYTES_PER_SECOND)
+    bench.build(source_of("fill_and_sum"), GROUP=256)
+    clocks.append(bench)
+    for _ in range(rounds // 12):  # on new buffers each time
+        assert not _rounds(bench, 12)
+    compilers.may_end.set()
+    beside.wait()
+    assert _rounds(bench, 40) is not compilers.refuses

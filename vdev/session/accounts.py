@@ -218,6 +218,10 @@ class Accounts:
         account.barred, account.cramped, account.budget = False, 0, 0.0
         return account
 
+    def latest(self, tally: KernelTally) -> Account | None:
+        """The account of a kernel's last launch that was weighed, whether its buffers are gone or not."""
+        return self._latest.get(id(tally), (tally, None))[1]
+
     def _merge(self, account: Account, other: Account) -> None:
         """Let the buffers of another account belong to this one, which takes over what is known of them."""
         account.ways.join(other.ways)

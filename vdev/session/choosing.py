@@ -23,7 +23,7 @@ other buffers and for the program's next run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from weakref import WeakKeyDictionary
@@ -393,6 +393,14 @@ class Choosing:
                     self._changes.change(account)
             buffer.state = kept_on(buffer.state, None)
         return True
+
+    def begin_again(self, tallies: Iterable[KernelTally]) -> None:
+        """Launches of these kernels can be cut as they could not before: those that are kept on one worker are split, and what splitting
+        takes is found out anew.
+        """
+        for account in dict.fromkeys(map(self._accounts.latest, tallies)):
+            if account is not None and account.keeper is not None and not account.barred:
+                self._changes.change(account)
 
     def looked(self, at_ns: int, nbytes: int) -> bool:
         """The program waits for so many bytes, by the host's clock at `at_ns`. Whether its launches take another way from now on."""

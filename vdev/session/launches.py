@@ -183,12 +183,11 @@ class Launches:
 
     def _follow(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """Tell the writers of what this launch reads how it reads it, and record what this one writes."""
-        session = self._session
+        cache: LaunchCache | None = command.kernel.plans
         for slot, reading in cached.readings:
             writer = buffers[slot].writer
             if writer is not None and writer[0].successors.note(writer[1], reading):
-                plan_for_readers(session, *writer)
-        cache: LaunchCache | None = command.kernel.plans
+                plan_for_readers(self._session, *writer, cache)
         if cache is None:
             return
         for index in cache.written:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from vdev.session.launch_plans import LaunchCache
 
 
-def plan_for_readers(session: SessionCore, cache: LaunchCache, place: Hashable) -> None:
-    """Have the launches of `cache` that leave something at `place` planned for how it is read (`Successors.use`): from the next one on,
-    or once it can be done without a compiler. Under the session's lock.
+def plan_for_readers(
+    session: SessionCore, cache: LaunchCache, place: Hashable, reader: LaunchCache | None
+) -> None:
+    """Have the launches of `cache` that leave something at `place` planned for how it is read (`Successors.use`), by those of `reader`:
+    from the next one on, or once it can be done without a compiler. Under the session's lock.
     """
     program = cache.kernel.program
 
@@ -31,6 +33,8 @@ def plan_for_readers(session: SessionCore, cache: LaunchCache, place: Hashable) 
         program.compile_renumbered(session.executor.compile_ahead)
         with session.lock:
             use()
+            if choosing is not None:  # until then they may have been better off on one worker
+                choosing.begin_again([each.tally for each in (cache, reader) if each is not None])
             session.executor.standing = object()  # plans are made anew: none is repeated
 
     choosing = session.choosing
