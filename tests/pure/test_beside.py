@@ -88,6 +88,20 @@ def test_a_fork_waits_for_what_has_begun() -> None:
     assert not begun.is_set()
 
 
+def test_without_another_thread_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    own, done = Beside(), []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert not own.begin(lambda: done.append("refused"))
+    own.wait()
+    assert own.begin(lambda: done.append("later"))
+    own.wait()
+    assert done == ["later"]
+
+
 LOCKED = """
 import os, threading
 from vdev.process.beside import beside

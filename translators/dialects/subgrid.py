@@ -341,7 +341,7 @@ class _Translation:
 
 def low_name(function: str) -> str:
     """What gives the low 32 bits of a rewritten function's value, where the translation has no engine's offsets."""
-    prefix, name = function.split("get_", 1) if "get_" in function else ("", function)
+    prefix, _, name = function.partition("get_")
     return f"{prefix}low_get_{name}"
 
 

@@ -35,11 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"vdev-run: {error}", file=sys.stderr)
         return 2
     sys.stdout.flush()
-    for number in (
-        _signal.SIGPIPE,
-        _signal.SIGXFSZ,
-    ):  # Python ignores them, and what a process ignores is inherited
-        _signal.signal(number, _signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(
+            number, _signal.SIG_DFL
+        )  # Python ignores them, and what a process ignores is inherited
     try:
         os.execvpe(words[0], words, environ)
     except OSError as error:

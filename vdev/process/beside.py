@@ -38,7 +38,7 @@ class Beside:
 
     def begin(self, work: Callable[[], object]) -> bool:
         """Have `work` done soon, behind what was given before, on a thread of no one else's; False if that is not possible: the process
-        ends, or its end, which is C's, would tear down what the work needs in its midst.
+        ends, or its end, which is C's, would tear down what the work needs in its midst, or it may have no more threads.
         """
         if ending.is_called_by_c():
             return False
@@ -54,8 +54,13 @@ class Beside:
                 self._is_known = True
                 ending.at_end(self._end)
             if not self._is_at_work:
+                try:
+                    threading.Thread(target=self._run, name="vdev-beside", daemon=True).start()
+                except RuntimeError as refusal:
+                    logger.info("nothing is done beside the program: %s", refusal)
+                    self._waiting.clear()
+                    return False
                 self._is_at_work = True
-                threading.Thread(target=self._run, name="vdev-beside", daemon=True).start()
         return True
 
     def wait(self) -> None:

@@ -436,13 +436,14 @@ class Choosing:
         exchange, machine = exchange_of(plan, self._options.links), self.times.machine
         bulk = self.exchanges and exchange.most >= SMALL_NBYTES
         share, least = len(found), machine.handing_over(len(plan.workers), sum(exchange.messages.values()))
+        if self.thrifty and not self._by_size:
+            self._folds.add(host)
         for account in accounts:
             if bulk:
                 account.ways.regret += exchange.moved * (self.times.unit or machine.per_byte) / share
                 self._accounts.open[account] = None
                 self.open = True
             if self.thrifty and not self._by_size:
-                self._folds.add(host)
                 took = Way(
                     max(self._folds.value or 0.0, least) / share,
                     machine.exchanging(exchange.busiest, 0.0 if bulk else exchange.moved) / share,
