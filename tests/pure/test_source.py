@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import clang.cindex as cindex
 import pytest
 from clang.cindex import CursorKind
 from vdev.translators.frontend import clang, hidden_parts
@@ -21,6 +22,9 @@ __kernel __attribute__((reqd_work_group_size(4, 1 + 0x1, 1))) __attribute__((vec
   __global unsigned char *uc, real m, __global real *mp, four u, __global int (*pa)[4], const int ci,
   __global float * const cp, char, half h, write_only image3d_t out) {}
 """
+
+#: of a function of ctypes: the interpreter lock is kept (FUNCFLAG_PYTHONAPI)
+PYTHON_API = 4
 
 
 def arg(kernel: str, name: str, source: str) -> ArgInfo:
@@ -330,3 +334,13 @@ def test_a_name_is_read_once_and_known_again() -> None:
     outer, inner = used[1].key, used[4].key
     assert [use.key for use in used if use.name == "y"] == [outer, outer, inner, inner, outer]
     assert outer != inner
+
+
+def test_only_what_takes_long_lets_other_threads_run() -> None:
+    parse_program("kernel void k(global int *a) { a[0] = 1; }")
+    kinds = "parse", "reparse", "create", "save", "dispose"
+    long = {*(f"clang_{kind}TranslationUnit" for kind in kinds), "clang_codeCompleteAt"}
+    for name, *_ in cindex.functionList:
+        function = getattr(cindex.conf.lib, name, None)
+        if function is not None:  # an older library may lack some
+            assert bool(function._flags_ & PYTHON_API) == (name not in long), name

@@ -64,6 +64,34 @@ kernel void k(global int *a) { a[plain(0)] = both(1); }
     assert "a[plain(0)] = both(vdev_g, 1);" in text
 
 
+@pytest.mark.parametrize(
+    ("offsets", "renumbers"), [(True, False), (False, False), (True, True), (False, True)]
+)
+@pytest.mark.parametrize(
+    ("call", "needed"),
+    [
+        ("1", set()),
+        ("get_global_id(1)", {"global_id"}),
+        ("get_group_id(1)", {"group_id"}),
+        ("get_num_groups(1)", {"num_groups"}),
+        ("get_global_size(1) - get_global_offset(1)", {"global_size", "global_offset"}),
+        ("get_global_linear_id()", {"global_linear_id", "global_id", "global_size", "global_offset"}),
+    ],
+)
+def test_only_functions_that_are_used_are_written(
+    call: str, needed: set[str], offsets: bool, renumbers: bool
+) -> None:
+    source, options = f"kernel void k(global ulong *a) {{ a[0] = {call}; }}", ("-cl-std=CL2.0",)
+    program = translate_subgrid(parse_program(source, options), offsets=offsets, renumbers=renumbers)
+    again = parse_program(program.source, options)  # which raises if anything is not declared
+    assert list(again.kernels) == ["k"]
+    written = set(re.findall(r"^size_t vdev_get_(\w+)\(.*return", program.source, re.MULTILINE)) - {"block"}
+    own_ids = offsets and not renumbers  # the engine's are right
+    assert written == needed - ({"global_id"} if own_ids else set())
+    low = set(re.findall(r"^uint vdev_low_get_(\w+)\(.*return", program.source, re.MULTILINE))
+    assert low == (set() if offsets else needed)
+
+
 def test_digraphs_around_bodies_and_indices() -> None:
     source = "%:define S(x) %:x\nint f(int x) <% return x + get_group_id(0); %>\n"
     source += "kernel void k(global int *a) <% a<:get_group_id(0):> = f(1) + S(<%)<:0:>; %>\n"

@@ -14,7 +14,7 @@ reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from clang.cindex import Cursor, CursorKind, TypeKind
 from vdev.translators.values import dataclass
@@ -48,45 +48,36 @@ SHIFT = re.compile(
     rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ char \*\)\1 - (\w+\.shift\[\d+\])\);"
 )
 
-# {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the
-# specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those
-# same answers.
-_PRELUDE = """\
+# {p}: the prefix; fields in the order of SubgridKernel.pack.
+_GRID = """\
 struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]{fields}; }};
 #define {p}IN __private const struct {p}grid *{p}g
-{declared}size_t __attribute__((always_inline)) {p}get_group_id({p}IN, uint d);
-size_t __attribute__((always_inline)) {p}get_num_groups({p}IN, uint d);
-size_t __attribute__((always_inline)) {p}get_global_size({p}IN, uint d);
-size_t __attribute__((always_inline)) {p}get_global_offset({p}IN, uint d);
-size_t __attribute__((always_inline)) {p}get_global_linear_id({p}IN);
-{defined}size_t {p}get_group_id({p}IN, uint d) {{ return d < 3 ? get_group_id(d) + (size_t){p}g->group[d]{groups} : 0; }}
-size_t {p}get_num_groups({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->groups[d] : 1; }}
-size_t {p}get_global_size({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->size[d] : 1; }}
-size_t {p}get_global_offset({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->offset[d] : 0; }}
-{ids}size_t {p}get_global_linear_id({p}IN) {{
-  return (({gid}2) - {p}get_global_offset({p}g, 2)) * {p}get_global_size({p}g, 1)
+"""
+#: The answer of each function. A dimension from 3 on is answered as the specification says (ids 0, sizes 1); dimensions from
+#: get_work_dim() to 2 are in the structure with those same answers. Global ids where launches have no offsets, or work-groups are
+#: renumbered; {gid}: the beginning of a call for one.
+_ANSWERS = {
+    "get_global_id": "d < 3 ? get_global_id(d){first}{items} : 0",
+    "get_group_id": "d < 3 ? get_group_id(d) + (size_t){p}g->group[d]{groups} : 0",
+    "get_num_groups": "d < 3 ? (size_t){p}g->groups[d] : 1",
+    "get_global_size": "d < 3 ? (size_t){p}g->size[d] : 1",
+    "get_global_offset": "d < 3 ? (size_t){p}g->offset[d] : 0",
+    "get_global_linear_id": """(({gid}2) - {p}get_global_offset({p}g, 2)) * {p}get_global_size({p}g, 1)
     + {gid}1) - {p}get_global_offset({p}g, 1)) * {p}get_global_size({p}g, 0)
-    + {gid}0) - {p}get_global_offset({p}g, 0); }}
-{low}#undef {p}IN
-"""
-#: The answer to get_global_id() if launches have no offsets, or work-groups are renumbered.
-_IDS = """\
-size_t __attribute__((always_inline)) {p}get_global_id({p}IN, uint d);
-size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d){first}{items} : 0; }}
-"""
-#: The low 32 bits of each answer, for a translator that follows and finds no more of it used.
-_LOW = """\
-uint {p}low_get_group_id({p}IN, uint d) {{ return d < 3 ? (uint)get_group_id(d) + (uint){p}g->group[d]{groups} : 0; }}
-uint {p}low_get_num_groups({p}IN, uint d) {{ return d < 3 ? (uint){p}g->groups[d] : 1; }}
-uint {p}low_get_global_size({p}IN, uint d) {{ return d < 3 ? (uint){p}g->size[d] : 1; }}
-uint {p}low_get_global_offset({p}IN, uint d) {{ return d < 3 ? (uint){p}g->offset[d] : 0; }}
-uint {p}low_get_global_id({p}IN, uint d) {{
-  return d < 3 ? (uint)get_group_id(d) * (uint)get_local_size(d) + (uint)get_local_id(d) + (uint){p}g->first[d]{items} : 0; }}
-uint {p}low_get_global_linear_id({p}IN) {{
-  return (({p}low_get_global_id({p}g, 2) - {p}low_get_global_offset({p}g, 2)) * {p}low_get_global_size({p}g, 1)
-    + {p}low_get_global_id({p}g, 1) - {p}low_get_global_offset({p}g, 1)) * {p}low_get_global_size({p}g, 0)
-    + {p}low_get_global_id({p}g, 0) - {p}low_get_global_offset({p}g, 0); }}
-"""
+    + {gid}0) - {p}get_global_offset({p}g, 0)""",
+}
+#: The low 32 bits of each, for a translator that follows and finds no more of it used.
+_LOW_ANSWERS = {
+    "get_global_id": """
+    d < 3 ? (uint)get_group_id(d) * (uint)get_local_size(d) + (uint)get_local_id(d) + (uint){p}g->first[d]{items} : 0""",
+    "get_group_id": "d < 3 ? (uint)get_group_id(d) + (uint){p}g->group[d]{groups} : 0",
+    "get_num_groups": "d < 3 ? (uint){p}g->groups[d] : 1",
+    "get_global_size": "d < 3 ? (uint){p}g->size[d] : 1",
+    "get_global_offset": "d < 3 ? (uint){p}g->offset[d] : 0",
+    "get_global_linear_id": _ANSWERS["get_global_linear_id"].replace("{p}get", "{p}low_get"),
+}
+_LINEAR = "get_global_linear_id"  #: the one that has no dimension, and asks others
+_LINEAR_NEEDS = ("get_global_id", "get_global_size", "get_global_offset")
 #: If work-groups are renumbered: the number of the block that contains a work-group.
 _FIELDS = ", factor[3], shift[3], groups_between[3], items_between[3]"
 _BLOCK_DECLARED = "size_t __attribute__((always_inline)) {p}get_block({p}IN, uint d);\n"
@@ -149,6 +140,7 @@ class _Translation:
             name: SubgridKernel(name, len(info.args), _pointer_args(info), renumbers)
             for name, info in program.kernels.items()
         }
+        self.used: set[str] = set()  #: of these, those that were found
         #: The number of a kernel's structure: a type must not have the name of a function.
         self.numbers = {name: index for index, name in enumerate(self.kernels)}
 
@@ -229,6 +221,7 @@ class _Translation:
         stop = use.offset + len(use.name.encode())
         if use.target is None:
             if use.name in self.grid_functions:
+                self.used.add(use.name)
                 self.edits.replace(use.offset, stop, f"{self.prefix}{use.name}")
                 self._argument_first(stop, f"{self.prefix}g")
             return
@@ -290,38 +283,52 @@ class _Translation:
 
     def _prelude(self) -> str:
         p = self.prefix
-        between = f" + {p}get_block({p}g, d) * (size_t){p}g->{{}}_between[d]" if self.renumbers else ""
-        first = "" if self.offsets else f" + (size_t){p}g->first[d]"
-        ids, gid = "", "get_global_id("
-        if not self.own_ids:
-            ids, gid = (
-                _IDS.format(p=p, first=first, items=between.format("items")),
-                f"{p}get_global_id({p}g, ",
-            )
-        text = _PRELUDE.format(
-            p=p,
-            fields=_FIELDS if self.renumbers else "",
-            declared=_BLOCK_DECLARED.format(p=p) if self.renumbers else "",
-            defined=_BLOCK_DEFINED.format(p=p) if self.renumbers else "",
-            groups=between.format("groups"),
-            ids=ids,
-            gid=gid,
-            low="" if self.offsets else self._low(),
-        )
+        text = _GRID.format(p=p, fields=_FIELDS if self.renumbers else "")
+        if self.used:
+            text += self._functions()
+        text += f"#undef {p}IN\n"
         for name, kernel in self.kernels.items():
             number, npointers = self.numbers[name], len(kernel.pointer_args)
             shift = f" long shift[{npointers}];" if npointers else ""
             text += f"struct {p}args{number} {{ struct {p}grid grid;{shift} }};\n"
         return text + "".join(self._unshifted(number) for number in self._called_kernels())
 
-    def _low(self) -> str:
-        """The answers' low bits, of functions that no engine has."""
-        p = self.prefix
-        between = f" + (uint){p}get_block({p}g, d) * (uint){p}g->{{}}_between[d]" if self.renumbers else ""
-        head = f"uint __attribute__((always_inline)) {p}low_{{}}({p}IN{{}});\n"
-        declared = (head.format(name, "" if "linear" in name else ", uint d") for name in _GRID_FUNCTIONS)
+    def _functions(self) -> str:
+        """The functions that are called in place of the program's work-item functions: those alone, since whoever reads the text that is
+        made spends more time with these few than with a short kernel.
+        """
+        p, used = self.prefix, set(self.used)
+        if _LINEAR in used:
+            used.update(_LINEAR_NEEDS)
+        names = [name for name in self.grid_functions if name in used]
+        first = "" if self.offsets else f" + (size_t){p}g->first[d]"
+        gid = "get_global_id(" if self.own_ids else f"{p}get_global_id({p}g, "
+        declared, defined = self._answered(names, "size_t", p, _ANSWERS, first=first, gid=gid)
+        if not self.offsets:
+            low, gid = f"{p}low_", f"{p}low_get_global_id({p}g, "
+            more = self._answered(names, "uint", low, _LOW_ANSWERS, first="", gid=gid)
+            declared, defined = declared + more[0], defined + more[1]
+        if self.renumbers:
+            declared, defined = _BLOCK_DECLARED.format(p=p) + declared, _BLOCK_DEFINED.format(p=p) + defined
+        return declared + defined
+
+    def _answered(
+        self, names: Sequence[str], kind: str, begin: str, answers: Mapping[str, str], *, first: str, gid: str
+    ) -> tuple[str, str]:
+        """Declarations and definitions of functions that give numbers of type `kind` and whose names `begin` so."""
+        p, between = self.prefix, ""
+        if self.renumbers:
+            between = f" + {p}get_block({p}g, d) * ({kind}){p}g->{{}}_between[d]"
+            if kind != "size_t":
+                between = between.replace(f"{p}get_block", f"({kind}){p}get_block")
         groups, items = between.format("groups"), between.format("items")
-        return "".join(declared) + _LOW.format(p=p, groups=groups, items=items)
+        declared = defined = ""
+        for name in names:
+            head = f"{begin}{name}({p}IN{'' if name == _LINEAR else ', uint d'})"
+            answer = answers[name].format(p=p, groups=groups, items=items, first=first, gid=gid)
+            declared += f"{kind} __attribute__((always_inline)) {head};\n"
+            defined += f"{kind} {head} {{ return {answer}; }}\n"
+        return declared, defined
 
     def _called_kernels(self) -> list[int]:
         """Numbers of the kernels that other functions call."""

@@ -11,8 +11,9 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from ctypes import (
-    CFUNCTYPE,
     POINTER,
+    PYFUNCTYPE,
+    PyDLL,
     Structure,
     byref,
     c_double,
@@ -68,6 +69,11 @@ _ARRAYS = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cinde
 _SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
 #: libclang's CXEvalResultKind
 _EVALUATED_INT, _EVALUATED_FLOAT = 1, 2
+#: libclang's functions during which other threads may run
+_TAKE_LONG = (
+    "clang_parseTranslationUnit", "clang_reparseTranslationUnit", "clang_createTranslationUnit", "clang_saveTranslationUnit",
+    "clang_disposeTranslationUnit", "clang_codeCompleteAt",
+)  # fmt: skip
 _lock = threading.Lock()
 
 
@@ -126,7 +132,7 @@ def opened_library() -> Any:
 @cache
 def _bare(name: str, result: Any) -> Any:
     """A function of libclang that takes a cursor, without the wrapper's processing of each result."""
-    return CFUNCTYPE(result, Cursor)((name, cindex.conf.lib))
+    return PYFUNCTYPE(result, Cursor)((name, cindex.conf.lib))
 
 
 def kind_number(cursor: Cursor) -> int:
@@ -168,7 +174,22 @@ def evaluate(cursor: Cursor) -> int | float | None:
 
 @lru_cache(maxsize=1)
 def _index() -> cindex.Index:
+    _keep_the_interpreter_lock()
     return cindex.Index.create()
+
+
+def _keep_the_interpreter_lock() -> None:
+    """Have libclang called without letting other threads run, but for what takes long.
+
+    A tree is read by tens of thousands of calls that take less than a microsecond each. If every one of them gave up the interpreter
+    lock, other threads, which wait for devices and look again and again, would take it each time.
+    """
+    library = cindex.conf.lib
+    held = PyDLL(library._name)
+    cindex.register_functions(held, not cindex.Config.compatibility_check)
+    for name in _TAKE_LONG:
+        setattr(held, name, getattr(library, name))
+    cindex.conf.lib = held
 
 
 def _string(value: Any) -> str:
