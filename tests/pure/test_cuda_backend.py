@@ -993,3 +993,44 @@ def test_modules_of_released_programs_are_unloaded_after_their_work(
     backend.record()
     assert sorted(cupy.unloaded) == numbers
     assert [entry.module for entry in modules.loaded.values()] == [2]
+
+
+class Compiling:
+    """In place of cubins: a compiler that begins when told so by `go`, and how many are at each source at the same time."""
+
+    def __init__(self, slow: str) -> None:
+        self.slow = slow
+        self.begun, self.go = threading.Semaphore(0), threading.Event()
+        self.at_work: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+
+    def get(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
+        self.at_work[source] = self.at_work.get(source, 0) + 1
+        self.most[source] = max(self.most.get(source, 0), self.at_work[source])
+        if source == self.slow:
+            self.begun.release()
+            assert self.go.wait(60)
+        self.at_work[source] -= 1
+        return source.encode(), ""
+
+
+def test_an_own_kernel_does_not_wait_for_one_that_is_only_prepared() -> None:
+    first, other = (cuda_kernels.SOURCE_OF[name] for name in ("copy_u16", "copy_boxes_u4"))
+    cubins = Compiling(first)
+    gpus = [CudaBackend.__new__(CudaBackend) for _ in range(2)]
+    for gpu in gpus:
+        gpu._architecture, gpu._cubins = "sm_90", cubins  # type: ignore[assignment]
+    preparing = [threading.Thread(target=gpu.preparations()[0]) for gpu in gpus]
+    for thread in preparing:
+        thread.start()
+    assert cubins.begun.acquire(timeout=60)
+    needed: list[bytes] = []
+    needing = threading.Thread(target=lambda: needed.append(gpus[1]._own_cubin("copy_boxes_u4")))
+    needing.start()
+    needing.join(60)
+    assert needed == [other.encode()]
+    assert not cubins.begun.acquire(timeout=0.1), "the second GPU waits for what the first compiles"
+    cubins.go.set()
+    for thread in preparing:
+        thread.join(60)
+    assert cubins.most == {first: 1, other: 1}

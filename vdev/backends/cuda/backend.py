@@ -71,8 +71,9 @@ _POOLED_NBYTES = 64 << 20
 #: How often a thread that reads a few bytes looks whether they have arrived, about a microsecond each time, before it lets
 #: others run: an empty kernel and the copy behind it take some 10 us.
 _LOOKS = range(24)
-#: one GPU compiles vdev's own kernels, and the others find what it has made
-_compiling = threading.Lock()
+#: one GPU compiles each of vdev's own kernels, and the others find what it has made. Two kernels can be compiled at the same time: who
+#: needs one does not wait for those that are only prepared.
+_compiling = {name: threading.Lock() for name in cuda_kernels.NAMES}
 
 
 class CudaBackend(CudaCompiling):
@@ -658,7 +659,7 @@ class CudaBackend(CudaCompiling):
     def _own_cubin(self, name: str) -> bytes:
         """One of vdev's own kernels, compiled. On any thread."""
         options = [f"--gpu-architecture={self._architecture}", "--std=c++17"]
-        with _compiling:
+        with _compiling[name]:
             return self._cubins.get(cuda_kernels.SOURCE_OF[name], options)[0]
 
     def preparations(self) -> Sequence[Callable[[], object]]:
