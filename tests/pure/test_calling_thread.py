@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import ReferenceBackend
 from vdev.executor import calling_thread, executor
 from vdev.executor.prepare import INLINE_NBYTES
 from vdev.planner.instructions import HOST
-from vdev.session.commands import Fill, Map, Unmap
+from vdev.session import moves
+from vdev.session.commands import Fill, Map, Unmap, Write
 from vdev.session.transfers import transfer_of
 
 from .test_session_failures import NBYTES, Program, ended, numbers, triple
@@ -101,3 +103,64 @@ def test_what_comes_from_the_home_is_handed_over_with_its_launch(
     assert known.keys() == {"CopyStep", "CopyStep WholeLaunchStep"}
     assert known["CopyStep WholeLaunchStep"] == (goes_on or few)
     assert known["CopyStep"] or not goes_on
+
+
+@pytest.mark.parametrize(
+    ("most", "own", "is_here"),
+    [(NBYTES // 2, NBYTES, True), (NBYTES // 2 - 1, NBYTES, False), (NBYTES // 2, NBYTES // 2 - 1, False)],
+)
+def test_what_a_write_brings_to_several_idle_workers_is_copied_here(
+    most: int, own: int, is_here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their threads would only be woken for it, unless it is so much that they had better copy side by side."""
+    monkeypatch.setattr(ReferenceBackend, "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
+    monkeypatch.setattr(ReferenceBackend, "own_thread_nbytes", own)
+    monkeypatch.setattr(calling_thread, "WHILE_WAKING_NBYTES", most)
+    monkeypatch.setattr("vdev.executor.steps.BRIEF_NBYTES", 16)
+    found: list[bool] = []
+    with Program(2, is_cpu=False) as program:
+        session = program.session
+        buffer = session.create_buffer(NBYTES, numbers(1).view(np.uint8).copy())
+        assert ended(program.launch(buffer, buffer)) == 0
+        assert buffer.state.resident is None
+        session.executor.quiesce()
+
+        def note(all_workers: Any, prepared: Any) -> bool:
+            found.append(calling_thread.never_waits(all_workers, prepared))
+            return found[-1]
+
+        monkeypatch.setattr(executor, "never_waits", note)
+        write = Write(buffer, Layout.contiguous(0, NBYTES), numbers(5).view(np.uint8))
+        session.moves.calm_to_write(buffer, NBYTES, program.queue)
+        assert ended(program.submit(write)) == 0
+        assert found == [is_here]
+        assert (program.content(buffer) == numbers(5)).all()
+
+
+@pytest.mark.parametrize(
+    ("in_order", "most", "calmed"), [(True, NBYTES, [0, 1]), (False, NBYTES, []), (True, NBYTES // 4, [])]
+)
+def test_those_who_have_what_is_written_finish_first_what_they_were_given(
+    in_order: bool, most: int, calmed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program waits for them anyway, in a queue that is in order; and that it waits is told those who choose ways."""
+    monkeypatch.setattr(ReferenceBackend, "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
+    monkeypatch.setattr(moves, "WHILE_WAKING_NBYTES", most)
+    found: list[int] = []
+    looks: list[int] = []
+    with Program(3, is_cpu=False) as program:
+        session = program.session
+        buffer = session.create_buffer(NBYTES, numbers(1).view(np.uint8).copy())
+        assert ended(program.launch(buffer, buffer)) == 0
+        session.executor.quiesce()
+        holders = [holder for holder, _ in buffer.state.valid]
+        monkeypatch.setattr(moves, "calm", lambda worker: found.append(worker.number))
+        choosing = SimpleNamespace(looked=lambda at_ns, nbytes: looks.append(nbytes))
+        monkeypatch.setattr(session, "choosing", choosing)
+        session.moves.calm_to_write(buffer, NBYTES, session.create_queue(in_order=in_order))
+        monkeypatch.setattr(session, "choosing", None)
+        assert looks == [-NBYTES]
+        assert found == ([number for number in holders if number != HOST] if calmed else [])
+        assert len(holders) > 1

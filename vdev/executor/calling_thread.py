@@ -21,6 +21,8 @@ from vdev.process.finalisers import may_wait
 
 #: how many queued entries, and how many seconds, a thread that could do the work itself waits for
 _SHORT_QUEUE, _DRAINING = 16, 0.001
+#: bytes that one thread copies for each of several workers in less time than it takes to wake theirs, which then copy side by side
+WHILE_WAKING_NBYTES = 1 << 20
 
 
 def never_waits(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
@@ -33,12 +35,28 @@ def never_waits(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
     ):  # not the one for the host's memory: what is done there waits for a worker's transfer by keeping its thread
         return True
     if prepared.alone is None:
-        return False
+        return _takes_at_once(all_workers, prepared)
     worker = all_workers[prepared.alone]
     if prepared.uses_host_array and worker.takes_transfers:
         return True
     # Copying a few bytes from or to an idle device takes less time than waking its thread.
     return 0 < prepared.host_nbytes <= worker.backend.own_thread_nbytes and worker.is_quiet_alone
+
+
+def _takes_at_once(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
+    """Whether several workers take what a write brings to them without keeping the calling thread: little, or what idle devices do not
+    wait for, and not more than is copied while other threads are woken.
+    """
+    uploads = prepared.uploads
+    if not uploads or sum(nbytes for _, nbytes in uploads) > WHILE_WAKING_NBYTES * len(uploads):
+        return False
+    for number, nbytes in uploads:
+        worker = all_workers[number]
+        backend = worker.backend
+        is_calm = nbytes <= backend.own_thread_nbytes and worker.is_quiet_alone
+        if nbytes > backend.small_write_nbytes and not is_calm:
+            return False
+    return True
 
 
 def drained(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:

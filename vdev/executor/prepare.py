@@ -215,6 +215,7 @@ class PreparedPlan:
         "step",
         "unknown",
         "upload",
+        "uploads",
         "uses_host_array",
         "whole",
         "workers",
@@ -305,6 +306,8 @@ class PreparedPlan:
             step = self.batches[0][1].steps[0]
             self.step = None if step.coherent else step
         self.host_nbytes = self._moved_from_or_to_host(plan)
+        #: by worker, what a write brings to several of them and nowhere else
+        self.uploads: tuple[tuple[int, int], ...] = _uploads_of(plan)
         #: a single launch on one worker, on memory that exists already
         self.plain = self.alone is not None and self.batches[0][1].plain and not self.hazards
 
@@ -335,7 +338,7 @@ class PreparedPlan:
         found.order, found.moving_order = self.order, self.moving_order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
         found.download, found.upload, found.step = self.download, self.upload, None
-        found.host_nbytes = self.host_nbytes
+        found.host_nbytes, found.uploads = self.host_nbytes, self.uploads
         found.batches = tuple(
             [(worker, batch.with_numbers(items, stages, recipe)) for worker, batch in self.batches]
         )
@@ -536,6 +539,16 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
 def _host_nbytes(plan: Plan) -> int:
     """Bytes that a plan moves on the host; more than any limit if workers take part."""
     return 1 << 62 if any(item.worker != HOST for item in plan.instructions) else _home_nbytes(plan)
+
+
+def _uploads_of(plan: Plan) -> tuple[tuple[int, int], ...]:
+    """By worker, the bytes that a plan brings from the host's array; nothing where it does anything else, or for one worker."""
+    found: dict[int, int] = {}
+    for item in plan.instructions:
+        if not isinstance(item, Upload) or item.worker == HOST:
+            return ()
+        found[item.worker] = found.get(item.worker, 0) + item.region.nbytes
+    return tuple(found.items()) if len(found) > 1 else ()
 
 
 def _home_nbytes(plan: Plan) -> int:

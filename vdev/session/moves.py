@@ -14,6 +14,7 @@ import numpy as np
 
 from vdev.backends.base import Box, copy_box
 from vdev.errors import DEPENDENCY_FAILED
+from vdev.executor.calling_thread import WHILE_WAKING_NBYTES
 from vdev.executor.completion import COMPLETE
 from vdev.executor.direct_reads import (
     Arriving,
@@ -194,12 +195,31 @@ class Moves:
             calm(worker)
 
     def calm_to_write(self, buffer: VirtualBuffer, nbytes: int, queue: QueueOrder) -> None:
-        """The same before a write in a queue, if it is not so small that it waits for nothing."""
+        """The same before a write in a queue, if it is not so small that it waits for nothing; of a buffer that several workers have, all
+        of these.
+        """
         if nbytes <= self._small_nbytes:
+            return
+        session = self._session
+        if session.choosing is not None:
+            with session.lock:
+                self.look(-nbytes)
+        if buffer.resident is None and queue.in_order and self._only is None:
+            self._calm_holders(buffer, nbytes)
             return
         if queue.in_order and buffer.resident is not None and is_near(self._workers[buffer.resident], nbytes):
             nbytes = 0  # calm whatever its length: it waits for all that comes before it anyway
         self.calm(buffer, nbytes)
+
+    def _calm_holders(self, buffer: VirtualBuffer, nbytes: int) -> None:
+        """Let the workers that have any of a buffer finish what they were given, if the calling thread can do the rest itself then."""
+        holders = {holder for holder, _ in buffer.state.valid if holder != HOST}
+        if nbytes > WHILE_WAKING_NBYTES * len(holders):
+            return
+        workers = [self._workers[number] for number in sorted(holders)]
+        if all(is_to_be_calm(worker, nbytes) for worker in workers):
+            for worker in workers:
+                calm(worker)
 
     def is_to_be_copied(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> bool:
         """Whether a write is submitted from a copy of its bytes, so that the program's memory may change and nobody has to wait for
