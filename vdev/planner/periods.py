@@ -19,13 +19,17 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Mapping
 from enum import Enum, auto
+from math import ceil
 
 from vdev.planner.timing import Way
 
 #: periods that are looked at together, and of one worker that is tried
-WINDOW, _TRIAL = 16, 9
+_WINDOW, _TRIAL = 16, 9
 #: the first periods of a way, which do what is done once
 _SETTLING = 3
+#: Seconds, and the most periods that one counts for: what disturbs periods, threads that are woken and the like, takes the same time in
+#: each, so that of long ones fewer say as much. One that takes so many seconds counts for two, and so on.
+_LONG, _MOST_WEIGHT = 0.005, 3
 #: periods of one kind that count, and how many there must be
 _KEPT, _ENOUGH = 9, 3
 #: of those, the longest fourth takes at most so many times what the shortest does: others do not recur
@@ -95,6 +99,8 @@ class Periods:
         "_settling",
         "_split",
         "_trials",
+        "_tried",
+        "_weight",
         "former",
         "looks",
         "toll",
@@ -115,7 +121,9 @@ class Periods:
         self._folds, self._folds_from, self._folds_each = 0.0, 0, 0.0
         self._settling = _SETTLING  #: periods that do not count yet
         self._kinds: Counter[Hashable] = Counter()  #: of the window
-        self._left = 0  #: periods of a trial that are still to come
+        self._weight = 0  #: what its periods count for
+        #: what the periods of a trial have to count for, and those that are still to come
+        self._tried, self._left = _TRIAL, 0
         #: of what a trial was begun for: periods, and the seconds that splitting was foretold to gain
         self._count, self._gain = 0, 0.0
         self._trials = 0
@@ -131,10 +139,20 @@ class Periods:
         """How many periods the window has so far."""
         return self._kinds.total()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the window has enough for `judge`."""
+        return self._weight >= _WINDOW
+
     def skip(self) -> Turn:
         """Begin another window: it is not known what was launched in this one."""
-        self._kinds.clear()
+        self._begin_window()
         return Turn.GO_ON
+
+    def _begin_window(self) -> Counter[Hashable]:
+        """Another one; the kinds of the last."""
+        kinds, self._kinds, self._weight = self._kinds, Counter(), 0
+        return kinds
 
     def changed(self) -> None:
         """Another way is in use."""
@@ -142,7 +160,7 @@ class Periods:
             self._folds_each = self._folds / max(self.looks - self._folds_from, 1)
         self._folds, self._folds_from = 0.0, self.looks
         self._settling, self._left = _SETTLING, 0
-        self._kinds.clear()
+        self._begin_window()
         self.former = 0
 
     def take_count(self, former: int) -> None:
@@ -156,7 +174,7 @@ class Periods:
         now, before = _expected(self._kinds, self._split), _expected(self._kinds, self._former)
         if now is not None and before is not None and before < _SHORTER * now:
             return Turn.FORMER_COUNT
-        if (now is not None and before is not None) or self.in_window >= WINDOW:
+        if (now is not None and before is not None) or self.is_full:
             self.former = 0
         return Turn.GO_ON
 
@@ -171,8 +189,9 @@ class Periods:
         suffice to `compare`, or a trial is over, for `end`.
         """
         self.pass_by(seconds)
+        weight = min(1 + int(seconds / _LONG), _MOST_WEIGHT)
         if self._settling:
-            self._settling -= 1
+            self._settling = max(self._settling - weight, 0)
             return False
         table = self._split if split else self._alone
         if kind not in table:
@@ -181,10 +200,11 @@ class Periods:
             table[kind] = _Kind()
         table[kind].add(seconds)
         self._kinds[kind] += 1
+        self._weight += weight
         if self.on_trial:
-            self._left -= 1
+            self._left = max(self._left - weight, 0)
             return self._left == 0
-        return split and self._kinds.total() >= (_COMPARED if self.former else WINDOW)
+        return split and self._weight >= (_COMPARED if self.former else _WINDOW)
 
     def fold(self, seconds: float) -> None:
         """What launches over several workers had left pending was folded, which takes so long by the model."""
@@ -200,13 +220,17 @@ class Periods:
         """A window is full, whose launches take `split` seconds by the model, and would take `one` on one worker; to change there
         takes `change`.
         """
-        kinds, self._kinds = self._kinds, Counter()
+        each_counts = self._weight / self._kinds.total()
+        kinds = self._begin_window()
         took = _expected(kinds, self._split)
         gain = one - split
         if took is None or gain <= 0 or took - split <= gain:
             return Turn.GO_ON  # all of what is not explained would not outweigh it
+        # In a trial, each kind of period has to come often enough to be known.
+        recurring = sum([kind.value is not None for kind in self._split.values()])
+        self._tried = max(_TRIAL, ceil(_ENOUGH * recurring * each_counts))
         each = gain / kinds.total()
-        cost = 2 * change + (_TRIAL + _SETTLING) * each
+        cost = 2 * change + (self._tried + _SETTLING) / each_counts * each
         if self._began < max(cost / _SHARE, self._after):
             return Turn.GO_ON
         self._trials = min(self._trials + 1, _MOST_AGAIN)
@@ -218,11 +242,11 @@ class Periods:
     def begin_trial(self) -> None:
         """One worker has been taken for it."""
         self.changed()
-        self._left = _TRIAL
+        self._left = self._tried
 
     def end(self) -> Turn:
         """A trial is over."""
-        kinds, self._kinds, self._began = self._kinds, Counter(), 0.0
+        kinds, self._began = self._begin_window(), 0.0
         alone, split = _expected(kinds, self._alone), _expected(kinds, self._split)
         if alone is None or split is None:  # the program does something else by now
             return Turn.SPLIT_AGAIN

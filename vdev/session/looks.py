@@ -6,7 +6,7 @@ what follows, with what the time model says of the launches in them.
 
 from __future__ import annotations
 
-from vdev.planner.periods import WINDOW, Periods, Turn
+from vdev.planner.periods import Periods, Turn
 from vdev.planner.regret import NOTHING
 from vdev.session.accounts import Account
 from vdev.session.way_times import WayTimes
@@ -62,7 +62,7 @@ class Looks:
         if not split:
             return periods.end()
         turn = periods.compare()
-        return self._judge(account, periods) if turn is Turn.GO_ON and periods.in_window >= WINDOW else turn
+        return self._judge(account, periods) if turn is Turn.GO_ON and periods.is_full else turn
 
     def _judge(self, account: Account, periods: Periods) -> Turn:
         kernels = list(account.kernels.values())
