@@ -1,6 +1,6 @@
 """Random kernels give the same bytes on 2, 3, 4 and 8 workers as on one.
 
-VDEV_FUZZ_KERNELS sets the number of kernels (160); `python -m tests.cpu.equivalence_long` is the long run.
+FUZZ_KERNELS sets the number of kernels (160); `python -m tests.cpu.equivalence_long` is the long run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .equivalence import Case, Different, Machines, Outside, Race, random_case, 
 
 pytestmark = pytest.mark.skipif(os.environ.get("VDEV") == "1", reason="opens workers of its own")
 
-KERNELS = int(os.environ.get("VDEV_FUZZ_KERNELS", "160"))
+KERNELS = int(os.environ.get("FUZZ_KERNELS", "160"))
 BATCH = 20  # kernels of one program: most of a round's time is the engine's compiler
 
 

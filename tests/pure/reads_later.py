@@ -1,19 +1,15 @@
-"""Reads that the program does not wait for yet, through PyOpenCL on the driver for machines without a GPU: a process of its own, started
-by `test_reads_later`, which prints by case what was wrong.
+"""Reads that the program does not wait for yet: cases that `test_reads_later` runs in a process of its own (`transfer_cases`).
 
-Each case reads until such a read is made again as it was, changes one thing, and does it once more.
+Each reads until such a read is made again as it was, changes one thing, and does it once more.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import random
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -23,116 +19,53 @@ import pyopencl as cl
 from vdev.executor.worker_progress import WorkerProgress
 from vdev.session.immediate_moves import MovesAtOnce
 
-SOURCE = """
-kernel void add(global uint *a, uint by) { a[get_global_id(0)] += by; }
-kernel void take(global uint *a, global const uint *b) { a[get_global_id(0)] = b[get_global_id(0)]; }
-"""
-GROUP = 64
-#: items of a buffer, and of a read: where launches are split, those of one worker
-SIZES = [int(given) for given in sys.argv[1:]] or [256, 256]
-N, READ = SIZES
-IS_SPLIT = READ < N
+from .transfer_cases import (
+    COMPLETE,
+    GROUP,
+    IS_SPLIT,
+    READ,
+    Buffers,
+    N,
+    case,
+    counted,
+    run_at_once,
+    said,
+    same_error,
+    until_again,
+)
+
 #: whether a GPU does nothing until somebody waits for it: then nobody can be told of anything before
 IS_LATE = "FAKE_CUDA_LATE" in os.environ
-COPY = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-COMPLETE = cl.command_execution_status.COMPLETE
 
-again = [0]  #: reads that were made again
-_read_later = MovesAtOnce.read_later
-
-
-def _counted(self: MovesAtOnce, *given: Any) -> Any:
-    found = _read_later(self, *given)
-    again[0] += found is not None
-    return found
+again = counted(MovesAtOnce, "read_later")  #: reads that were made again
+awaited = counted(
+    WorkerProgress, "_await_arrival", bool
+)  #: of these, and others like them, those that were waited for alone
 
 
-MovesAtOnce.read_later = _counted  # type: ignore[method-assign]
-
-awaited = [0]  #: of these, and others like them, those that were waited for alone
-_await_arrival = WorkerProgress._await_arrival
-
-
-def _counted_arrival(self: WorkerProgress, step: int) -> bool:
-    found = _await_arrival(self, step)
-    awaited[0] += found
-    return found
-
-
-WorkerProgress._await_arrival = _counted_arrival  # type: ignore[method-assign]
-
-
-class Reads:
-    """A context, a queue, and a buffer that is read again and again."""
-
-    def __init__(self, properties: int = 0) -> None:
-        self.context = cl.create_some_context(interactive=False)
-        self.queue = cl.CommandQueue(self.context, properties=properties)
-        built = cl.Program(self.context, SOURCE).build()
-        self.add, self.take = cl.Kernel(built, "add"), cl.Kernel(built, "take")
-        self.add.set_arg_types([None, np.uint32])
-        self.take.set_arg_types([None, None])
-        self.array = np.arange(N, dtype=np.uint32)
-        self.buffer, self.host = self.new(self.array), np.zeros(READ, np.uint32)
-
-    def new(self, array: np.ndarray) -> cl.Buffer:
-        return cl.Buffer(self.context, COPY, hostbuf=array)
-
-    def launch(self, queue: cl.CommandQueue | None = None, by: int = 1, **more: Any) -> cl.Event:
-        event = self.add(queue or self.queue, (N,), (GROUP,), self.buffer, np.uint32(by), **more)
-        self.array = self.array + np.uint32(by)
-        return event
+class Reads(Buffers):
+    """The same, read again and again, without waiting."""
 
     def read(self, host: Any = None, buffer: Any = None, queue: Any = None, **more: Any) -> Any:
         host = self.host if host is None else host
         return cl.enqueue_copy(queue or self.queue, host, buffer or self.buffer, is_blocking=False, **more)
 
-    def expected(self, count: int = READ, offset: int = 0) -> bytes:
-        """What a read into `count` items, from a byte on, brings that is made now."""
-        return self.array.tobytes()[offset : offset + 4 * count]
-
-    def check(self, host: np.ndarray | None = None, offset: int = 0) -> None:
-        host = self.host if host is None else host
-        assert host.tobytes() == self.expected(host.nbytes // 4, offset), host.ravel()[:4]
-
     def until_again(self, **more: Any) -> None:
         """Launch, read and wait until two reads one after the other were made again; where launches are split, a few times."""
-        in_a_row = 0
-        for number in range(200):
+
+        def make(_: int) -> None:
             self.launch()
-            before = again[0]
             self.read(**more).wait()
             self.check(offset=more.get("src_offset", 0))
-            in_a_row = in_a_row + 1 if again[0] > before else 0
-            if in_a_row == 2 or (IS_SPLIT and number == 8):
-                return
-            time.sleep(0.0002)  # the workers' threads are through
-        raise AssertionError("no read was made again")
 
-
-CASES: dict[str, Callable[[], None]] = {}
-
-
-def case(function: Callable[[], None]) -> Callable[[], None]:
-    CASES[function.__name__] = function
-    return function
-
-
-def _said(call: Callable[[], object]) -> str:
-    try:
-        call()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing"
+        until_again(again, make, split=9)
 
 
 def _same_error(change: Callable[[Reads, cl.Buffer], object]) -> None:
-    """What is wrong is said of a buffer that is read again as it is of one that was never read."""
+    """Of a buffer that is read again and of one that was never read."""
     reads = Reads()
     reads.until_again()
-    other = reads.new(reads.array)
-    expected, found = _said(lambda: change(reads, other)), _said(lambda: change(reads, reads.buffer))
-    assert found == expected != "nothing", (found, expected)
+    same_error(reads, change)
 
 
 @case
@@ -348,7 +281,7 @@ def what_has_failed() -> None:
     launched = reads.add(reads.queue, (N,), (GROUP,), reads.buffer, np.uint32(1), wait_for=[gate])
     event = reads.read(wait_for=[launched])
     gate.set_status(-5)
-    assert "EXEC_STATUS_ERROR" in _said(event.wait)
+    assert "EXEC_STATUS_ERROR" in said(event.wait)
     reads.buffer = reads.new(reads.array)
     reads.until_again()
 
@@ -418,11 +351,7 @@ def threads() -> None:
         assert before is not None
         before[0].wait()
 
-    running = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    run_at_once(run)
     assert wrong == []
 
 
@@ -441,18 +370,3 @@ def figures() -> None:
         reads.read().wait()
     assert tally.count == count + 20
     assert tally.moved.worker_to_host == moved + 20 * reads.host.nbytes
-
-
-def main() -> None:
-    found = {}
-    for name, function in CASES.items():
-        try:
-            function()
-            found[name] = ""
-        except Exception:
-            found[name] = traceback.format_exc(limit=-2)
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()

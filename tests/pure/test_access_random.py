@@ -1,6 +1,6 @@
 """Analysed ranges against brute force: supersets always, equal where they say so.
 
-VDEV_FUZZ_KERNELS sets the number of kernels (300); `python -m tests.pure.long_run` is the long run.
+FUZZ_KERNELS sets the number of kernels (300); `python -m tests.pure.long_run` is the long run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .fuzzing import Mismatch, compare, one_round
 from .kernels import Generator
 from .oracle import Trace, touched
 
-KERNELS = int(os.environ.get("VDEV_FUZZ_KERNELS", "300"))
+KERNELS = int(os.environ.get("FUZZ_KERNELS", "300"))
 
 
 @settings(max_examples=KERNELS, deadline=None)

@@ -196,7 +196,7 @@ def test_random_programs_are_the_same() -> None:
     seed = int(os.environ.get("FUZZ_SEED", "20"))
     generator = Generator(seed)
     answers = []
-    for number in range(int(os.environ.get("VDEV_TEST_MACROS", "120"))):
+    for number in range(int(os.environ.get("FUZZ_MACROS", "120"))):
         source = generator.program()
         answers.append(verdict(source))
         assert answers[-1] in ("same", "invalid"), f"seed {seed}, program {number}:\n{source}"

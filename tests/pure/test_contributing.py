@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.pure import fake_cuda
 from tests.pure.house import MODULES, ROOT
 from vdev.harness import plugin
 from vdev.process import switches
@@ -175,6 +176,41 @@ def test_options_that_are_named_exist(page: str) -> None:
 def test_switches_that_are_named_exist(page: str) -> None:
     known = {switch.name for switch in switches.SWITCHES}
     assert set(re.findall(r"\bVDEV(?:_[A-Z]+)*\b(?!_)", " ".join(_code(page)))) <= known
+
+
+def test_variables_that_tests_read_are_in_one_table() -> None:
+    """Both ways round. None is called like a switch: `tests/conftest.py` takes these away."""
+    section = (
+        (ROOT / "CONTRIBUTING.md").read_text().partition("### Variables of tests")[2].partition("\n## ")[0]
+    )
+    table = set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE))
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    driver = (ROOT / "tests" / "pure" / "fake_cuda" / "driver.cc").read_text()
+    numbers = {name for text in texts for name in re.findall(r"int\(os\.environ\.get\(\"(\w+)\"", text)}
+    asked = set(re.findall(r"\b(?:getenv|number_in)\(\"(FAKE_CUDA_\w+)\"", driver))
+    assert len(numbers) > 4
+    assert len(asked) > 8
+    assert numbers | asked | {fake_cuda.PLANTED} == table
+    assert not [name for name in table if name.startswith("VDEV")]
+
+
+def _drawing() -> str:
+    return (ROOT / "CONTRIBUTING.md").read_text().partition("## A command's way")[2].partition("\n## ")[0]
+
+
+def test_the_drawing_of_a_command_names_what_is_there() -> None:
+    parts = "|".join(path.name for path in (ROOT / "vdev").iterdir() if path.is_dir())
+    modules = set(re.findall(rf"\b(?:{parts})/[\w/]+(?:\.c)?", _drawing()))
+    assert len(modules) > 30
+    paths = [ROOT / "vdev" / module for module in modules]
+    assert not [path for path in paths if not path.exists() and not path.with_suffix(".py").exists()]
+    methods = re.findall(r"\b([A-Z]\w+)\.([a-z_]+)\b", _drawing())
+    text = "\n".join(path.read_text() for path in (ROOT / "vdev").rglob("*.py"))
+    assert methods
+    assert not [
+        (owner, method) for owner, method in methods
+        if f"class {owner}" not in text or not re.search(rf"def {method}\b", text)
+    ]  # fmt: skip
 
 
 def test_every_module_with_its_own_command_line_is_documented() -> None:

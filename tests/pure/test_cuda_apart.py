@@ -24,8 +24,8 @@ from vdev.backends.cuda.programs import _plain_program, _read_program
 from . import fake_cuda
 from .cuda_host import COMPILER
 from .cuda_host import MISSING as NO_COMPILER
+from .cuda_parts import TARGET, Loaded, cuda_without_a_gpu, launch_shape
 from .nvrtc import MISSING, compile_cuda, library
-from .test_cuda_backend import TARGET, _cuda, _Loaded, _shape
 
 HEAD = "kernel void f(global const float *a, global float *b, global ulong *m, int n) {"
 LOOP = "for (int i = 0; i < n; i++) b[i] = a[i + 1];"
@@ -128,17 +128,17 @@ def test_only_the_second_version_reads_past_what_is_stored() -> None:
 
 
 def test_groups_for_which_the_second_version_has_no_registers_take_the_first() -> None:
-    backend, driver = _cuda()
+    backend, driver = cuda_without_a_gpu()
     info = translate_cuda(parse_program(HEAD + LOOP + "}", (), target=TARGET)).kernels["f"]
-    kernel = Kernel(info, _Loaded(1024), 1, backend.driver)  # type: ignore[arg-type]
-    kernel.apart = Kernel(info, _Loaded(64), 2, backend.driver)  # type: ignore[arg-type]
+    kernel = Kernel(info, Loaded(1024), 1, backend.driver)  # type: ignore[arg-type]
+    kernel.apart = Kernel(info, Loaded(64), 2, backend.driver)  # type: ignore[arg-type]
     blocks = [SimpleNamespace(ptr=0x7F00_0000_1000 * number) for number in (1, 2, 3)]
     args: list[Any] = [*(CudaAllocation(block, 4096) for block in blocks), struct.pack("<i", 7)]
 
     def shape(size: int) -> LaunchShape:
         ndrange = NDRange((1024,), (size,), (0,))
         chunk = whole_chunk(ndrange)
-        return _shape(ndrange, chunk, info.pack(ndrange, chunk, (0, 0, 0))[:-8], 0)
+        return launch_shape(ndrange, chunk, info.pack(ndrange, chunk, (0, 0, 0))[:-8], 0)
 
     small, large = shape(64), shape(128)
     for given in (small, large):

@@ -13,8 +13,8 @@ from vdev.translators.frontend.source import parse_program
 
 from .cuda_host import COMPILER, HostProgram, aligned
 from .cuda_host import MISSING as NO_COMPILER
+from .cuda_parts import TARGET
 from .nvrtc import MISSING, compile_cuda, library
-from .test_cuda_backend import TARGET
 
 KERNEL = """
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable

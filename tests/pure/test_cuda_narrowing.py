@@ -15,8 +15,8 @@ from vdev.translators.ranges.ndrange import Chunk, Cycle, NDRange
 
 from .cuda_host import COMPILER, HostProgram, aligned
 from .cuda_host import MISSING as NO_COMPILER
+from .cuda_parts import TARGET
 from .nvrtc import MISSING, compile_cuda, library
-from .test_cuda_backend import TARGET
 
 OFFSET = (3 << 32) + 5
 

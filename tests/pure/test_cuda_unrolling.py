@@ -7,8 +7,8 @@ from vdev.translators.dialects.cuda.translation import translate_cuda
 from vdev.translators.dialects.cuda.unrolling import COPIES
 from vdev.translators.frontend.source import parse_program
 
+from .cuda_parts import TARGET
 from .nvrtc import MISSING, compile_cuda, library
-from .test_cuda_backend import TARGET
 
 PULL = """{
             float4 way = tile[k] - mine;

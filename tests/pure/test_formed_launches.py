@@ -10,25 +10,10 @@ import pytest
 
 import vdev.session.immediate_forms  # noqa: F401 (what defects are planted in is imported here, too)
 
-from . import fake_cuda
+from . import fake_cuda, gpu_runs
 from .cuda_host import COMPILER, MISSING
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
-
-SCRIPT = "import sys; sys.argv = ['', '{seed}']; from tests.pure.formed_launches import main; main()"
-#: by name: the workers, and what else is set
-MACHINES: dict[str, tuple[str, dict[str, str]]] = {
-    "one": ("cuda:0", {}),
-    "by chance": ("cuda:0", {"FAKE_CUDA_SEED": "3"}),
-    "late": ("cuda:0", {"FAKE_CUDA_LATE": "0"}),
-    "refusing": ("cuda:0", {"FAKE_CUDA_REFUSED": "cuLaunchKernel", "FAKE_CUDA_SEED": "5"}),
-    "little memory": ("cuda:0", {"VDEV_MEMORY": "64K"}),
-    "two": ("cuda:0,1", {}),
-    "kept on one of two": ("cuda:0,1", {"VDEV_PLANNING": "auto"}),
-    "kept on one of two, late": ("cuda:0,1", {"VDEV_PLANNING": "auto", "FAKE_CUDA_LATE": "0"}),
-    "kept on one of two, by chance": ("cuda:0,1", {"VDEV_PLANNING": "auto", "FAKE_CUDA_SEED": "4"}),
-    "checked": ("cuda:0", {"VDEV_CHECK": "1"}),
-}
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +23,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, machine: str, seed: int, **more: str) -> tuple[int, int, int, int, int]:
     """The launches that were made by their form; of these, with one buffer twice, with pointers into buffers, with new ones; and all."""
-    workers, settings = MACHINES[machine]
-    env = fake_cuda.environment(folder, workers) | {"FAKE_CUDA_DEVICES": "2", "PYOPENCL_NO_CACHE": "1"}
-    said = fake_cuda.run(SCRIPT.format(seed=seed), env | settings | more)
+    said = gpu_runs.run(folder, gpu_runs.ONE_WORKER[machine], ["formed_launches"], [seed], **more)
     formed, shared, shifted, fresh, launches = map(int, said.split()[-5:])
     return formed, shared, shifted, fresh, launches
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", gpu_runs.ONE_WORKER)
 def test_launches_with_other_arguments(machine: str, folder: Path) -> None:
-    formed, shared, shifted, fresh, launches = run(folder, machine, [*MACHINES].index(machine))
+    formed, shared, shifted, fresh, launches = run(folder, machine, [*gpu_runs.ONE_WORKER].index(machine))
     if machine in ("two", "checked"):
         assert not formed
     elif machine not in ("refusing", "little memory"):

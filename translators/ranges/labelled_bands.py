@@ -29,7 +29,6 @@ BREAK = -1
 #: bands up to which it costs less to look at each than to search
 FEW = 6
 NOWHERE = 1 << 200  #: behind all digits
-NO_BAND: LabelledBand = (-NOWHERE, -NOWHERE, 0)
 END: LabelledBand = (NOWHERE, NOWHERE, 0)
 
 _start, _stop = itemgetter(0), itemgetter(1)

@@ -83,10 +83,6 @@ def floor_div(a: int, b: int) -> int:
     return a // b
 
 
-def ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
-
-
 class Domain:
     """Integer points within `lo` <= x <= `hi` for which every constraint form is at least zero."""
 

@@ -53,10 +53,6 @@ KEPT, MOST_RECORDS = 4, 1024
 TRACKED_PLACES, TRACKED_LAST = 8, 4
 #: 32-bit words of a place: root, first byte (low, high), bytes, writes, and site, group and item of each writer kept.
 TRACKED_WORDS = 5 + 3 * TRACKED_LAST
-#: bits of a site's number in the shadow of global memory, which cannot tell sites with larger numbers apart
-SITE_BITS = 12
-#: Hidden arguments, in order: numbers of the launch, shadow and initial state of global memory, log, local memory.
-HIDDEN = 5
 #: Numbers of the launch before those of the roots: granules of shadow that local memory has.
 HEAD_NUMBERS = 1
 #: The same of a fast program: granules of local memory, nothing, counters in the log, cells of global memory.
@@ -99,10 +95,12 @@ class Root:
 
 @dataclass(frozen=True)
 class CheckedKernel:
-    """A kernel with `HIDDEN` arguments behind its own. `roots`: in the order of the launch's numbers."""
+    """A kernel with hidden arguments behind its own: numbers of the launch, shadow and initial state of global memory, log, local memory.
+
+    `roots`: in the order of the launch's numbers.
+    """
 
     name: str
-    nargs: int
     roots: tuple[Root, ...]
     local: bool  #: whether it uses local memory
     written: frozenset[int] = frozenset()  #: in a fast program: roots of global memory that it may write

@@ -247,7 +247,7 @@ class _Translation:
             arrays, range(len(roots) - len(arrays), len(roots)), strict=True
         ):
             self._register(statement, variable, number)
-        self.kernels[function.name] = CheckedKernel(function.name, len(info.args), tuple(roots), local)
+        self.kernels[function.name] = CheckedKernel(function.name, tuple(roots), local)
         self._body(function, known)
 
     def _local_variables(self, function: Function) -> Iterator[tuple[Cursor, Cursor]]:

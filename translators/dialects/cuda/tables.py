@@ -19,9 +19,6 @@ HEADERS = (
     "machine.h", "vectors.h", "unaligned.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h", "gnu.h",
     "textures.h",
 )  # fmt: skip
-#: The namespace of everything of ours; a program's own names are in a namespace inside it.
-NAMESPACE = "vdev_cl"
-
 #: Words of OpenCL C that CUDA C++ spells differently. The compiler finds out address spaces; constant memory is only
 #: read.
 WORDS: Mapping[str, str] = {
