@@ -10,6 +10,7 @@ import os
 import re
 import threading
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,6 +36,7 @@ from vdev.backends.cuda import (
 from vdev.backends.cuda import (
     launch as cuda_launch,
 )
+from vdev.backends.cuda.backend import CudaBackend
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, _lock_of, fewer_groups, kept, translated
 from vdev.backends.cuda.staging import pieces_of
