@@ -149,6 +149,20 @@ def test_periods_that_are_not_alike_decide_nothing() -> None:
     assert program.trials == 0
 
 
+@pytest.mark.parametrize("noise", [[0.0, 0.5], [0.1, 0.6, 0.0, 0.3, 0.5]])
+def test_periods_of_a_busy_host_decide_all_the_same(noise: list[float]) -> None:
+    program = Program(1.5, 0.9, model=(0.5, 0.8))
+    program.run(200, lambda number: noise[number % len(noise)] if program.is_split else 0.0)
+    assert (program.is_split, program.trials) == (False, 1)
+
+
+def test_periods_that_become_shorter_decide_nothing() -> None:
+    """A solver whose steps are less and less work: on one worker they would look shorter for that."""
+    program = Program(0.1, 0.2, model=(0.05, 0.08))
+    program.run(40, lambda number: 4.0 * 0.92**number)
+    assert program.is_split
+
+
 def test_a_pause_of_the_programs_does_not_count() -> None:
     program = Program(1.4, 1.0, model=(0.5, 0.8))
     program.run(200, lambda number: 1000.0 * (number % 50 == 30))

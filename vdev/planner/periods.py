@@ -32,8 +32,11 @@ _SETTLING = 3
 _LONG, _MOST_WEIGHT = 0.005, 3
 #: periods of one kind that count, and how many there must be
 _KEPT, _ENOUGH = 9, 3
-#: of those, the longest fourth takes at most so many times what the shortest does: others do not recur
-_ALIKE = 1.25
+#: of those, the longest fourth takes at most so many times what the shortest does, or where there are enough of them to see that they
+#: become neither longer nor shorter, so many times, as on a busy host: others do not recur
+_ALIKE, _UNSTEADY = 1.25, 1.4
+#: of those, how many there must be to see whether they become longer or shorter
+_TREND = 6
 #: kinds of periods of a program that are told apart
 _MOST_KINDS = 32
 #: of the time since the last trial, what one may cost
@@ -75,9 +78,18 @@ class _Kind:
         if count < _ENOUGH:
             return None
         found = sorted(self._seconds)
-        if found[count - 1 - count // 4] > _ALIKE * found[count // 4]:
+        least, most = found[count // 4], found[count - 1 - count // 4]
+        if most > (_ALIKE if count < _TREND else _UNSTEADY) * least or self._changes():
             return None
         return found[count // 2]
+
+    def _changes(self) -> bool:
+        """Whether they become longer or shorter: the earlier half differs from the later one."""
+        values, half = list(self._seconds), len(self._seconds) // 2
+        if len(values) < _TREND:
+            return False
+        earlier, later = (sorted(part)[half // 2] for part in (values[:half], values[-half:]))
+        return max(earlier, later) > _ALIKE * min(earlier, later)
 
 
 class Periods:
