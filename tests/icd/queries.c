@@ -10,6 +10,8 @@ handle clCreateImage(handle, uint64_t, const void *, const void *, void *, int32
 handle clCreateSampler(handle, uint32_t, uint32_t, uint32_t, int32_t *);
 void *clEnqueueMapBuffer(handle, handle, uint32_t, uint64_t, size_t, size_t, uint32_t, const handle *, handle *, int32_t *);
 int32_t clEnqueueUnmapMemObject(handle, handle, void *, uint32_t, const handle *, handle *);
+int32_t clGetProgramInfo(handle, uint32_t, size_t, void *, size_t *);
+int32_t clGetSupportedImageFormats(handle, uint64_t, uint32_t, uint32_t, void *, uint32_t *);
 int32_t clRetainMemObject(handle);
 int32_t clRetainKernel(handle);
 
@@ -68,7 +70,7 @@ static void ask_all(void) {
 }
 
 static void launch_and_ask(void) {
-    uint32_t content[N]; size_t count = N, found; int32_t code; unsigned sum = 0;
+    uint32_t content[N]; size_t count = N; int32_t code; unsigned sum = 0, formats; uint64_t found;
     for (unsigned i = 0; i < 100; i++) {
         must(clSetKernelArg(kernel, 1, (i / 50 + 1) * 64, NULL), "local");
         must(clSetKernelArg(kernel, 2, sizeof i, &i), "number");
@@ -76,6 +78,10 @@ static void launch_and_ask(void) {
         must(clGetKernelWorkGroupInfo(kernel, device, 0x11B0, sizeof found, &found, NULL), "work-group's size");
         must(clGetMemObjectInfo(whole, 0x1102, sizeof found, &found, NULL), "memory's size");
         must(clGetCommandQueueInfo(queue, 0x1090, sizeof found, &found, NULL), "queue's context");
+        if (i % 3) continue;
+        must(clGetProgramInfo(program, 0x1162, sizeof formats, &formats, NULL), "program's devices");
+        must(clGetSupportedImageFormats(context, 1, 0x10F1, 0, NULL, &formats), "formats");
+        must(clGetDeviceIDs(NULL, 0xFFFFFFFF, 0, NULL, &formats), "devices");
     }
     must(code = clEnqueueReadBuffer(queue, whole, 1, 0, sizeof content, content, 0, NULL, NULL), "read");
     for (int i = 0; i < N; i++) sum = 31 * sum + content[i];

@@ -255,7 +255,7 @@ def _keeping(function: Any) -> Iterator[str]:
 
 def _keeps(function: Any) -> bool:
     """Whether launches that were ready before are so afterwards: it only asks or waits, or begins something new."""
-    asks = function.result == "info" or function.name == "clGetProgramInfo"
+    asks = function.name.startswith("clGet")
     return asks or function.name in _WAITING or function.name in _BEGINNING
 
 
