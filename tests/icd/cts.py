@@ -49,16 +49,20 @@ _INTEGERS = "needs built-in functions of an extension that is not offered"
 _NEWER = "needs OpenCL 3.1; the virtual device is of 3.0"
 _VARIABLES = "needs variables of program scope that keep their values (optional since OpenCL 3.0)"
 _SUB_GROUPS = "needs sub-groups (optional since OpenCL 3.0)"
+_QUEUES = "needs queues on the device (optional since OpenCL 3.0)"
+_PIPES = "needs pipes (optional since OpenCL 3.0)"
 #: why a test that passes natively does not on vdev, by `program/test`, or by program where that is so of all its tests
 REASONS = {
     "test_generic_address_space": _VARIABLES,
     "test_subgroups": _SUB_GROUPS,
+    "test_device_execution": _QUEUES,
+    "test_pipes": _PIPES,
     "test_api/get_context_info_mult_devices": _SUB_DEVICES,
     "test_api/negative_create_sub_devices": _SUB_DEVICES,
     "test_api/get_device_info_31": _NEWER,
-    "test_api/negative_invalid_arg_queue": "needs queues on the device (optional since OpenCL 3.0)",
-    "test_api/set_default_device_command_queue": "needs queues on the device (optional since OpenCL 3.0)",
-    "test_api/pipe_properties_queries": "needs pipes (optional since OpenCL 3.0)",
+    "test_api/negative_invalid_arg_queue": _QUEUES,
+    "test_api/set_default_device_command_queue": _QUEUES,
+    "test_api/pipe_properties_queries": _PIPES,
     "test_api/spirv_query_dependencies": _SPIRV,
     "test_api/spirv_query_requirements": _SPIRV,
     "test_api/sub_group_dispatch": _SUB_GROUPS,

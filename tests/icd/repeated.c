@@ -22,6 +22,10 @@ static const char *source =
     "    size_t i = get_local_id(0); l[i] = a[get_global_id(0)]; barrier(CLK_LOCAL_MEM_FENCE);\n"
     "    a[get_global_id(0)] = l[(i + 1) % get_local_size(0)] + by; }\n"
     "kernel void plane(global uint *a, uint by) { a[get_global_id(1) * 16 + get_global_id(0)] += by * get_num_groups(1); }\n"
+    "kernel void both(global uint *a, local uint *l, local uint *m, uint count) {\n"
+    "    uint sum = 0; for (uint i = 0; i < count; i++) { l[i] = i + 1; m[i] = 3 * i; }\n"
+    "    for (uint i = 0; i < count; i++) sum = 31 * sum + l[i] - m[i]; a[get_group_id(0)] += sum; }\n"
+    "    " /* what would overlap if one of them were too small */
     "kernel void maybe(global uint *a, global const uint *b) { a[get_global_id(0)] += b ? b[0] : 7; }\n";
 
 static void must(int code, const char *what) {
@@ -395,6 +399,19 @@ static void finished(void) { /* behind a read, everything that came before it in
     }
     printf("finished: %u, open %d\n", found, open);
 }
+/* Memory in work-groups that grows and shrinks between launches, or is set to what it was. */
+static void locals(void) {
+    handle k = kernel("both"), a = buffer(0); size_t count = N, local = 1;
+    set_mem(k, 0, a);
+    for (unsigned i = 0; i < 120; i++) {
+        unsigned words = i % 40 < 20 ? 4 : 600 + i / 40;
+        must(clSetKernelArg(k, 1, 4 * words, NULL), "local"); must(clSetKernelArg(k, 2, 4 * words, NULL), "local");
+        set_uint(k, 3, words);
+        must(clEnqueueNDRangeKernel(queue, k, 1, NULL, &count, &local, 0, NULL, NULL), "launch");
+        if (i == 70) printf("a value: %d\n", clSetKernelArg(k, 1, 4 * words, &words));
+    }
+    show("locals", a);
+}
 static void forked(void) {
     handle k = kernel("add"), a = buffer(0);
     set_mem(k, 0, a); set_uint(k, 1, 1);
@@ -418,7 +435,7 @@ int main(int count, char **words) {
         {"same", same}, {"scalars", scalars}, {"swapped", swapped}, {"spaces", spaces}, {"written", written},
         {"events", events}, {"queues", queues}, {"arguments", arguments}, {"parts", parts}, {"released", released},
         {"kernels", kernels}, {"threads", threads}, {"between", between}, {"put aside", put_aside},
-        {"twins", twins}, {"reads", reads}, {"finished", finished}, {"overtaken", overtaken}, {"forked", forked}, {"left", left}};
+        {"twins", twins}, {"reads", reads}, {"finished", finished}, {"overtaken", overtaken}, {"locals", locals}, {"forked", forked}, {"left", left}};
     int32_t code; handle platform;
     clGetPlatformIDs(1, &platform, NULL); clGetDeviceIDs(platform, 0xFFFFFFFFu, 1, &device, NULL);
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);

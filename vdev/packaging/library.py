@@ -80,7 +80,17 @@ _ANSWERED: Mapping[str, str] = {
     "clGetEventInfo": "ask_without_python",
     "clGetEventProfilingInfo": "time_without_python",
 }
-_KEPT = ("device", "context")  # kinds of objects whose answers never change
+#: by function whose answers never change, so that they are kept: those of its queries whose answers do
+_KEPT: Mapping[str, tuple[int, ...]] = {
+    "clGetDeviceInfo": (),
+    "clGetContextInfo": (),
+    "clGetCommandQueueInfo": (),
+    "clGetMemObjectInfo": (0x1104,),  # CL_MEM_MAP_COUNT
+    "clGetImageInfo": (),
+    "clGetSamplerInfo": (),
+    "clGetKernelInfo": (),
+    "clGetKernelWorkGroupInfo": (0x11B2,),  # CL_KERNEL_LOCAL_MEM_SIZE: with what arguments were set to
+}
 
 
 class NoCompiler(RuntimeError):
@@ -224,18 +234,29 @@ def _checks(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str
 def _known_answers(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     """Queries that are answered without Python: how many references there are, and earlier answers that never change."""
     kind = function.takes[0]
-    if len(function.takes) != 2:
-        return
     if function.name == _name_of_info(kind):
         yield f"    if (a1 == {kinds[kind][1]:#x}) return count_references(a0, size, value, size_ret);"
-    if kind in _KEPT:
-        yield "    const struct answer *known = find_answer((struct object *)a0, a1);"
+    if function.name in _KEPT:
+        yield f"    const struct answer *known = find_answer((struct object *)a0, {_query(function)});"
         yield "    if (known != NULL) return answer_with(known->bytes, known->nbytes, size, value, size_ret);"
+
+
+def _query(function: Any) -> str:
+    """What tells a query from all others of the same object: the last argument is its name."""
+    return f"QUERY({function.name}, a{len(function.takes) - 1})"
+
+
+def _keeping(function: Any) -> Iterator[str]:
+    """Keep an answer that never changes."""
+    if function.name in _KEPT:
+        changing = "".join(f"a{len(function.takes) - 1} != {name:#x} && " for name in _KEPT[function.name])
+        yield f"    if ({changing}result != NULL) keep_answer((struct object *)a0, {_query(function)}, result);"
 
 
 def _keeps(function: Any) -> bool:
     """Whether launches that were ready before are so afterwards: it only asks or waits, or begins something new."""
-    return function.result == "info" or function.name in _WAITING or function.name in _BEGINNING
+    asks = function.name.startswith("clGet")
+    return asks or function.name in _WAITING or function.name in _BEGINNING
 
 
 def _name_of_info(kind: str) -> str:
@@ -252,8 +273,7 @@ def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     if function.name == "clSetKernelArgSVMPointer":
         yield "    forget_values((struct object *)a0);"
     yield f"    PyObject *result = call(functions[INDEX_{function.name}], arguments, {len(boxes)}, &code);"
-    if function.result == "info" and function.takes[0] in _KEPT and len(function.takes) == 2:
-        yield "    keep_answer((struct object *)a0, a1, result);"
+    yield from _keeping(function)
     leave = ["    kept = 1;"] if _keeps(function) else []
     leave += ["    leave(state);"]
     if function.result == "nothing":

@@ -100,7 +100,7 @@ static PyObject *none, **value_error;
 
 /* ---- objects ------------------------------------------------------------------------------------------------------- */
 
-struct value { /* an argument as it was set last */
+struct value { /* an argument as it was set last: of local memory, how much */
     size_t nbytes;
     uint64_t serial; /* of the object whose handle it is, 0 where it is none */
     unsigned char bytes[64];
@@ -132,7 +132,7 @@ struct kernel { /* what a kernel's handle remembers */
 
 struct answer { /* to a query, which never changes */
     struct answer *next;
-    uint64_t name;
+    uint64_t query;
     size_t nbytes;
     unsigned char bytes[];
 };
@@ -161,6 +161,9 @@ struct object {
     uint64_t era;            /* of such an event: when it was held first, as `eras` counts */
     _Atomic(struct answer *) answers;
 };
+
+/* A query of one function: others that take the same object have names of their own, which that one refuses. */
+#define QUERY(function, name) ((uint64_t)INDEX_##function << 32 | (name))
 
 enum { MAGIC = 0x76646576, BUCKETS = 4096 };
 static struct object *registered[BUCKETS];
@@ -840,22 +843,21 @@ static int32_t as_info(PyObject *result, int32_t code, size_t size, void *value,
     return code;
 }
 
-static const struct answer *find_answer(struct object *object, uint64_t name) {
+static const struct answer *find_answer(struct object *object, uint64_t query) {
     const struct answer *answer = object->answers;
-    while (answer != NULL && answer->name != name)
+    while (answer != NULL && answer->query != query)
         answer = answer->next;
     return answer;
 }
 
-/* Answers of devices and contexts never change. */
-static void keep_answer(struct object *object, uint64_t name, PyObject *result) {
-    if (result == NULL || find_answer(object, name) != NULL)
+static void keep_answer(struct object *object, uint64_t query, PyObject *result) {
+    if (find_answer(object, query) != NULL)
         return;
     size_t nbytes = (size_t)PyBytes_Size(result);
     struct answer *answer = malloc(sizeof *answer + nbytes);
     if (answer == NULL)
         return;
-    answer->name = name;
+    answer->query = query;
     answer->nbytes = nbytes;
     memcpy(answer->bytes, PyBytes_AsString(result), nbytes);
     answer->next = object->answers;
@@ -930,14 +932,15 @@ static int32_t c_clGetPlatformInfo(void *platform, uint32_t name, size_t size, v
         return INVALID_PLATFORM;
     if (answer_platform(name, size, value, size_ret, &code))
         return code;
-    const struct answer *known = find_answer(&the_platform, name);
+    const struct answer *known = find_answer(&the_platform, QUERY(clGetPlatformInfo, name));
     if (known != NULL)
         return answer_with(known->bytes, known->nbytes, size, value, size_ret);
     if (!enter(&state))
         return refuse_entry();
     PyObject *arguments[2] = {given(&the_platform), PyLong_FromUnsignedLongLong(name)};
     PyObject *result = call(functions[INDEX_clGetPlatformInfo], arguments, 2, &code);
-    keep_answer(&the_platform, name, result);
+    if (result != NULL)
+        keep_answer(&the_platform, QUERY(clGetPlatformInfo, name), result);
     code = as_info(result, code, size, value, size_ret);
     leave(state);
     return code;
@@ -993,11 +996,12 @@ static uint64_t serial_of(char kind, size_t size, const void *value) {
 
 /* Whether the argument has this value already: then setting it changes nothing. */
 static int is_set(const struct kernel *kernel, uint32_t index, size_t size, const void *value) {
-    if (kernel == NULL || index >= kernel->count || value == NULL)
+    if (kernel == NULL || index >= kernel->count || (value == NULL) != is_local(kernel, index))
         return 0;
     const struct value *last = &kernel->values[index];
-    return last->known && last->nbytes == size && memcmp(last->bytes, value, size) == 0 &&
-           last->serial == serial_of(kernel->kinds[index], size, value);
+    if (!last->known || last->nbytes != size || value == NULL)
+        return last->known && last->nbytes == size;
+    return memcmp(last->bytes, value, size) == 0 && last->serial == serial_of(kernel->kinds[index], size, value);
 }
 
 static void note_value(struct kernel *kernel, uint32_t index, size_t size, const void *value) {
@@ -1006,9 +1010,11 @@ static void note_value(struct kernel *kernel, uint32_t index, size_t size, const
     last->serial = 0;
     if (!is_own) /* a program in Python sets arguments as well, of which nobody hears here */
         return;
-    if (value == NULL || size > sizeof last->bytes || strchr("gv", kernel->kinds[index]) == NULL)
+    int has_bytes = value != NULL && size <= sizeof last->bytes && strchr("gv", kernel->kinds[index]) != NULL;
+    if (!has_bytes && !is_local(kernel, index))
         return;
-    memcpy(last->bytes, value, size);
+    if (has_bytes)
+        memcpy(last->bytes, value, size);
     last->nbytes = size;
     last->serial = serial_of(kernel->kinds[index], size, value);
     last->known = 1;
@@ -1044,7 +1050,7 @@ static int32_t c_clSetKernelArg(void *handle, uint32_t index, size_t size, const
             note_value(kernel, index, size, value);
         kernel->being_set--;
         kernel->sets++;
-        kernel->changes += !kernel->values[index].known;
+        kernel->changes += !kernel->values[index].known || is_local(kernel, index);
     }
     kept = 1; /* each launch's own values are looked at */
     leave(state);

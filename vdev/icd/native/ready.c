@@ -383,7 +383,10 @@ static struct ready *find_ready(const struct kernel *kernel, const struct object
     return NULL;
 }
 
-/* Set the driver's kernel's arguments to what the program has set. Under `guard`. */
+static int is_local(const struct kernel *kernel, unsigned index) { return kernel->kinds[index] == 'l'; }
+
+/* Set the driver's kernel's arguments to what the program has set. Its local memory is what it was when the launch was made ready: what changes
+ * that, changes `changes`. Under `guard`. */
 static int bring_values(struct kernel *kernel, const struct ready *ready) {
     for (unsigned i = 0; i < kernel->count; i++) {
         struct value *value = &kernel->values[i], *native = &kernel->natively[i];
@@ -391,7 +394,7 @@ static int bring_values(struct kernel *kernel, const struct ready *ready) {
         int is_memory = ready->serials[i] != 0;
         const void *bytes = is_memory ? (const void *)memory : value->bytes;
         size_t nbytes = is_memory ? sizeof *memory : value->nbytes;
-        if ((!is_memory && !value->known) || (native->known && memcmp(native->bytes, bytes, nbytes) == 0))
+        if ((!is_memory && (!value->known || is_local(kernel, i))) || (native->known && memcmp(native->bytes, bytes, nbytes) == 0))
             continue;
         native->known = 0;
         if (set_natively(ready->native_kernel, i, nbytes, bytes) != SUCCESS)
