@@ -1,11 +1,12 @@
-"""What a driver's command buffers (cl_khr_command_buffer) would save: the same commands enqueued one by one and as one buffer, natively.
+"""What a driver's command buffers (cl_khr_command_buffer) would save: the same commands one by one and as one buffer, natively.
 
     python samples/benchmarks/command_buffers.py [--native FOLDER] [--loader FILE] [--rounds 31] [--json FILE]
 
-Rows of 1 to 16 launches or copies, of one work-group and of a thousand times as many items, with the same values and with another one each time
-(cl_khr_command_buffer_mutable_dispatch): how long the submitting thread takes, and all threads together, as ratios in one process. vdev's
-workers on OpenCL drivers enqueue one by one: a command of a program's is one launch for each of them, and a copy or two where workers exchange
-bytes. This shows whether that should change for a driver, and whether its command buffers do what the specification says.
+Rows of 1 to 16 launches or copies, of one work-group and of some thousand, with the same values and with another one each
+time (cl_khr_command_buffer_mutable_dispatch): how long the submitting thread takes, and all threads together, as ratios in one
+process. vdev's workers on OpenCL drivers enqueue one by one: a command of a program's is one launch for each of them, and a
+copy or two where workers exchange bytes. This shows whether that should change for a driver, and whether its command buffers
+do what the specification says.
 Needs a C compiler, and an OpenCL loader: the machine's, or one of this Python environment.
 """
 
