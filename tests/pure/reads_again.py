@@ -62,6 +62,19 @@ def _counted_write(self: MovesAtOnce, *given: Any) -> Any:
 MovesAtOnce.write_again = _counted_write  # type: ignore[method-assign]
 
 
+first_written = [0]  #: first writes of their bytes that took no other look
+_write_first = MovesAtOnce.write_first
+
+
+def _counted_first(self: MovesAtOnce, *given: Any) -> Any:
+    found = _write_first(self, *given)
+    first_written[0] += found is not None
+    return found
+
+
+MovesAtOnce.write_first = _counted_first  # type: ignore[method-assign]
+
+
 mapped_back = [0]  #: mappings for writing that were ended at once, with what the host has written
 _write_back = MapsAtOnce._write_back
 
@@ -821,6 +834,73 @@ def figures_of_writes() -> None:
     assert written[0] > before or IS_SPLIT
     assert tally.count == count + 20
     assert tally.moved.host_to_worker == moved + 20 * writes.given.nbytes
+
+
+#: whether there is one worker, on which all new buffers begin
+IS_ALONE = os.environ.get("VDEV_WORKERS") == "cuda:0"
+
+
+@case
+def first_writes_of_new_buffers() -> None:
+    """At any place, in any queue, behind launches and before them; each is counted."""
+    from vdev.start.current import current_session
+
+    writes, expected = Writes(), np.zeros(N, np.uint32)
+    out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    timed = cl.command_queue_properties.PROFILING_ENABLE
+    queues = [cl.CommandQueue(writes.context, properties=each) for each in (0, out_of_order, timed)]
+    session, random = current_session(), np.random.default_rng(5)
+    assert session is not None
+    with session.observing() as ledger:
+        tally = ledger.command("write")
+        count, moved = tally.count, tally.moved.host_to_worker
+    before, made, nbytes = first_written[0], 0, 0
+    for number in range(60):
+        queue, whole = queues[number % 3], random.integers(0, 2**32, N, dtype=np.uint32)
+        buffer = cl.Buffer(writes.context, READ_WRITE, 4 * N)
+        events = [cl.enqueue_copy(queue, buffer, whole)]
+        writes.add(queue, (N,), (GROUP,), buffer, np.uint32(number), wait_for=events)
+        expected = whole + np.uint32(number)
+        for start in random.integers(0, N - WRITTEN, 4):
+            given = random.integers(0, 2**32, WRITTEN, dtype=np.uint32)
+            queue.finish()
+            event = cl.enqueue_copy(queue, buffer, given, dst_offset=4 * int(start))
+            expected[start : start + WRITTEN] = given
+            given[:] = 99  # its bytes have been taken
+        made, nbytes = made + 5, nbytes + 4 * N + 4 * 4 * WRITTEN
+        assert (_read(queue, buffer) == expected).all(), number
+        if number % 3 == 2:
+            assert event.profile.end >= event.profile.start > 0
+    assert first_written[0] - before > (100 if IS_ALONE else -1), "none took another look"
+    assert tally.count - count == made
+    assert tally.moved.host_to_worker - moved == nbytes or not IS_ALONE
+
+
+def _read(queue: cl.CommandQueue, buffer: cl.Buffer) -> np.ndarray:
+    queue.finish()
+    found = np.zeros(N, np.uint32)
+    cl.enqueue_copy(queue, found, buffer)
+    return found
+
+
+@case
+def first_writes_behind_what_waits_for_the_program() -> None:
+    """Those of other buffers, too, come behind what their queue waits for."""
+    writes = Writes()
+    for number in range(6):
+        given = np.full(WRITTEN, number + 5, np.uint32)
+        gate = cl.UserEvent(writes.context)
+        buffer = cl.Buffer(writes.context, READ_WRITE, 4 * N)
+        cl.enqueue_copy(writes.queue, buffer, np.full(N, number, np.uint32))
+        writes.add(writes.queue, (N,), (GROUP,), buffer, np.uint32(1), wait_for=[gate])
+        before = first_written[0]
+        event = cl.enqueue_copy(writes.queue, buffer, given, dst_offset=64, is_blocking=False)
+        assert first_written[0] == before, "it is held back"
+        gate.set_status(0)
+        event.wait()
+        expected = np.full(N, number + 1, np.uint32)
+        expected[16 : 16 + WRITTEN] = given
+        assert (_read(writes.queue, buffer) == expected).all(), number
 
 
 @case

@@ -191,7 +191,7 @@ class Line:
         """
         if timed is None or self.tells_times:
             if make is not None and host is not None:
-                return self._hand_over_written(entry, standing, host[0], make, timed)
+                return self.hand_over_written(entry, standing, host[0], make, timed)
             form = entry[0].step.form(entry[4]) if host is None else None  # type: ignore[union-attr]
             if form is not None:
                 return self.hand_over_formed(form, entry, standing, timed)
@@ -259,7 +259,7 @@ class Line:
             self._give_turn(part)
         return part
 
-    def _hand_over_written(
+    def hand_over_written(
         self,
         entry: Entry,
         standing: object,
@@ -267,7 +267,7 @@ class Line:
         make: Callable[[Bytes], object],
         timed: Timed | None,
     ) -> Part | None:
-        """`hand_over` of a write of all of `host` that is made again, with fewer calls."""
+        """`hand_over` of a write of all of `host`, which `make` makes, with fewer calls; not of one whose times only markers tell."""
         worker, executor, home, visit, part = self.worker, self._executor, self._home, self.visit, None
         if worker.queue or not worker.turn.acquire(False):
             return None
