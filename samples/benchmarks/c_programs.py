@@ -55,17 +55,17 @@ def loaders() -> Iterator[str]:
     yield from (str(path) for path in Path(sys.prefix, "lib").glob("libOpenCL.so.1"))
 
 
-def build(folder: Path, loader: str | None) -> Path:
-    """The program, compiled and linked. SystemExit where that cannot be."""
+def build(folder: Path, loader: str | None, source: Path = SOURCE) -> Path:
+    """A program, compiled and linked. SystemExit where that cannot be."""
     linked = loader or next(loaders(), None)
     command = next(compilers(), None)
     if linked is None or command is None:
         sys.exit("needs an OpenCL loader (--loader FILE) and a C compiler")
-    program, where = folder / "c_programs", Path(linked).resolve().parent
+    program, where = folder / source.stem, Path(linked).resolve().parent
     words = [
         *command,
         "-O1",
-        str(SOURCE),
+        str(source),
         "-o",
         str(program),
         linked,

@@ -33,6 +33,8 @@ Programs of many launches of one work-group and a wait at the end:
     waited, finished              a launch and a wait for its event, or for its queue
     search                        a flag is written, a launch sets it, and it is read
     clusters                      parameters are written, results filled, a launch adds to them, and both are read
+    step by step                  parameters are written, a launch, a wait for the queue, and a read of what it has written
+    tried                         the same on two new buffers, as tests of libraries do
 
 The time is divided by the number of launches; the best round of three processes for each column. The target is how
 much more than natively a launch may cost; several commands may cost as many times that.
@@ -95,6 +97,8 @@ COMMANDS = dict.fromkeys(("filled", "copied", "read", "written", "marked", "adde
     "dot": 3,
     "scan": 3,
     "clusters": 6,
+    "step by step": 4,
+    "tried": 6,
 }
 
 Launch = Callable[[int], object]
@@ -261,12 +265,25 @@ class Bench:
             for host, buffer in ((seen, counts), (sums, others)):
                 cl.enqueue_copy(queue, host, buffer)
 
+        def step_by_step(number: int, given: cl.Buffer = others, result: cl.Buffer = counts) -> None:
+            seen[0] = number
+            cl.enqueue_copy(queue, given, seen)
+            self.step(queue, size, size, result, given, np.uint32(number))
+            queue.finish()
+            cl.enqueue_copy(queue, seen, result)
+
+        def tried(number: int) -> None:
+            flags = cl.mem_flags.READ_WRITE
+            step_by_step(number, *(cl.Buffer(self.context, flags, seen.nbytes) for _ in range(2)))
+
         return {
             "mapped": mapped,
             "marked": marked,
             "finished": finished,
             "search": search,
             "clusters": clusters,
+            "step by step": step_by_step,
+            "tried": tried,
         }
 
     def arrays(self) -> dict[str, Launch]:
@@ -306,7 +323,9 @@ def programs(bench: Bench) -> dict[str, Launch]:
     return bench.in_a_row() | bench.in_turn() | bench.with_others() | bench.in_steps() | bench.arrays()
 
 
-def measure(launches: int, only: list[str]) -> columns.Figures:
+def measure(
+    launches: int, only: list[str], clock: Callable[[], float] = time.perf_counter
+) -> columns.Figures:
     """Microseconds of a launch in each program, the best of some rounds."""
     bench = Bench()
     found: columns.Figures = {"device": bench.queue.device.name.strip(), "launches": launches, "sum": 0.0}
@@ -316,12 +335,12 @@ def measure(launches: int, only: list[str]) -> columns.Figures:
         rounds = []
         for _ in range(ROUNDS + 1):
             common.finish(bench.queue)
-            begin = time.perf_counter()
+            begin = clock()
             for number in range(launches):
                 launch(number)
             for queue in (bench.queue, bench.other_queue, bench.loose_queue):
                 queue.finish()
-            rounds.append((time.perf_counter() - begin) / launches * 1e6)
+            rounds.append((clock() - begin) / launches * 1e6)
         found[name] = min(rounds[1:])
         found["sum"] += found[name]
     return found
@@ -331,10 +350,12 @@ def main() -> int:
     parser = columns.parser(__doc__)
     parser.add_argument("--launches", type=common.positive, default=1000, help="(default: %(default)s)")
     parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="programs to run")
+    parser.add_argument("--thread", action="store_true", help="processor time of the calling thread")
     parser.set_defaults(workers="1")
     options = parser.parse_args()
+    clock = time.thread_time if options.thread else time.perf_counter
     found = columns.measured(
-        options, lambda: measure(options.launches, options.only), turns=TURNS, least="sum"
+        options, lambda: measure(options.launches, options.only, clock), turns=TURNS, least="sum"
     )
     lines, bars = [], []
     names = [

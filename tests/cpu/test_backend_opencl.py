@@ -211,6 +211,75 @@ def test_small_writes_have_read_the_hosts_memory_when_they_return(backend: OpenC
     assert get(backend, target).view(np.uint32).tolist() == expected.tolist()
 
 
+def test_writes_made_again_have_read_the_hosts_memory_when_they_return(backend: OpenCLBackend) -> None:
+    state, target = put(backend, numbers(16)), put(backend, np.zeros(32, np.uint32))
+    backend.build(PROGRAM)
+    write, values, expected = backend.write_again(target, 16, 40), numbers(10), np.zeros(32, np.uint32)
+    moved, pending = backend.counters.from_host, backend.pending()
+    backend.launch(backend.kernel(PROGRAM, "slow"), [state, np.uint32(20_000_000).tobytes()], shape(16, 16))
+    for number in range(3):
+        values[:] = numbers(10) + number
+        write(values.view(np.uint8))
+    values[:] = 7
+    assert backend.pending() == pending + 4
+    assert backend.counters.from_host == moved + 3 * 40
+    expected[4:14] = numbers(10) + 2
+    assert get(backend, target).view(np.uint32).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("nbytes", [40, 64 << 10, 100 << 10])
+def test_reads_made_again_are_there_where_the_worker_has_nothing_to_do(
+    nbytes: int, backend: OpenCLBackend
+) -> None:
+    data = np.random.default_rng(6).integers(0, 255, nbytes + 16, np.uint8)
+    source, seen, state = put(backend, data), np.zeros(nbytes, np.uint8), put(backend, numbers(16))
+    backend.build(PROGRAM)
+    begin, end = backend.read_again(source, 8, nbytes)
+    other_begin, other_end = backend.read_again(source, 0, nbytes)
+    is_small, pending, moved = (
+        nbytes <= backend.small_read_nbytes,
+        backend.pending(),
+        backend.counters.to_host,
+    )
+    for number in range(3):
+        backend.fill(source, 0, 16, bytes([number]))
+        data[:16] = number
+        assert backend.wait_for_all()
+        for start, first, last in ((8, begin, end), (0, other_begin, other_end)):
+            first()
+            deliver = last(seen)
+            assert (deliver is None) == is_small
+            if deliver is not None:
+                assert backend.wait_for_all()
+                deliver(seen, 0)
+            assert (seen == data[start : start + nbytes]).all()
+    assert backend.pending() == pending + 9, "each counts as an operation"
+    assert backend.counters.to_host == moved + 6 * nbytes
+    # behind a kernel, nobody waits in `end`
+    assert backend.wait_for_all()
+    backend.launch(backend.kernel(PROGRAM, "slow"), [state, np.uint32(100_000_000).tobytes()], shape(16, 16))
+    backend.fill(source, 0, 16, b"\x09")
+    begin()
+    seen[:] = 0
+    deliver = end(seen)
+    assert deliver is not None
+    assert not seen.any()
+    assert backend.wait_for_all()
+    deliver(seen, 0)
+    data[:16] = 9
+    assert (seen == data[8 : 8 + nbytes]).all()
+    # nor behind what has failed, which a marker tells
+    failing = backend._cl.UserEvent(backend.device.context)
+    failing.set_status(-5)
+    backend._events.append(failing)  # in the place of a command that fails on the device
+    assert not backend.wait_for_all()
+    begin()
+    assert end(seen) is not None
+    assert not backend.wait_for_all()
+    with pytest.raises(BackendError):
+        backend.record().wait()
+
+
 def test_kernel_arguments_of_every_kind(backend: OpenCLBackend) -> None:
     backend.build(PROGRAM)
     source, out = put(backend, numbers(64)), put(backend, np.zeros(64, np.uint32))

@@ -8,6 +8,7 @@ is made again: its queue's last command is that of several workers.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import warnings
@@ -21,11 +22,12 @@ import pyopencl as cl
 from vdev.session.immediate_moves import MovesAtOnce
 
 from .reads_again import Reads, made
-from .transfer_cases import GROUP, IS_SPLIT, N, case, counted, said, same_error, until_again
+from .transfer_cases import GROUP, IS_SPLIT, READ_WRITE, N, case, counted, said, same_error, until_again
 
 WRITTEN = 16  #: items of a write
 
 written = counted(MovesAtOnce, "write_again")  #: writes that were made again
+first_written = counted(MovesAtOnce, "write_first")  #: first writes of their bytes that took no other look
 
 
 class Writes(Reads):
@@ -320,6 +322,73 @@ def shared_memory_of_the_program() -> None:
         writes.check(mapped[: writes.host.size])
     assert (made[0], written[0]) == before
     writes.check_all()
+
+
+#: whether there is one worker, on which all new buffers begin
+IS_ALONE = os.environ.get("VDEV_WORKERS") == "cuda:0"
+
+
+@case
+def first_writes_of_new_buffers() -> None:
+    """At any place, in any queue, behind launches and before them; each is counted."""
+    from vdev.start.current import current_session
+
+    writes, expected = Writes(), np.zeros(N, np.uint32)
+    out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    timed = cl.command_queue_properties.PROFILING_ENABLE
+    queues = [cl.CommandQueue(writes.context, properties=each) for each in (0, out_of_order, timed)]
+    session, random = current_session(), np.random.default_rng(5)
+    assert session is not None
+    with session.observing() as ledger:
+        tally = ledger.command("write")
+        count, moved = tally.count, tally.moved.host_to_worker
+    before, made, nbytes = first_written[0], 0, 0
+    for number in range(60):
+        queue, whole = queues[number % 3], random.integers(0, 2**32, N, dtype=np.uint32)
+        buffer = cl.Buffer(writes.context, READ_WRITE, 4 * N)
+        events = [cl.enqueue_copy(queue, buffer, whole)]
+        writes.add(queue, (N,), (GROUP,), buffer, np.uint32(number), wait_for=events)
+        expected = whole + np.uint32(number)
+        for start in random.integers(0, N - WRITTEN, 4):
+            given = random.integers(0, 2**32, WRITTEN, dtype=np.uint32)
+            queue.finish()
+            event = cl.enqueue_copy(queue, buffer, given, dst_offset=4 * int(start))
+            expected[start : start + WRITTEN] = given
+            given[:] = 99  # its bytes have been taken
+        made, nbytes = made + 5, nbytes + 4 * N + 4 * 4 * WRITTEN
+        assert (_read(queue, buffer) == expected).all(), number
+        if number % 3 == 2:
+            assert event.profile.end >= event.profile.start > 0
+    assert first_written[0] - before > (100 if IS_ALONE else -1), "none took another look"
+    assert tally.count - count == made
+    assert tally.moved.host_to_worker - moved == nbytes or not IS_ALONE
+
+
+def _read(queue: cl.CommandQueue, buffer: cl.Buffer) -> np.ndarray:
+    queue.finish()
+    found = np.zeros(N, np.uint32)
+    cl.enqueue_copy(queue, found, buffer)
+    return found
+
+
+@case
+def first_writes_behind_what_waits_for_the_program() -> None:
+    """Those of other buffers, too, come behind what their queue waits for."""
+    writes = Writes()
+    for number in range(6):
+        given = np.full(WRITTEN, number + 5, np.uint32)
+        gate = cl.UserEvent(writes.context)
+        buffer = cl.Buffer(writes.context, READ_WRITE, 4 * N)
+        cl.enqueue_copy(writes.queue, buffer, np.full(N, number, np.uint32))
+        writes.add(writes.queue, (N,), (GROUP,), buffer, np.uint32(1), wait_for=[gate])
+        before = first_written[0]
+        event = cl.enqueue_copy(writes.queue, buffer, given, dst_offset=64, is_blocking=False)
+        assert first_written[0] == before, "it is held back"
+        gate.set_status(0)
+        event.wait()
+        expected = np.full(N, number + 1, np.uint32)
+        expected[16 : 16 + WRITTEN] = given
+        assert (_read(writes.queue, buffer) == expected).all(), number
 
 
 def main() -> None:

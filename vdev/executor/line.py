@@ -189,8 +189,10 @@ class Line:
         the worker may use until the command is complete. `make`: writes all of that array again (`Backend.write_again`). `timed`: the
         completion, profiled, of a command that becomes a stretch of its own, with a marker before and behind it. Under the session's lock.
         """
-        if host is None and (timed is None or self.tells_times):
-            form = entry[0].step.form(entry[4])  # type: ignore[union-attr]
+        if timed is None or self.tells_times:
+            if make is not None and host is not None:
+                return self.hand_over_written(entry, standing, host[0], make, timed)
+            form = entry[0].step.form(entry[4]) if host is None else None  # type: ignore[union-attr]
             if form is not None:
                 return self.hand_over_formed(form, entry, standing, timed)
         return self._hand_over(entry, standing, host, reads, make, timed)
@@ -256,6 +258,55 @@ class Line:
         finally:
             self._give_turn(part)
         return part
+
+    def hand_over_written(
+        self,
+        entry: Entry,
+        standing: object,
+        host: Bytes,
+        make: Callable[[Bytes], object],
+        timed: Timed | None,
+    ) -> Part | None:
+        """`hand_over` of a write of all of `host`, which `make` makes, with fewer calls; not of one whose times only markers tell."""
+        worker, executor, home, visit, part = self.worker, self._executor, self._home, self.visit, None
+        if worker.queue or not worker.turn.acquire(False):
+            return None
+        try:
+            worker.holder = get_ident()
+            executor.lock.acquire()  # as in `again`
+            try:
+                is_changed = executor.standing is not standing or worker.queue or executor.closed
+                if is_changed or home.completed < home.submitted or executor.uses_host():
+                    return None
+                outside = None if visit is None else visit()
+                try:
+                    part = self._write_again(entry, host, make, timed)
+                finally:
+                    if outside is not None:
+                        self._leave(outside)
+            finally:
+                executor.lock.release()
+        finally:
+            self._give_turn(part)
+        return part
+
+    def _write_again(
+        self, entry: Entry, host: Bytes, make: Callable[[Bytes], object], timed: Timed | None
+    ) -> Part | None:
+        """The same with the turn and the executor's lock, on a thread that is ready; None if it is refused."""
+        worker, executor = self.worker, self._executor
+        before = None if timed is None else self._before()
+        number = executor.last_number = executor.last_number + 1
+        step = worker.submitted = worker.submitted + 1
+        try:
+            make(host)
+        except Exception as error:
+            self._refused(error, number, step)
+            return None
+        except BaseException:  # as in `_perform`
+            self._enter(entry, number, step, -1, timed, before)
+            raise
+        return self._enter(entry, number, step, -1, timed, before)
 
     def _begin_read(
         self, entry: Entry, host: Bytes, begin: Callable[[], Deliver | None], timed: Timed | None

@@ -275,6 +275,13 @@ def _write_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, is_blo
     if memory is None:
         return _move_span(WRITE_BUFFER, queue, mem, hostbuf, offset, None, is_blocking)
     buffer, start = memory.buffer, memory.offset + offset
+    line = queue._vdev_state
+    at_once = line.session.at_once
+    if at_once is not None and not (line.is_finalized or (starts and is_shared(hostbuf))):
+        host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+        part = at_once.write_first(buffer, start, host, line.order)
+        if part is not None:
+            return NannyEvent._vdev_of_taken(queue, memory.context, WRITE_BUFFER.kind, part, hostbuf)
     event = _move_usual(WRITE_BUFFER, queue, memory, hostbuf, offset, (), is_blocking)
     writing = buffer.writing
     if type(writing) is RepeatedWrite and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):

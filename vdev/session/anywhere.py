@@ -55,6 +55,13 @@ class Transfers(TransferPlans):
             return None
         return found.whole if layout.nbytes == state.nbytes else found.part
 
+    def consecutive(self, kind: type, nbytes: int, state: BufferState) -> ReadyPlan | None:
+        """The same for so many consecutive bytes."""
+        found = self._anywhere.get((kind, True, id(state)))
+        if found is None:
+            return None
+        return found.whole if nbytes == state.nbytes else found.part
+
     def anywhere(self, kind: type, states: Sequence[BufferState]) -> Anywhere | None:
         """The same for fills and copies."""
         return self._anywhere.get((kind, *map(id, states)))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vdev.backends.base import Box
 from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
@@ -257,6 +258,69 @@ class MovesAtOnce:
             if part is not None:
                 return part
         return self._move(command, after, queue, reads=False)
+
+    def write_first(self, buffer: VirtualBuffer, start: int, host: Bytes, queue: QueueOrder) -> Part | None:
+        """`write` of a few bytes from all of `host` to those from `start` on, of a new buffer or one that one worker has all of and nobody
+        else any, behind nothing but its queue, with fewer calls: a program's arrays of a few numbers come and go. None if it has to go the
+        usual way, as the second one of the same bytes has: then nothing has happened.
+        """
+        session, nbytes = self._session, host.size
+        with session.lock:
+            if session.recorder is not None or session.observers or session.checker is not None:
+                return None
+            state, at = self._state_of(buffer), buffer.resident
+            line = None if at is None else self._executor.lines[at]
+            if line is None or nbytes > line.worker.backend.small_write_nbytes:
+                return None
+            layout, found = (
+                Layout.contiguous(start, nbytes),
+                self._transfers.consecutive(Write, nbytes, state),
+            )
+            if (
+                found is None
+                or _is_known(buffer.writing, layout)
+                or not is_unhindered(session, queue, line.worker.number, timed=line.tells_times)
+            ):
+                return None
+            part = self._written_first(line, found, buffer, start, host, queue)
+            if part is None:
+                return None
+            buffer.used, buffer.writing = session.next_number(), layout
+            tally = session.ledger.command("write")
+            tally.count += 1
+            tally.moved.host_to_worker += nbytes
+        if line.worker.marked != line.looked_at:
+            line.throttle()
+        return part
+
+    def _written_first(
+        self,
+        line: Line,
+        found: ReadyPlan,
+        buffer: VirtualBuffer,
+        start: int,
+        host: Bytes,
+        queue: QueueOrder,
+    ) -> Part | None:
+        """The same on a worker that has the whole buffer."""
+        holdings, backend = buffer.holdings, line.worker.backend
+        replica = holdings.replicas[line.worker.number]
+        if replica is None or replica.start > start or replica.stop < start + host.size:
+            return None
+        if self._only is None and not self._is_free(line, (holdings,), queue):
+            return None
+        allocation, box = replica.allocation, Box.contiguous(0, start - replica.start, host.size)
+        entry: Entry = found.prepared, [holdings], (), None, (), ()
+        part = line.hand_over_written(
+            entry,
+            self._executor.standing,
+            host,
+            lambda source: backend.write_now(allocation, source, box),
+            timed_in(queue) if queue.profiled else None,
+        )
+        if part is not None and queue.last is not part.stretch.completion:
+            queue.remember(part.stretch.completion)
+        return part
 
     def write_again(
         self, buffer: VirtualBuffer, writing: RepeatedWrite, host: Bytes, queue: QueueOrder
@@ -616,18 +680,28 @@ def may_repeat(session: SessionCore, kept: Repeatable, queue: QueueOrder, *, tim
     """Whether a transfer may be made again in a queue, behind what has been submitted. `timed`: also where its times are wanted. Under the
     session's lock.
     """
-    executor, barrier = session.executor, queue.barrier
-    if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
-        return False
-    if (queue.profiled and not timed) or (
-        barrier is not None and not is_ahead(barrier, kept.line.worker.number)
-    ):
+    if not is_unhindered(session, queue, kept.line.worker.number, timed=timed):
         return False
     if (
         queue.in_order
     ):  # which has no barriers: it holds until something is submitted that changes the executor's standing
-        kept.queue, kept.standing = queue, executor.standing
+        kept.queue, kept.standing = queue, session.executor.standing
     return True
+
+
+def is_unhindered(session: SessionCore, queue: QueueOrder, worker: int, *, timed: bool = False) -> bool:
+    """Whether a transfer may be handed to a worker in a queue, behind what has been submitted, without another look. `timed`: also where
+    its times are wanted. Under the session's lock.
+    """
+    executor, barrier = session.executor, queue.barrier
+    if session.checker is not None or session.deferrals.held or executor.failures.any or executor.closed:
+        return False
+    return (not queue.profiled or timed) and (barrier is None or is_ahead(barrier, worker))
+
+
+def _is_known(writing: object, layout: Layout) -> bool:
+    """Whether the last write of a buffer was one of the same bytes: the next one is made again, or will be."""
+    return writing is layout or (type(writing) is RepeatedWrite and writing.layout is layout)
 
 
 def _is_one_step(found: ReadyPlan, states: Sequence[BufferState]) -> bool:

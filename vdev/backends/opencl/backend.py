@@ -22,8 +22,10 @@ from vdev.backends.base import (
     Bytes,
     Copying,
     Counters,
+    Deliver,
     Filling,
     Marker,
+    Reread,
     WorkerInfo,
     copy_box,
 )
@@ -153,6 +155,25 @@ class OpenCLBackend(OpenCLLaunches):
         self.last = event
         self.counters.from_host += nbytes
 
+    def write_again(self, target: Allocation, start: int, nbytes: int) -> Callable[[Bytes], object]:
+        write, queue, error, counters = (
+            self._cl._enqueue_write_buffer,
+            self._queue,
+            self._cl.Error,
+            self.counters,
+        )
+
+        def again(source: Bytes) -> None:
+            try:  # a copy, which the write's event keeps
+                event = write(queue, target.native, source.copy(), start, None, False)
+            except error as refusal:
+                raise failure_of(refusal, "transfer") from refusal
+            self._events.append(event)
+            self.last = event
+            counters.from_host += nbytes
+
+        return again
+
     def _write_box_now(self, target: Allocation, source: Bytes, box: Box) -> None:
         _, rows, row_nbytes = box.shape
         packed = rows * row_nbytes, row_nbytes
@@ -192,7 +213,7 @@ class OpenCLBackend(OpenCLLaunches):
             self._keeping += self._events[first:]
         return blocking
 
-    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Callable[[Bytes, int], None]:
+    def begin_read(self, source: Allocation, start: int, nbytes: int) -> Deliver:
         read, self._spare = self._spare, _NO_BYTES
         if read.size != nbytes:
             read = np.empty(nbytes, np.uint8)  # which the event keeps, too
@@ -209,6 +230,45 @@ class OpenCLBackend(OpenCLLaunches):
             self._spare = read
 
         return deliver
+
+    def read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
+        read, queue, error, counters = (
+            self._cl._enqueue_read_buffer,
+            self._queue,
+            self._cl.Error,
+            self.counters,
+        )
+        deliver: Deliver
+        arrived = _NO_BYTES  #: where the bytes are, if they are there
+        is_small = nbytes <= _SMALL_NBYTES
+
+        def begin() -> None:
+            nonlocal deliver, arrived
+            events, sound = self._sound
+            if not (is_small and events is self._events and 0 < sound == len(events)):
+                deliver, arrived = self.begin_read(source, start, nbytes), _NO_BYTES
+                return
+            # Everything is done: the driver reads before it returns, and nobody has to find out that it has.
+            spare = self._spare
+            if spare.size != nbytes:
+                self._spare = spare = np.empty(nbytes, np.uint8)
+            try:
+                event = read(queue, source.native, spare, start, None, True)
+            except error as refusal:
+                raise failure_of(refusal, "transfer") from refusal
+            events.append(event)
+            self.last = event
+            self._sound = events, sound + 1
+            counters.to_host += nbytes
+            arrived = spare
+
+        def end(target: Bytes) -> Deliver | None:
+            if arrived is _NO_BYTES:
+                return deliver
+            target[:] = arrived
+            return None
+
+        return begin, end
 
     def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
         cl = self._cl

@@ -1,6 +1,12 @@
 """Programs and launches on one native device (`vdev.backends.opencl.backend`).
 
 Decides which arguments are set before a launch, and how it is made again.
+
+Launches are enqueued one by one, also where the driver has `cl_khr_command_buffer`. A command of a program's
+is one launch for each worker, and a copy or two where workers exchange bytes. Intel's driver takes 1.3 times as
+long to be given one launch as a command buffer, and all threads work for it 1.4 times as long; PoCL's takes
+longer in any case. Of rows of four and more Intel's is given a quarter faster, and the device takes as long as
+before (`samples/benchmarks/command_buffers.py`).
 """
 
 from __future__ import annotations
