@@ -11,7 +11,8 @@ import warnings
 from typing import Any
 
 import tests.cpu.programs_irregular
-import tests.cpu.programs_regular  # noqa: F401  (registers its programs, as the other does)
+import tests.cpu.programs_moving
+import tests.cpu.programs_regular  # noqa: F401  (registers its programs, as the others do)
 from tests.cpu.program_device import PROGRAMS, Device
 from vdev.session.commands import Launch
 from vdev.start.current import get_session

@@ -21,6 +21,8 @@ NAMES = [
     "histogram_and_other_atomics",
     "radix_sort",
     "transforms_in_place",
+    "moving_windows",
+    "views_by_value",
     "gaussian_elimination",
     "floyd_warshall",
     "needleman_wunsch",
