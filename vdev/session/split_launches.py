@@ -116,6 +116,7 @@ class SplitLaunches:
         thought += min(once, gain) if once <= _SOON * gain else once
         done = self._weigh(account, split, one, thought, change, counts)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
+        timing.rests(split.seconds / max(sum(counts.values()), 1), self._times.weighing.value or 0.0)
         if done:
             logger.debug(
                 "launches up to one of %s take %.3g s, %.3g s of it on the host; planning takes %.3g s; one worker would take %.3g s",

@@ -18,8 +18,10 @@
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
 // FAKE_CUDA_TIMES: nanoseconds that a work-group of each kernel takes of a whole GPU, as "name=0.25 other=3"; kernels do nothing, but work
 // takes the time that a GPU would (`Timed`): programs find it not ready, wait for it, and measure it. The clock is not the host's, on which
-// others work as well: it goes on with the processor time of the process, and jumps where a program waits. `clock.py` gives it to Python.
-// FAKE_CUDA_CALL: nanoseconds that each call then takes which gives a stream work. FAKE_CUDA_HOST: so many times the processor time.
+// others work as well: it goes on with the processor time of the process, without this driver's, and jumps where a program waits.
+// `clock.py` gives it to Python.
+// FAKE_CUDA_CALL: nanoseconds that each call then takes which gives a stream work; events take a quarter. FAKE_CUDA_HOST: so many times
+// the processor time.
 // FAKE_CUDA_LOG: a file that gets a line for each call which gives a stream work, and what that is (`tests/pure/timeline.py`).
 #include <algorithm>
 #include <atomic>
@@ -80,11 +82,23 @@ struct Timed {
     static const double slow = times ? atof(times) : 1;
     timespec taken;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &taken);
-    return slow * ((double)taken.tv_sec * 1e9 + (double)taken.tv_nsec) + (double)skipped;
+    return slow * ((double)taken.tv_sec * 1e9 + (double)taken.tv_nsec - (double)inside) + (double)skipped;
   }
-  static void call() {  // what a call takes the host
+  // What the calling thread does in here, which is not what a GPU's driver does.
+  static inline std::atomic<long> inside = 0;
+  struct Inside {
+    timespec began;
+    Inside() { if (is_timed) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began); }
+    ~Inside() {
+      if (!is_timed) return;
+      timespec ended;
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
+      inside += (ended.tv_sec - began.tv_sec) * 1000000000 + ended.tv_nsec - began.tv_nsec;
+    }
+  };
+  static void call(const char *function) {  // what a call takes the host
     static const long taken = number_in("FAKE_CUDA_CALL", 0);
-    if (is_timed) skipped += taken;
+    if (is_timed) skipped += strstr(function, "Event") ? taken / 4 : taken;
   }
   static double group(const std::string &kernel) {
     static const auto known = [] {
@@ -120,8 +134,8 @@ static bool refuses(const char *function) {
   static const char *name = getenv("FAKE_CUDA_REFUSED");
   return name && !strcmp(name, function) && !(by_chance && chance() % 2);
 }
-#define CALLED std::lock_guard<std::recursive_mutex> held(lock); calling = __func__; calls[__func__]++
-#define ASKED Timed::call(); CALLED; if (refuses(__func__)) return UNKNOWN
+#define CALLED Timed::Inside counted; std::lock_guard<std::recursive_mutex> held(lock); calling = __func__; calls[__func__]++
+#define ASKED Timed::call(__func__); CALLED; if (refuses(__func__)) return UNKNOWN
 
 struct Context { long device; std::set<long> reached; };
 static Context contexts[16];
@@ -609,6 +623,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **par
   memcpy(words, content.data(), std::min(sizeof words, (size_t)function->nbytes));
   LOG("launch %zu %s %zu %lu %lu\n", stream->number, function->name.c_str(), (size_t)gx * gy * gz, words[0], words[4]);
   if (is_timed) op.takes = std::max((double)Timed::LEAST, (double)gx * gy * gz * Timed::group(function->own));
+  size_t unit = function->name.find("_u");
+  if (is_timed && !function->name.compare(0, 5, "copy_") && unit != std::string::npos) {  // vdev's own: how many units it copies
+    bool several = !function->name.compare(0, 11, "copy_boxes_");
+    op.takes = Timed::COPY + (double)words[several ? 0 : 4] * atof(function->name.c_str() + unit + 2) / Timed::LINK;
+  }
   give(stream, op);
   function->module->used.join(stream->clock);
   ++launches[function->name];
@@ -659,7 +678,7 @@ CUresult fake_reach(int peer) {
   return current->reached.insert(peer).second ? SUCCESS : ALREADY_ENABLED;
 }
 CUresult fake_copy_from_peer(uint64_t target, int device, uint64_t source, int peer, size_t nbytes, void *where) {
-  Timed::call();
+  Timed::call(__func__);
   CALLED;
   auto *stream = (Stream *)where;
   require_stream(stream);
@@ -696,8 +715,8 @@ CUresult cuModuleGetFunction(void **function, void *handle, const char *name) {
   auto layout = dlsym(module->library, (std::string("layout_") + name).c_str());
   auto misaligned = dlsym(module->library, "first_misaligned");
   auto own = (const char *)dlsym(module->library, (std::string("own_") + name).c_str());
-  if (!run || !layout || !misaligned || !own) return NOT_FOUND;
-  auto *found = new Function{name, module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, (const char *(*)())misaligned, own};
+  if (!run || !layout || !misaligned) return NOT_FOUND;
+  auto *found = new Function{name, module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, (const char *(*)())misaligned, own ? own : ""};
   size_t offset = 0, nbytes = 0;
   for (int number = 0; !found->layout(number, &offset, &nbytes); ++number) found->nbytes = (unsigned)(offset + nbytes);
   functions.insert(*function = found);
