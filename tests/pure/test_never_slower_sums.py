@@ -4,6 +4,8 @@ whole by every GPU.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from vdev.translators.ranges.rectangles import Layout
@@ -109,6 +111,24 @@ def page_rank(benches: list[Bench], workers: int, each: float, steps: int) -> li
         if step % 40 == 0:
             found.append(now)
     return [float(took) for took in np.diff(found)]
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("each", [1e-4, 3e-4, 6e-4])
+def test_weighing_takes_a_small_part_of_what_it_weighs(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, each: float, workers: int
+) -> None:
+    """As long as nothing decides for a way, each launch would be weighed, which takes the host as long as a short one."""
+    weigh, taken, long = Choosing.weigh, [0.0], 1.3e-4
+
+    def slow(*given: Any) -> bool:
+        clocks[-1].program.machine.work(long)
+        taken[0] += long
+        return weigh(*given)
+
+    monkeypatch.setattr(Choosing, "weigh", slow)
+    whole = sum(page_rank(clocks, workers, each, 240))
+    assert taken[0] <= 0.1 * whole + 0.004  # those for plans that are made
 
 
 def test_fewer_workers_are_taken_where_each_needs_all_of_the_others(

@@ -7,9 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure import fake_cuda
 from tests.pure.cuda_host import COMPILER, MISSING
@@ -17,8 +20,14 @@ from tests.pure.test_choosing import Program, source_of
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.snapshots import of_session
+from vdev.planner.links import LinkCosts
 from vdev.planner.regret import Stake
+from vdev.planner.timing import Least, MachineTimes
+from vdev.session.accounts import Account
 from vdev.session.choosing import Choosing
+from vdev.session.kernel_timing import LONG_UNKNOWN, KernelTiming
+from vdev.session.split_launches import SplitLaunches
+from vdev.session.way_times import WayTimes
 
 #: each launch is weighed, which changes nothing until it does; what is read of a buffer is changed by others a step later
 PROGRAM = """
@@ -166,3 +175,49 @@ def test_only_split_launches_stand_behind_the_next_that_is_weighed() -> None:
             assert timing.unweighed == counted
         timing.look_again()
         assert timing.unweighed == 0
+
+
+def _gains_and_loses() -> tuple[SplitLaunches, Account, Any, list[KernelTiming], list[Stake]]:
+    """Two kernels of one account, of which the first is known: it gains 490 us with each launch, and the other one loses 95 us."""
+    times = WayTimes(MachineTimes(), LinkCosts.uniform(2), exchanges=True)
+    times.unit = 1e-10
+    samples: Any = SimpleNamespace(are_under_way=lambda timing: False)
+    split, account = SplitLaunches(times, samples, counts=cast(Any, None)), Account()
+    launch: Any = SimpleNamespace(ndrange=NDRange((1 << 20,), (64,), (0,)))
+    nitems, tally = 1 << 20, cast(Any, SimpleNamespace(launches=0))
+    timings, stakes = [], []
+    for number, moved in enumerate((1e5, 1e6)):  # 10 us and 100 us
+        stake = Stake(nitems, 0.5, None, (0,), moved, (0, 1), 1e5, True, workers=2, incoming=moved)
+        timing = KernelTiming(Least())
+        timing.stake, timing.sizes[nitems.bit_length()] = stake, stake
+        account.kernels[number] = tally, timing, 0
+        timings.append(timing)
+        stakes.append(stake)
+    timings[0].times.add(nitems, [5e-4, 5e-4])
+    return split, account, launch, timings, stakes
+
+
+def test_what_gains_is_weighed_together_with_what_loses_once_both_are_known() -> None:
+    """A kernel is measured sooner than another: what launches of both have exchanged until then is one sum, and not the losses alone."""
+    split, account, launch, (gains, loses), stakes = _gains_and_loses()
+    for _ in range(20):
+        assert not split.exchanges_lose(account, launch, gains, stakes[0], stakes[0].moved)
+        loses.unweighed += 1
+    loses.times.add(1 << 20, [5e-6, 5e-6])
+    assert not split.exchanges_lose(account, launch, loses, stakes[1], stakes[1].moved)
+    assert gains.unweighed == loses.unweighed == 0
+    found = [split.exchanges_lose(account, launch, loses, stakes[1], stakes[1].moved) for _ in range(20)]
+    assert any(found), "from now on there are none that gain"
+
+
+def test_what_stays_unknown_is_not_weighed_for_the_time_before() -> None:
+    """What others gained meanwhile was weighed without it."""
+    split, account, launch, (gains, loses), stakes = _gains_and_loses()
+    for _ in range(LONG_UNKNOWN):
+        account.kernels[1][0].launches += 1
+        split.exchanges_lose(account, launch, gains, stakes[0], stakes[0].moved)
+        loses.unweighed += 1
+    assert not split.exchanges_lose(account, launch, gains, stakes[0], stakes[0].moved)
+    loses.times.add(1 << 20, [5e-6, 5e-6])
+    assert not gains.unweighed
+    assert not loses.unweighed

@@ -168,9 +168,13 @@ class Choosing:
         skips = self.thrifty and stake.kept is None and not self._by_size and len(timing.sizes) <= 1
         if self.times.unit is None and stake.before < stake.moved:
             skips = False
+        is_due = self.thrifty and timing.is_due()
+        if self.thrifty and stake.kept is None and not thought and timing.skipped <= timing.rest:
+            timing.unweighed += 1
+            return False
         if self.open or (bulk and not skips):
             return True
-        if self.thrifty and (thought > 0 or timing.is_due()):
+        if self.thrifty and (thought > 0 or is_due):
             return True
         timing.unweighed += stake.kept is None
         return False
@@ -299,6 +303,8 @@ class Choosing:
         """To weigh the last launch took the host so long: that is not the program's own, and there is none of it once launches gain."""
         if (account := self._looks.account) is not None:
             account.host.thought += seconds
+            if account.keeper is None:
+                self.times.weighing.add(seconds)
 
     def _lose(
         self,

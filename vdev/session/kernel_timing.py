@@ -32,8 +32,8 @@ _FIRST_WEIGHT = UNTIL_LOOKED_AT // FIRST_SAMPLES
 _MOST_PAUSE = 256
 #: and the most seconds between two, where no plan says what launches exchange
 _PAUSE = 0.02
-#: of the time of launches without plans, what looking at them may take of the host
-_LOOKING = 0.02
+#: of the time of launches without plans, what looking at them may take of the host; of the time of split ones, what weighing them may
+_LOOKING, _WEIGHING = 0.02, 0.05
 #: the most seconds that the first plan of a kernel counts for: one-time work comes with it
 FIRST_PLAN = 0.001
 #: a plan that takes longer counts for this many times what the kernel's plans have taken: a translation may come with
@@ -79,6 +79,7 @@ class KernelTiming:
         "pause",
         "plan",
         "planned_in_a_row",
+        "rest",
         "settling",
         "shrinking",
         "sights",
@@ -133,6 +134,7 @@ class KernelTiming:
         self.is_met_again = False  #: the program was built again, and nothing of its plans was left
         #: launches that are skipped before the next is weighed, since it gained; and how many of these there were
         self.pause = self.skipped = 0
+        self.rest = 0  #: of split ones, those that are skipped at least, as weighing each would take the host too long
         self.counts_for = UNTIL_LOOKED_AT  #: of a short kernel: for how many launches one counts
         self.due_at = 0  #: launches of the kernel at the last question whether one without a plan is due
         #: seconds of launches without plans since it was seen what they would exchange
@@ -257,7 +259,7 @@ class KernelTiming:
 
     def look_again(self) -> None:
         """Another way is in use: what was gained in the last one says nothing about this one."""
-        self.pause = self.skipped = self.unweighed = 0
+        self.pause = self.skipped = self.unweighed = self.rest = 0
         self._plan_again()
 
     def _plan_again(self) -> None:
@@ -311,3 +313,9 @@ class KernelTiming:
         self.pause = min(2 * self.pause + 1, most) if gains else 0
         if each:
             self.pause = max(self.pause, int(min(look / _LOOKING, _PAUSE) / each))
+
+    def rests(self, each: float, weighing: float) -> None:
+        """Launches on several workers, which take `each` seconds, were weighed, which takes the host `weighing`: until what they gain or
+        lose decides something, that is to take a small part of their time as well.
+        """
+        self.rest = min(int(weighing / _WEIGHING / each), _MOST_PAUSE) if each > 0 else 0

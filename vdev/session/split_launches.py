@@ -59,7 +59,9 @@ class SplitLaunches:
         if gathered is not None and gathered.value is not None:
             again = gathered.value
             gathered.value *= FORGET**count
-        if unit is None or not timing.times.known:
+        # All that these buffers' kernels do is weighed together, once all are known: those that gain do not count before those that lose.
+        if unit is None or not timing.times.known or self._is_unknown(account):
+            timing.unweighed = count
             return False
         split, whole = timing.times.chunk(stake.nitems, stake.share), timing.times.whole(stake.nitems)
         # All that launches use goes with the first of them, however little that reads.
@@ -77,8 +79,8 @@ class SplitLaunches:
         here = there = 0.0
         for _, timing, _ in account.kernels.values():
             stake, count, times = timing.stake, timing.unweighed, timing.times
+            timing.unweighed = 0  # those of which nothing is known are not weighed later, without what others gained meanwhile
             if count and stake is not None and times.known:
-                timing.unweighed = 0
                 exchange = timing.exchanging(stake, stake.moved, unit)
                 here += count * (times.chunk(stake.nitems, stake.share) + exchange)
                 there += count * times.whole(stake.nitems)
@@ -116,6 +118,7 @@ class SplitLaunches:
         thought += min(once, gain) if once <= _SOON * gain else once
         done = self._weigh(account, split, one, thought, change, counts)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
+        timing.rests(split.seconds / max(sum(counts.values()), 1), self._times.weighing.value or 0.0)
         if done:
             logger.debug(
                 "launches up to one of %s take %.3g s, %.3g s of it on the host; planning takes %.3g s; one worker would take %.3g s",

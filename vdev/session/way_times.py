@@ -30,7 +30,7 @@ _UNMEASURED = 5.0
 _SEEN = 0.5
 #: how many measured hand-overs count, and how many there must be
 _HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
-#: the same for looks at launches without plans
+#: the same for looks at launches without plans, and for weighing split ones
 _LOOKS, _ENOUGH_LOOKS = 9, 1
 
 
@@ -54,6 +54,7 @@ class WayTimes:
         self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS, UNDISTURBED)
         #: seconds of looking at one of them: whether it should be split by now
         self.looks = Median(_LOOKS, _ENOUGH_LOOKS)
+        self.weighing = Median(_LOOKS, _ENOUGH_LOOKS, UNDISTURBED)  #: seconds of weighing a split one
         self.devices = 0.0  #: of the busiest one for all launches so far, as far as they were looked at
         self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which lives on
 

@@ -24,6 +24,11 @@ ROOT = HERE.parents[2]
 SHARED = "FAKE_CUDA_SHARED"
 #: names a defect (`tests.fuzz.mutations`) that scripts run with
 PLANTED = "FAKE_CUDA_PLANTED"
+#: how a translated program defines kernels: CUDA's name, and that of the kernel which is called with the arguments
+KERNELS = re.compile(
+    r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(.*[;{] (?:vdev_cuda_\d+_)?(\w+)\(.*\); \}$',
+    re.MULTILINE,
+)
 
 
 def _built(text: str, folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
@@ -59,14 +64,12 @@ def library_of(source: str, options: Sequence[str], folder: Path | None = None) 
         )
         text = text.replace("static __constant__", "__constant__").replace("static __shared__", "__shared__")
         text = re.sub(r"\bconst(?:\s+const\b)+", "const", text)
-    names = re.findall(
-        r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(', text, re.MULTILINE
-    )
+    named = dict(KERNELS.findall(text))  # and the program's names of them
     if not space:
         from vdev.backends.cuda.kernels import KERNEL_OF
 
-        names = [KERNEL_OF[source]]
-    kernels = "\n".join(f"KERNEL({space}, {name})" for name in names)
+        named = {KERNEL_OF[source]: KERNEL_OF[source]}
+    kernels = "\n".join(f"KERNEL({space}, {name}, {own})" for name, own in named.items())
     defined = [option for option in options if option.startswith("-D")]
     defined += ["-DSAME_STACKS", "-fsanitize=alignment"]
     whole = f'#include "{header}"\n{text}\n#include "{HERE / "kernels.h"}"\n{kernels}\n'
@@ -81,8 +84,10 @@ def environment(
     """
     driver = _built(driver_text(), folder, "driver", ["-Wl,-soname,libcuda.so.1"])
     named = folder / "libcuda.so.1"
-    if not named.exists():
-        named.symlink_to(driver)
+    if named.resolve() != driver.resolve():  # a folder of before may name an older one
+        made = folder / f"libcuda-{os.getpid()}-{threading.get_ident()}"
+        made.symlink_to(driver)
+        made.replace(named)
     found = os.environ | {
         "LD_LIBRARY_PATH": str(folder),
         "PYTHONPATH": f"{HERE}:{ROOT}",

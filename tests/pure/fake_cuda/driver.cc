@@ -16,8 +16,15 @@
 // `fake_refuse`: the same of a single call.
 // FAKE_CUDA_STRICT: streams get work in the calling thread's context only, which older drivers may ask for.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
+// FAKE_CUDA_TIMES: nanoseconds that a work-group of each kernel takes of a whole GPU, as "name=0.25 other=3"; kernels do nothing, but work
+// takes the time that a GPU would (`Timed`): programs find it not ready, wait for it, and measure it. The clock is not the host's, on which
+// others work as well: it goes on with the processor time of the process, without this driver's, and jumps where a program waits.
+// `clock.py` gives it to Python.
+// FAKE_CUDA_CALL: nanoseconds that each call then takes which gives a stream work; events take a quarter. FAKE_CUDA_HOST: so many times
+// the processor time.
 // FAKE_CUDA_LOG: a file that gets a line for each call which gives a stream work, and what that is (`tests/pure/timeline.py`).
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -32,6 +39,7 @@
 #include <set>
 #include <string>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -47,7 +55,7 @@ static std::recursive_mutex lock;
 static std::map<std::string, long> calls;
 static const long late = number_in("FAKE_CUDA_LATE", -1), devices = number_in("FAKE_CUDA_DEVICES", 2);
 static const size_t most = (size_t)number_in("FAKE_CUDA_MEMORY", 16L << 30);
-static const bool idle = getenv("FAKE_CUDA_IDLE") != nullptr, peers = number_in("FAKE_CUDA_PEERS", 1) != 0;
+static const bool is_timed = getenv("FAKE_CUDA_TIMES") != nullptr, idle = is_timed || getenv("FAKE_CUDA_IDLE") != nullptr, peers = number_in("FAKE_CUDA_PEERS", 1) != 0;
 static const bool strict = getenv("FAKE_CUDA_STRICT") != nullptr;
 static const bool by_chance = getenv("FAKE_CUDA_SEED") != nullptr;
 static std::minstd_rand chance((unsigned)number_in("FAKE_CUDA_SEED", 0));
@@ -63,6 +71,55 @@ static struct AtEnd {
 static FILE *const log_file = getenv("FAKE_CUDA_LOG") ? fopen(getenv("FAKE_CUDA_LOG"), "w") : nullptr;
 #define LOG(...) if (log_file) fprintf(log_file, __VA_ARGS__)
 
+// What takes time: a clock in nanoseconds, and how many of them some work takes. Streams of one GPU do not slow each other down.
+struct Timed {
+  enum { LEAST = 3000, OTHER_STREAM = 3000, COPY = 7900 };  // a launch; until a stream sees another's event; a copy's latency
+  static constexpr double LINK = 383, HOST = 55, OWN = 2000;  // bytes a nanosecond: between GPUs, to the host, in a GPU's memory
+  enum { MOVED = 64 << 10 };  // larger copies move nothing: they would take the host its time
+  static inline std::atomic<long> skipped = 0;  // nanoseconds that nobody had to do anything
+  static double now() {
+    static const char *times = getenv("FAKE_CUDA_HOST");
+    static const double slow = times ? atof(times) : 1;
+    timespec taken;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &taken);
+    return slow * ((double)taken.tv_sec * 1e9 + (double)taken.tv_nsec - (double)inside) + (double)skipped;
+  }
+  // What the calling thread does in here, which is not what a GPU's driver does.
+  static inline std::atomic<long> inside = 0;
+  struct Inside {
+    timespec began;
+    Inside() { if (is_timed) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began); }
+    ~Inside() {
+      if (!is_timed) return;
+      timespec ended;
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
+      inside += (ended.tv_sec - began.tv_sec) * 1000000000 + ended.tv_nsec - began.tv_nsec;
+    }
+  };
+  static void call(const char *function) {  // what a call takes the host
+    static const long taken = number_in("FAKE_CUDA_CALL", 0);
+    if (is_timed) skipped += strstr(function, "Event") ? taken / 4 : taken;
+  }
+  static double group(const std::string &kernel) {
+    static const auto known = [] {
+      std::map<std::string, double> found;
+      std::string text = getenv("FAKE_CUDA_TIMES");
+      for (size_t at = 0, end; at < text.size(); at = end + 1) {
+        end = std::min(text.find(' ', at), text.size());
+        size_t is = text.find('=', at);
+        if (is < end) found[text.substr(at, is - at)] = atof(text.c_str() + is + 1);
+      }
+      return found;
+    }();
+    auto found = known.find(kernel);
+    return found == known.end() ? 0 : found->second;
+  }
+  static void wait(double until) {
+    double left = until - now();
+    if (is_timed && left > 0) skipped += (long)left + 1;
+  }
+};
+
 static thread_local const char *calling = "";
 [[noreturn]] static void fault(const std::string &text) {
   fprintf(stderr, "fault: %s: %s\n", calling, text.c_str());
@@ -77,8 +134,8 @@ static bool refuses(const char *function) {
   static const char *name = getenv("FAKE_CUDA_REFUSED");
   return name && !strcmp(name, function) && !(by_chance && chance() % 2);
 }
-#define CALLED std::lock_guard<std::recursive_mutex> held(lock); calling = __func__; calls[__func__]++
-#define ASKED CALLED; if (refuses(__func__)) return UNKNOWN
+#define CALLED Timed::Inside counted; std::lock_guard<std::recursive_mutex> held(lock); calling = __func__; calls[__func__]++
+#define ASKED Timed::call(__func__); CALLED; if (refuses(__func__)) return UNKNOWN
 
 struct Context { long device; std::set<long> reached; };
 static Context contexts[16];
@@ -155,10 +212,11 @@ struct Event {
   long asked = 0;
   std::set<long> open;
   Clock clock;  // of what is before its last place
+  double at = 0;  // when that place is reached, where work takes time
   bool has(long turn) const { return !open.count(turn); }
 };
-struct Op { std::function<void()> run; Event *waits = nullptr; long turn = 0; Event *reaches = nullptr; std::vector<Part *> uses; const char *what = ""; };
-struct Stream { Context *context; size_t number; long issued = 0; Clock clock; std::deque<Op> ops; bool busy = false; };
+struct Op { std::function<void()> run; Event *waits = nullptr; long turn = 0; Event *reaches = nullptr; std::vector<Part *> uses; const char *what = ""; double takes = 0; };
+struct Stream { Context *context; size_t number; long issued = 0; Clock clock; std::deque<Op> ops; bool busy = false; double ends = 0; };
 struct Module { Context *context; void *library; Clock used; };
 struct Function {
   std::string name;
@@ -166,6 +224,7 @@ struct Function {
   void (*run)(char *, const unsigned *, const unsigned *);
   int (*layout)(int, size_t *, size_t *);
   const char *(*misaligned)();
+  const char *own;  // its name in OpenCL
   unsigned nbytes = 0, shared = 48 << 10;
 };
 static std::vector<Stream *> streams;  // those that exist, and of the others nothing
@@ -250,6 +309,8 @@ static void finish(Stream *s) { force(s, nullptr, 0), go_on(); known.join(s->clo
 static CUresult give(Stream *s, Op op) {
   s->clock.reach(s->number, ++s->issued);
   for (Part *part : op.uses) part->used.join(s->clock);
+  if (is_timed) s->ends = std::max(s->ends, op.waits ? op.waits->at + Timed::OTHER_STREAM : Timed::now()) + op.takes;
+  if (op.reaches) op.reaches->at = s->ends;
   s->ops.push_back(std::move(op));
   go_on();
   return SUCCESS;
@@ -274,13 +335,22 @@ static CUresult copy(Stream *stream, uintptr_t target, uintptr_t source, size_t 
   for (Part *part : {from, to}) if (part) op.uses.push_back(part);
   op.what = "a copy";
   LOG("copy %zu %zu\n", stream->number, nbytes);
+  if (is_timed) {
+    bool hosts = !from || !to || from->device < 0 || to->device < 0;
+    op.takes = Timed::COPY + (double)nbytes / (hosts ? Timed::HOST : from->device == to->device ? Timed::OWN : Timed::LINK);
+    if (nbytes > Timed::MOVED) {
+      give(stream, op);
+      if (!from || !to) Timed::wait(stream->ends);
+      return SUCCESS;
+    }
+  }
   if (!from) {  // the program's memory is read at once
     std::string content((const char *)source, nbytes);
     op.run = [=] { memcpy((void *)target, content.data(), nbytes); };
   } else
     op.run = [=] { memmove((void *)target, (const void *)source, nbytes); };
   give(stream, op);
-  if (!to) finish(stream);
+  if (!to) finish(stream), Timed::wait(stream->ends);
   return SUCCESS;
 }
 
@@ -358,18 +428,23 @@ CUresult cuEventQuery(void *which) {
   auto *event = (Event *)which;
   require_event(event);
   go_on();
-  if (!event->has(event->asked)) return NOT_READY;
+  if (!event->has(event->asked) || (is_timed && event->at > Timed::now())) return NOT_READY;
   known.join(event->clock);
   return SUCCESS;
 }
 CUresult cuEventSynchronize(void *which) {
-  CALLED;
-  auto *event = (Event *)which;
-  require_event(event);
-  reach(event, event->asked);
-  go_on();
-  require(event->has(event->asked), "a wait for what never comes");
-  known.join(event->clock);
+  double until;
+  {
+    CALLED;
+    auto *event = (Event *)which;
+    require_event(event);
+    reach(event, event->asked);
+    go_on();
+    require(event->has(event->asked), "a wait for what never comes");
+    known.join(event->clock);
+    until = event->at;
+  }
+  Timed::wait(until);
   return SUCCESS;
 }
 CUresult cuEventElapsedTime(float *ms, void *first, void *second) {
@@ -379,7 +454,8 @@ CUresult cuEventElapsedTime(float *ms, void *first, void *second) {
   require(one->context == two->context, "events of two contexts");
   require(one->asked && two->asked, "an event that was never recorded");
   if (!one->has(one->asked) || !two->has(two->asked)) return NOT_READY;
-  *ms = 0.001f;
+  if (is_timed && std::max(one->at, two->at) > Timed::now()) return NOT_READY;
+  *ms = is_timed ? (float)((two->at - one->at) / 1e6) : 0.001f;
   return SUCCESS;
 }
 CUresult cuStreamWaitEvent(void *where, void *which, unsigned flags) {
@@ -401,11 +477,21 @@ CUresult cuStreamQuery(void *where) {
   auto *stream = (Stream *)where;
   require_stream(stream);
   go_on();
-  if (!stream->ops.empty()) return NOT_READY;
+  if (!stream->ops.empty() || (is_timed && stream->ends > Timed::now())) return NOT_READY;
   known.join(stream->clock);
   return SUCCESS;
 }
-CUresult cuStreamSynchronize(void *where) { CALLED; require_stream((Stream *)where); finish((Stream *)where); return SUCCESS; }
+CUresult cuStreamSynchronize(void *where) {
+  double until;
+  {
+    CALLED;
+    require_stream((Stream *)where);
+    finish((Stream *)where);
+    until = ((Stream *)where)->ends;
+  }
+  Timed::wait(until);
+  return SUCCESS;
+}
 
 CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t nbytes, void *where) {
   ASKED;
@@ -436,8 +522,9 @@ CUresult NAME(uint64_t target, T value, size_t count, void *where) { \
   require(to && to->device == stream->context->device, "not memory of the stream's GPU"); \
   Op op; \
   op.uses = {to}, op.what = "a fill"; \
+  op.takes = is_timed ? Timed::LEAST + (double)(count * sizeof(T)) / Timed::OWN : 0; \
   LOG("fill %zu %zu\n", stream->number, count * sizeof(T)); \
-  op.run = [=] { for (size_t i = 0; i < count; ++i) ((T *)target)[i] = value; }; \
+  if (!is_timed || count * sizeof(T) <= Timed::MOVED) op.run = [=] { for (size_t i = 0; i < count; ++i) ((T *)target)[i] = value; }; \
   return give(stream, op); \
 }
 FILL(cuMemsetD8Async, uint8_t) FILL(cuMemsetD16Async, uint16_t) FILL(cuMemsetD32Async, uint32_t)
@@ -535,6 +622,12 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **par
   uint64_t words[5] = {};  // the first of the parameters, which say how much a copy copies
   memcpy(words, content.data(), std::min(sizeof words, (size_t)function->nbytes));
   LOG("launch %zu %s %zu %lu %lu\n", stream->number, function->name.c_str(), (size_t)gx * gy * gz, words[0], words[4]);
+  if (is_timed) op.takes = std::max((double)Timed::LEAST, (double)gx * gy * gz * Timed::group(function->own));
+  size_t unit = function->name.find("_u");
+  if (is_timed && !function->name.compare(0, 5, "copy_") && unit != std::string::npos) {  // vdev's own: how many units it copies
+    bool several = !function->name.compare(0, 11, "copy_boxes_");
+    op.takes = Timed::COPY + (double)words[several ? 0 : 4] * atof(function->name.c_str() + unit + 2) / Timed::LINK;
+  }
   give(stream, op);
   function->module->used.join(stream->clock);
   ++launches[function->name];
@@ -545,6 +638,12 @@ long fake_launches(const char *name) { return launches[name]; }
 
 // From now on the call of that number of a function is refused, and no other; 0: none.
 void fake_refuse(const char *function, long number) { CALLED; refused_soon = function, refused_after = number; }
+
+// How many calls there have been, of all functions.
+long fake_calls() { std::lock_guard<std::recursive_mutex> held(lock); long all = 0; for (auto &[_, count] : calls) all += count; return all; }
+
+// Nanoseconds by the clock of work that takes time.
+long fake_now() { return (long)Timed::now(); }
 
 // A line of the program's in the log.
 void fake_note(long number) { CALLED; LOG("note %ld\n", number); }
@@ -579,6 +678,7 @@ CUresult fake_reach(int peer) {
   return current->reached.insert(peer).second ? SUCCESS : ALREADY_ENABLED;
 }
 CUresult fake_copy_from_peer(uint64_t target, int device, uint64_t source, int peer, size_t nbytes, void *where) {
+  Timed::call(__func__);
   CALLED;
   auto *stream = (Stream *)where;
   require_stream(stream);
@@ -614,8 +714,9 @@ CUresult cuModuleGetFunction(void **function, void *handle, const char *name) {
   auto run = dlsym(module->library, (std::string("run_") + name).c_str());
   auto layout = dlsym(module->library, (std::string("layout_") + name).c_str());
   auto misaligned = dlsym(module->library, "first_misaligned");
+  auto own = (const char *)dlsym(module->library, (std::string("own_") + name).c_str());
   if (!run || !layout || !misaligned) return NOT_FOUND;
-  auto *found = new Function{name, module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, (const char *(*)())misaligned};
+  auto *found = new Function{name, module, (void (*)(char *, const unsigned *, const unsigned *))run, (int (*)(int, size_t *, size_t *))layout, (const char *(*)())misaligned, own ? own : ""};
   size_t offset = 0, nbytes = 0;
   for (int number = 0; !found->layout(number, &offset, &nbytes); ++number) found->nbytes = (unsigned)(offset + nbytes);
   functions.insert(*function = found);

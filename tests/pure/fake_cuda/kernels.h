@@ -1,4 +1,4 @@
-// Each kernel of a program as functions that take CUDA's parameter buffer: KERNEL(name) behind its definition.
+// Each kernel of a program as functions that take CUDA's parameter buffer, and its name in OpenCL: KERNEL(space, name, own) behind its definition.
 #include <cstddef>
 
 template <class... A> struct Layout {
@@ -20,6 +20,7 @@ template <class... A> void run_with(void (*kernel)(A...), char *params, const un
   for (size_t n = 0; n < sizeof...(A); ++n) args[n] = params + found.offsets[n];
   launch(kernel, args, grid, block);
 }
-#define KERNEL(SPACE, NAME) \
+#define KERNEL(SPACE, NAME, OWN) \
+extern "C" const char own_##NAME[] = #OWN; \
 extern "C" void run_##NAME(char *params, const unsigned *grid, const unsigned *block) { run_with(SPACE::NAME, params, grid, block); } \
 extern "C" int layout_##NAME(int number, size_t *offset, size_t *nbytes) { return layout_of(SPACE::NAME, number, offset, nbytes); }

@@ -1,0 +1,81 @@
+"""GPUs whose work takes time (`fake_cuda.clock`): launches, copies and waits take what a GPU would take for them, whatever else the
+machine does, and what vdev decides follows from that as on GPUs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
+
+SCRIPT = """
+from tests.pure.fake_cuda import clock
+clock.use()
+import json, time
+import numpy as np, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+built = cl.Program(context, '''
+kernel void scale(global float *a, const float by) { a[get_global_id(0)] *= by; }
+kernel __attribute__((reqd_work_group_size(64, 1, 1))) void copies(global float *to, global const float *from)
+{ to[get_global_id(0)] = from[get_global_id(0)]; }
+''').build()
+scale, copies = cl.Kernel(built, "scale"), cl.Kernel(built, "copies")
+n = 1 << 16
+a, b, c = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * n) for _ in range(3))
+scale.set_args(a, np.float32(2))
+copies.set_args(b, c)
+def run(kernel, count):
+    queue.finish()
+    began = time.perf_counter()
+    for _ in range(count):
+        event = cl.enqueue_nd_range_kernel(queue, kernel, (n,), (64,))
+    handed = time.perf_counter()
+    queue.finish()
+    return [round(1e6 * (end - began) / count) for end in (handed, time.perf_counter())], event
+found = {kernel.function_name: [run(kernel, count)[0] for _ in range(12)] for kernel, count in ((scale, 20), (copies, 100))}
+event = run(scale, 1)[1]
+found["profiled"] = round((event.profile.end - event.profile.start) / 1e3)
+import vdev
+found["split"] = {each.name: [each.launches, each.split] for each in vdev.stats().kernels}
+print(json.dumps(found))
+"""
+#: nanoseconds of a work-group, of which there are 1,024: 2 ms, and next to nothing
+TIMES = "scale=1953.125 copies=0.1"
+
+
+def _found(folder: Path, workers: str, **more: str) -> dict[str, Any]:
+    env = fake_cuda.environment(folder, workers)
+    env |= {
+        "FAKE_CUDA_DEVICES": "4",
+        "FAKE_CUDA_TIMES": TIMES,
+        "FAKE_CUDA_CALL": "2000",
+        "VDEV_PLANNING": "auto",
+        **more,
+    }
+    found: dict[str, Any] = json.loads(fake_cuda.run(SCRIPT, env))
+    return found
+
+
+def test_a_kernel_takes_its_time_on_one(tmp_path: Path) -> None:
+    found = _found(tmp_path, "cuda:0")
+    handed, waited = zip(*found["scale"], strict=True)
+    assert 2000 <= min(waited) < 2200  # of the clock, in which nobody waits for this machine
+    assert min(handed) < 500
+    assert 2000 <= found["profiled"] < 2030
+    assert 3 <= min(waited for _, waited in found["copies"]) < 500
+
+
+def test_long_launches_are_split_and_short_ones_are_not(tmp_path: Path) -> None:
+    found = _found(tmp_path, "cuda:0-3")
+    assert found["split"]["scale"] == [241, 241]
+    assert 500 <= min(waited for _, waited in found["scale"]) < 750
+    launches, split = found["split"]["copies"]
+    assert split < launches / 2
