@@ -435,7 +435,23 @@ DEFECTS: tuple[Defect, ...] = (
     _session("a launch has the last one's grid", "test_index_spaces", ("backends.cuda.launch",
              "if grid is not self.grid:", "if self.grid is None:")),
     _session("another launch's grid is taken for its own", "test_index_spaces", ("backends.cuda.launching",
-             "if grid is not kernel.grid:", "if other is not None:")),
+             "if over is not kernel.grid:", "if other is not None:")),
+    _session("a launch that is made again has the last one's sizes", "test_index_spaces", ("backends.cuda.launching",
+             "if other is not used.grid:", "if used.grid is None:")),
+    _session("a launch that is made again is told of the last one's index space", "test_index_spaces", ("backends.cuda.launch",
+             "if hidden is not None:", "if hidden is not None and self.grid is None:")),
+    *[
+        Defect(name, "session", (("vdev.facade.index_spaces", old, new),), tests="tests/cpu/test_groupings.py")
+        for name, old, new in (
+            ("a global size need not be a multiple of a known local size",
+             "if count * group != size and not self._takes_partial:", "if False:"),
+            ("a global size of nought has a known local size", "size < 1 or size > largest", "size > largest"),
+            ("an offset has any number of dimensions", "and len(offset) == dimensions", ""),
+            ("what equals a known local size is one", "local_size is None or _are_plain(local_size, 1, self._largest)", "True"),
+        )
+    ],
+    _session("each index space has one work-group", "test_index_spaces", ("facade.index_spaces",
+             "counts = (*counts, count)", "counts = (*counts, 1)")),
     _session("a launch is told of the last one's grid", "test_index_spaces", ("backends.cuda.launch",
              "self.set_hidden(grid[6])", "self.grid or self.set_hidden(grid[6])")),
     _session("every index space has the last one's shape", "test_index_spaces", ("executor.whole",
