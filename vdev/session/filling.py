@@ -98,6 +98,9 @@ class _Kind:
     again: int = 0  #: and with the same ones
     numbers: set[tuple[Any, ...]] = field(default_factory=set)  #: of those
     most_planned: int = MOST_PLANNED
+    unfit: int = (
+        0  #: how many have reached windows that do not go with their buffers since windows were traced
+    )
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
     earned: int = 0  #: and those whose plans were
     #: those that the last launch reached come first
@@ -250,6 +253,9 @@ class Forms:
         states = case.states
         self._reached = windows, values, case.habit
         if not windows.fit(states):
+            kind.unfit += 1
+            if kind.unfit > MOST_PLANNED:
+                self._trace_fitting(kind, case, values)
             return None
         views = views_of(states, reached, windows.pitches)
         apart = None if views is None else taken_apart(states, views)
@@ -289,11 +295,23 @@ class Forms:
         if kind.windows and not any(windows.fit(case.states) for windows in kind.windows):
             return
         self._windowed += 1
-        made = _traced(partial(trace_windows, values, len(case.states), case.habit, case.request))
+        made = _traced(partial(trace_windows, values, case.states, case.habit, case.request))
         if made is None:
             kind.most_planned *= 2  # what is in the way is mostly in the way of others as well
         else:
             kind.windows.append(made)
+
+    def _trace_fitting(self, kind: _Kind, case: _Case, values: tuple[Any, ...]) -> None:
+        """Trace the windows of a launch anew that has reached some which do not go with the buffers' pitches, as these were others or none
+        then. Those before stay: patterns are told apart by them.
+        """
+        if len(kind.windows) >= MOST_WINDOWS or not self._is_affordable(self._windowed):
+            return
+        kind.unfit = -2 * kind.most_planned  # until they are tried again
+        self._windowed += 1
+        made = _traced(partial(trace_windows, values, case.states, case.habit, case.request))
+        if made is not None and made.fit(case.states):
+            kind.windows.insert(0, made)
 
     def ranges(self, request: LaunchRequest) -> Evaluate:
         """What gives the access ranges of the chunks of the last launch, which is this one: those of the usual cut are
