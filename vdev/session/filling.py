@@ -229,11 +229,19 @@ class Forms:
         values, self._unusual = self._varying_of(case.scalars), case.habit is None
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
-            if reached is not None:
-                if number:
-                    kind.windows.insert(0, kind.windows.pop(number))
-                kind.most_planned = MOST_PLANNED
-                return self._fill_in(kind, case, values, windows, reached)
+            if reached is None:
+                continue
+            self._reached = windows, values, case.habit
+            if not windows.fit(case.states):  # others with the same ranges may
+                continue
+            if number:
+                kind.windows.insert(0, kind.windows.pop(number))
+            kind.most_planned = MOST_PLANNED
+            return self._fill_in(kind, case, values, windows, reached)
+        if self._reached is not None:
+            kind.most_planned = MOST_PLANNED
+            self._trace_fitting(kind, case, values)
+            return None
         # What comes with the same numbers again finds its plan again, once its buffers' states recur; where they do not, it is like others.
         if values in kind.numbers:
             kind.again += 1
@@ -249,14 +257,8 @@ class Forms:
     def _fill_in(
         self, kind: _Kind, case: _Case, values: tuple[Any, ...], windows: Windows, reached: Sequence[Region]
     ) -> Found | None:
-        """The plan of a launch that has reached these windows."""
+        """The plan of a launch that has reached these windows, which go with its buffers."""
         states = case.states
-        self._reached = windows, values, case.habit
-        if not windows.fit(states):
-            kind.unfit += 1
-            if kind.unfit > MOST_PLANNED:
-                self._trace_fitting(kind, case, values)
-            return None
         views = views_of(states, reached, windows.pitches)
         apart = None if views is None else taken_apart(states, views)
         if views is None or apart is None:
@@ -302,10 +304,12 @@ class Forms:
             kind.windows.append(made)
 
     def _trace_fitting(self, kind: _Kind, case: _Case, values: tuple[Any, ...]) -> None:
-        """Trace the windows of a launch anew that has reached some which do not go with the buffers' pitches, as these were others or none
-        then. Those before stay: patterns are told apart by them.
+        """Trace the windows of a launch anew that has reached only such as do not go with the buffers' pitches, which were others or none
+        when those were traced, if that comes up often. Those before stay: patterns are told apart by them.
         """
-        if len(kind.windows) >= MOST_WINDOWS or not self._is_affordable(self._windowed):
+        kind.unfit += 1
+        is_full = len(kind.windows) >= MOST_WINDOWS
+        if kind.unfit <= MOST_PLANNED or is_full or not self._is_affordable(self._windowed):
             return
         kind.unfit = -2 * kind.most_planned  # until they are tried again
         self._windowed += 1
