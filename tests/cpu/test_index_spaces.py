@@ -14,7 +14,7 @@ from tests.pure import fake_cuda
 from tests.pure.cuda_host import COMPILER, MISSING
 
 #: bytecodes of such a launch on one worker: what depends on its size alone is made, and nothing else
-MOST = {"known": 1100, "size": 2150, "set_args": 2450, "offset": 2650}
+MOST = {"known": 1100, "size": 1700, "set_args": 2050, "offset": 2000}
 
 
 def check(found: str) -> None:

@@ -95,6 +95,9 @@ DEFECTS = (
     "a launch is told of the last one's grid",
     "every index space has the last one's shape",
     "a required local size that a program leaves open is chosen",
+    "a launch that is made again has the last one's sizes",
+    "a launch that is made again is told of the last one's index space",
+    "each index space has one work-group",
 )
 
 

@@ -79,6 +79,19 @@ kernel void skewed(global int *u, int n, int from, int t) {
 """
 #: of a factorisation by tiles of 32
 FACTORS = "#define T 32\n" + planning_programs.LU
+DIAGONALS = (
+    f"#define T 32\n{planning_programs.CHOLESKY}"
+    + """
+kernel void row_of_tiles(global float *a, global const float *x, int n, int row) {
+    int c = get_global_id(0), r = row + get_global_id(1);
+    if (c <= r) a[r * n + c] += x[r] * x[c];
+}
+kernel void scaled(global float *x, global const float *a, int n, int row) {
+    int r = row + get_global_id(0);
+    x[r] = 0.5f * x[r] + 1e-3f * a[r * n + r];
+}
+"""
+)
 TABLE = """
 #define TILE 4
 kernel void across(global int *d, int n, int k) {
@@ -708,6 +721,26 @@ def test_a_factorisation_by_tiles_is_filled_in(
     filled = {name: kernel.plans.forms.filled for name, kernel in program.kernels.items() if kernel.plans}
     assert filled["lu_tile"] >= 15
     assert filled["lu_row"] >= 10
+    assert compared.count == program.filled
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_what_lies_on_a_diagonal_is_filled_in(
+    workers: int, compared: Comparison, compared_ranges: RangesComparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pitch of a diagonal does not go with that of rows, in which its buffer lies: what is read and written on it is taken as runs."""
+    monkeypatch.setattr(bench, "NBYTES", 1 << 22)
+    program, n, tile = Bench(workers, source=DIAGONALS), 1024, 32
+    for k in range(0, 26 * tile, tile):
+        program.launch(program.command(Step("root_tile", (tile,), (tile,), ("a", n, k))))
+        program.launch(program.command(Step("solve_column", (n - k - tile,), (16,), ("a", n, k))))
+        program.launch(program.command(Step("row_of_tiles", (k + tile, tile), (16, 16), ("b", "x", n, k))))
+        program.launch(program.command(Step("scaled", (16,), (16,), ("x", "b", n, k))))
+    filled = {name: kernel.plans.forms.filled for name, kernel in program.kernels.items() if kernel.plans}
+    assert filled["root_tile"] >= 12
+    assert filled["scaled"] >= 10
+    for step in range(2):  # tiles that lie across those
+        program.launch(program.command(Step("root_tile", (tile,), (tile,), ("a", n, 7 + 5 * step))))
     assert compared.count == program.filled
 
 

@@ -72,6 +72,20 @@ def boxes_around(region: Region, pitches: Pitches, most: int, margin: float = 0.
     return Region.union(found)
 
 
+def listed(region: Region) -> Region:
+    """The same bytes as runs in no pitches, which go with whatever pitches. The numbers may be traced; how many runs there are is not.
+
+    >>> diagonal = Region.boxes(0, 4, ((36, 5),))
+    >>> listed(diagonal) == diagonal, diagonal.pitches, listed(diagonal).pitches, listed(diagonal).nboxes
+    (True, (36,), (), 5)
+    """
+    bands, pitches = region.flat(), region.pitches
+    for depth in reversed(range(len(pitches))):
+        bands = nested.coarsen(bands, (*pitches, 1), depth)
+        pitches = pitches[:depth] + pitches[depth + 1 :]
+    return region_in(bands, ())
+
+
 def rows_around(region: Region) -> Region | None:
     """A set that contains all of a region's bytes, nothing before its first one and nothing behind its last: each of its rows has the
     columns that any of them has, which are the bands inside of its widest pitch. Where it has none, its runs may be rows at one distance;

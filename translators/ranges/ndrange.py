@@ -12,6 +12,10 @@ from operator import sub
 
 from vdev.translators.values import computed_once, dataclass
 
+_new = object.__new__
+#: by the number of dimensions
+_ZEROS: tuple[tuple[int, ...], ...] = ((), (0,), (0, 0), (0, 0, 0))
+
 
 @dataclass(frozen=True)
 class NDRange:
@@ -49,6 +53,28 @@ class NDRange:
     @property
     def nitems(self) -> int:
         return prod(self.global_size)
+
+
+def in_groups(
+    global_size: tuple[int, ...],
+    local_size: tuple[int, ...],
+    offset: tuple[int, ...],
+    num_groups: tuple[int, ...],
+    regroups: bool = False,
+) -> NDRange:
+    """An index space whose number of work-groups in each dimension is known.
+
+    >>> in_groups((5, 6), (2, 3), (0, 0), (3, 2)) == NDRange((5, 6), (2, 3), (0, 0))
+    True
+    """
+    found = _new(NDRange)
+    values = found.__dict__  # as its constructor does, with fewer calls
+    values["global_size"] = global_size
+    values["local_size"] = local_size
+    values["offset"] = offset
+    values["regroups"] = regroups
+    values["num_groups"] = num_groups
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +196,4 @@ class Chunk:
 def whole_chunk(ndrange: NDRange) -> Chunk:
     """The chunk that is the whole NDRange."""
     groups = ndrange.num_groups
-    return Chunk((0,) * len(groups), groups)
+    return Chunk(_ZEROS[len(groups)], groups)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.translators.ranges.grain import Grain
-from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
@@ -267,13 +267,22 @@ class LaunchShape:
 
     made_often = True  # many a launch has one of its own (`vdev.translators.values.MADE_OFTEN`)
     ndrange: NDRange
-    chunk: Chunk
+    part: Chunk | None  #: the chunk; None: all of the NDRange
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     #: global ids of the first work-item: the launch's offset, if the device supports offsets
     first: tuple[int, ...]
     bases: tuple[tuple[int, int], ...]
     hidden: bytes | None
+
+    @property
+    def chunk(self) -> Chunk:
+        return whole_chunk(self.ndrange) if self.part is None else self.part
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Work-groups in each dimension."""
+        return self.ndrange.num_groups if self.part is None else self.part.counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,14 +31,14 @@ class LaunchRecipe:
     """What a plan does not say of a launch: which kernel, over what, and how its chunks are told where they
     are.
 
-    `hidden` packs the hidden argument from an NDRange, a chunk and its ((argument index, shift), …); None for a
+    `hidden` packs the hidden argument from an NDRange, a chunk (None: all of it) and its ((argument index, shift), …); None for a
     kernel taken as it is, which then runs whole on one worker. `ndrange`: None where each command brings its own.
     """
 
     program: BackendProgram
     name: str
     ndrange: NDRange | None
-    hidden: Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None
+    hidden: Callable[[NDRange, Chunk | None, tuple[tuple[int, int], ...]], bytes] | None
     #: of a launch at given places: the slots that it reads, and those that it may change; None: the plan says so
     narrow: Callable[[Sequence[tuple[int, int, int]]], tuple[Sequence[int], Sequence[int]]] | None = None
 

@@ -13,7 +13,6 @@ from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated,
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
 from vdev.executor.roles import StepJob, StepWorker
-from vdev.translators.ranges.ndrange import whole_chunk
 
 if TYPE_CHECKING:
     from vdev.executor.holdings import Holdings
@@ -234,7 +233,8 @@ class WholeLaunchStep(LaunchStep):
         known = self._again_over.get(at)
         if known is not None and known[0] is ndrange and known[1] is places:
             return known[2]
-        shape = self._shape(ndrange, places)
+        # Not looked up by its numbers: to make it takes as long.
+        shape = self._made(ndrange, places)
         if not worker.backend.repeats_over(self.kernel, shape):
             return None
         if len(self._again_over) >= _MOST_SHAPES:
@@ -260,14 +260,14 @@ class WholeLaunchStep(LaunchStep):
         return shape
 
     def _made(self, ndrange: NDRange, places: Places) -> LaunchShape:
-        known, chunk, hidden = self._shifts, whole_chunk(ndrange), self.recipe.hidden
+        known, hidden = self._shifts, self.recipe.hidden
         if known is None or known[0] is not places:
             at_home = self.at_home
             shifts = tuple([(arg, -offset) for arg, slot, offset in places if slot not in at_home])
             known = self._shifts = (places, shifts)
-        packed = None if hidden is None else hidden(ndrange, chunk, known[1])
+        packed = None if hidden is None else hidden(ndrange, None, known[1])
         return LaunchShape(
-            ndrange, chunk, ndrange.global_size, ndrange.local_size, ndrange.offset, known[1], packed
+            ndrange, None, ndrange.global_size, ndrange.local_size, ndrange.offset, known[1], packed
         )
 
     def _arguments(

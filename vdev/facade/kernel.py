@@ -33,6 +33,7 @@ from vdev.session.commands import Argument, LocalArg
 
 if TYPE_CHECKING:
     from vdev.facade.context import Context
+    from vdev.facade.index_spaces import Grouping
     from vdev.session.commands import Repeater
     from vdev.session.immediate_forms import Formed
     from vdev.session.programs import SessionKernel
@@ -86,7 +87,7 @@ class Signature:
     """What all objects of one kernel of a program share: all but the values of their arguments."""
 
     __slots__ = (
-        "allows_partial_groups", "converters", "generated", "groups", "has_local", "kernel", "locals", "nbytes", "ndranges", "pointers",
+        "allows_partial_groups", "converters", "generated", "groupings", "has_local", "kernel", "locals", "nbytes", "ndranges", "pointers",
         "regroups",
     )  # fmt: skip
 
@@ -106,8 +107,8 @@ class Signature:
         self.allows_partial_groups = _allows_partial_groups(made_of)
         #: index spaces of earlier launches that were found valid, by the sizes that the program gave
         self.ndranges: dict[Any, NDRange | None] = {}
-        #: the local sizes among these, by what the program gave: valid for whatever global size that is a multiple
-        self.groups: dict[Any, tuple[int, ...]] = {}
+        #: what makes more of them, by the local size that the program gave
+        self.groupings: dict[Any, Grouping] = {}
         #: whether workers may group the work-items of launches without a local size as they like
         self.regroups = kernel.regroups
         #: the functions that PyOpenCL generated for its signature

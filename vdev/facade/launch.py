@@ -7,8 +7,9 @@ kernel; integers of another type that equal the remembered ones then pass as wel
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from operator import gt, mod
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, st
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.handles import state_of
 from vdev.facade.images import ImageMemory
+from vdev.facade.index_spaces import Grouping
 from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue, QueueState
@@ -42,12 +44,10 @@ _FUNCTION = "enqueue_nd_range_kernel"
 _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
-_MOST_REMEMBERED = 512  #: index spaces per kernel
+_MOST_REMEMBERED = 512
 _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
 
 _PLAIN = {int}
-#: for the local size of launches that leave it open, where the kernel requires none: it is chosen for each global size
-_CHOSEN: tuple[int, ...] = ()
 #: kept arguments of launches that are made again; and of those that are handed over at once, whose images lie whole on one worker
 _REPEATED = frozenset({Memory, bytes, LocalArg, type(None)})
 _REPEATED_AT_ONCE = _REPEATED | {ImageMemory}
@@ -338,7 +338,16 @@ def _remembered(
         _remember(kernel, (global_size, local_size, offset, g_times_l), ndrange)
         if ndrange is not None and not g_times_l:
             is_chosen = local_size is None and not any(kernel.kernel.resources.compile_work_group_size)
-            kernel.signature.groups[local_size] = _CHOSEN if is_chosen else ndrange.local_size
+            signature = kernel.signature
+            if len(signature.groupings) >= _MOST_REMEMBERED:
+                signature.groupings.clear()
+            signature.groupings[local_size] = Grouping(
+                local_size,
+                _chooser(kernel) if is_chosen else ndrange.local_size,
+                state_of(kernel.context).limits["ADDRESS_BITS"],
+                takes_partial=signature.allows_partial_groups,
+                regroups=is_chosen and signature.regroups,
+            )
     return ndrange
 
 
@@ -365,7 +374,6 @@ def _is_key(sizes: Any) -> bool:
 def _remember(kernel: KernelState, given: tuple[Any, ...], ndrange: NDRange | None) -> None:
     if len(kernel.ndranges) >= _MOST_REMEMBERED:
         kernel.ndranges.clear()
-        kernel.signature.groups.clear()
     kernel.ndranges[given] = ndrange
 
 
@@ -374,29 +382,14 @@ def _resized(kernel: KernelState, global_size: Any, local_size: Any, offset: Any
     be checked then is little. None where there was none, or where this one is not valid, or takes a closer look.
     """
     try:
-        group = kernel.signature.groups.get(local_size)
+        grouping = kernel.signature.groupings.get(local_size)
     except TypeError:
         return None
-    if group is None:
+    if grouping is None or not (local_size is grouping.given or grouping.is_given(local_size)):
         return None
-    dimensions, bits = len(group), state_of(kernel.context).limits["ADDRESS_BITS"]
-    if not dimensions and type(global_size) is tuple and len(global_size) <= 3:
-        dimensions = len(global_size)
-    elif (
-        group is not local_size and local_size is not None and not _are_plain(local_size, 1, dimensions, bits)
-    ):
-        return None
-    if not (dimensions and _are_plain(global_size, 1, dimensions, bits)):
-        return None
-    if offset is not None and not _are_plain(offset, 0, dimensions, bits):
-        return None
-    start, regroups = (0,) * dimensions if offset is None else offset, False
-    if group is _CHOSEN:
-        group, regroups = _chosen(kernel, global_size), kernel.signature.regroups
-    elif any(map(mod, global_size, group)) and not kernel.signature.allows_partial_groups:
-        return None
-    ndrange = NDRange(global_size, group, start, regroups)
-    _remember(kernel, (global_size, local_size, offset, False), ndrange)
+    ndrange = grouping.over(global_size, offset)
+    if ndrange is not None:
+        _remember(kernel, (global_size, local_size, offset, False), ndrange)
     return ndrange
 
 
@@ -411,20 +404,11 @@ def suggested_local_size(
     if kernel.signature.regroups and not kernel.kernel.blind:
         kernel.signature.regroups = False
         kernel.ndranges.clear()
+        kernel.signature.groupings.clear()
         kernel.forget()
     ndrange = _remembered(kernel, global_size, None, offset, False)
     assert ndrange is not None, "an empty index space has no local size"
     return ndrange.local_size
-
-
-def _are_plain(sizes: Any, least: int, dimensions: int, bits: int) -> bool:
-    """Whether these are a tuple of so many integers, none below that nor with more bits."""
-    if type(sizes) is not tuple or len(sizes) != dimensions:
-        return False
-    for size in sizes:  # noqa: SIM110 (a generator takes longer, and so does a set of a few)
-        if type(size) is not int or size < least or size >> bits:
-            return False
-    return True
 
 
 def _sizes(name: str, values: Iterable[Any]) -> list[int]:
@@ -504,15 +488,15 @@ def _checked(
     if 0 in sizes:
         return None
     if local is None:
-        return NDRange(sizes, _chosen(kernel, sizes), offset, kernel.signature.regroups)
+        return NDRange(sizes, _chooser(kernel)(sizes), offset, kernel.signature.regroups)
     return NDRange(sizes, local, offset)
 
 
-def _chosen(kernel: KernelState, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The local size of a launch without one, whose kernel requires none."""
+def _chooser(kernel: KernelState) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """What chooses the local size of a launch without one, whose kernel requires none, for a global size."""
     context, resources = state_of(kernel.context), kernel.kernel.resources
-    return choose_local_size(
-        sizes,
+    return partial(
+        choose_local_size,
         max_group_size=resources.work_group_size,
         max_item_sizes=context.limits["MAX_WORK_ITEM_SIZES"],
         hint=kernel.kernel.declared.work_group_size_hint,

@@ -22,7 +22,7 @@ Decides how states are taken apart. Which plans are worth it is the caller's to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import chain
@@ -30,12 +30,13 @@ from typing import Any
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import BufferState, Replicas, valid_by_labels
-from vdev.planner.footprints import gather
+from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit
 from vdev.planner.instructions import Blocks, Copy, Deferred, Launch, Plan, Reserve, Touch
 from vdev.planner.launch_request import Evaluate, LaunchOptions, LaunchRequest
 from vdev.planner.launches import plan_launch
 from vdev.planner.links import LinkCosts
+from vdev.planner.tidying import listed_beside
 from vdev.planner.views import (
     NotInView,
     Pitches,
@@ -54,6 +55,7 @@ from vdev.translators.ranges.calculations import Form as LinearForm
 from vdev.translators.ranges.labelled import labelled_of, numbers_of_labelled
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.patterns import arguments_of, as_traced, is_array, parts_of, remade
+from vdev.translators.ranges.pitches import merged
 from vdev.translators.ranges.rebuilding import GIVEN, NUMBER, Record, Step, Where, built, where
 from vdev.translators.ranges.region import EMPTY, Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, form_of
@@ -81,6 +83,8 @@ class Windows:
     pitches: tuple[frozenset[Pitches], ...]
     #: by chunk, its ranges, for scalars that have windows; None if they are many
     _ranges: Callable[[Sequence[int]], tuple[Ranges, ...]] | None = None
+    #: by slot, pitches of ranges that are listed, as these do not go with the buffer's (`tidying.is_listed`)
+    _listed: tuple[frozenset[Pitches], ...] = ()
 
     def ranges(
         self, scalars: Sequence[int], habit: Habit | None, request: LaunchRequest
@@ -106,6 +110,10 @@ class Windows:
 
     def fit(self, states: Sequence[BufferState]) -> bool:
         """Whether ranges go with the buffers' pitches, so that they are used in planning as they are."""
+        for state, pitches in zip(states, self._listed, strict=False):
+            held = state.labelled if pitches else None
+            if pitches and (held is None or any(merged(each, held.pitches) is not None for each in pitches)):
+                return False
         return fit(states, self.pitches)
 
 
@@ -113,24 +121,48 @@ def _form_of_chunk(chunk: Chunk) -> Hashable:
     return *map(form_of, chunk.start), *map(form_of, chunk.stop), chunk.cycle
 
 
-def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, request: Request) -> Windows:
-    """The windows of a launch with such scalars. Raises NotInView."""
+def trace_windows(
+    scalars: Sequence[int], states: Sequence[BufferState], habit: Habit | None, request: Request
+) -> Windows:
+    """The windows of a launch with such scalars, on buffers in such states. Raises NotInView."""
     trace = Trace()
+    listing = _Listing(states)
     try:
         traced = request([trace.parameter(value) for value in scalars])
-        touched = Touched(nslots)
+        touched = Touched(len(states))
         ranges = []
         for chunk in chunks_of(traced, habit):
             if chunk.ngroups == 0:
                 raise NotInView("fewer work-groups than the usual cut has parts")
             ranges.append(tuple(traced.evaluate(chunk)))
-            touched.add(gather(traced.args, ranges[-1], in_few=True))
+            touched.add(listing.of(gather(traced.args, ranges[-1], in_few=True)))
         few = sum(item.region.nboxes for of_chunk in ranges for item in of_chunk) <= MOST_NUMBERS
         known = _Writer(trace).function(tuple(ranges), known=True) if few else None
         of = _Writer(trace).function(touched.windows)
-        return Windows(of, touched.pitches, known)
+        return Windows(of, touched.pitches, known, tuple(map(frozenset, listing.pitches)))
     finally:
         trace.close()
+
+
+class _Listing:
+    """Takes what chunks touch as runs where its pitches do not go with its buffer's, as planning does (`tidying.fitted`)."""
+
+    def __init__(self, states: Sequence[BufferState]) -> None:
+        self._held = [None if state.labelled is None else state.labelled.pitches for state in states]
+        self.pitches: list[set[Pitches]] = [set() for _ in states]  #: by slot, those of what was
+
+    def of(self, footprints: Mapping[int, Footprint]) -> dict[int, Footprint]:
+        """One chunk's footprints, by slot."""
+        found = {}
+        for slot, footprint in footprints.items():
+            held = self._held[slot]
+            now = found[slot] = footprint if held is None else listed_beside(footprint, [held])
+            if now is not footprint:
+                before = footprint.reads, footprint.exact, footprint.inexact
+                self.pitches[slot] |= {part.pitches for part in before} - {
+                    part.pitches for part in (now.reads, now.exact, now.inexact)
+                }
+        return found
 
 
 # states -------------------------------------------------------------------------------------------------

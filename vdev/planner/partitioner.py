@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise, product
-from math import prod
+from math import gcd, lcm, prod
 
 from vdev.translators.ranges.ndrange import Chunk, Cycle
 from vdev.translators.values import dataclass
@@ -22,6 +22,9 @@ from vdev.translators.values import dataclass
 #: work-items in a group if the program leaves it open: enough for a device, and few enough to leave groups to
 #: distribute
 USUAL_GROUP_SIZE = 256
+
+#: has all divisors up to that: those that a number has are those of their greatest common one
+_MULTIPLE_OF_ALL = lcm(*range(1, USUAL_GROUP_SIZE + 1))
 
 #: a tile of work-items by number of dimensions
 TILES = {2: (16, 16), 3: (16, 4, 4)}
@@ -224,13 +227,21 @@ def choose_local_size(
     ]
     if hint is not None and _fits(hint, global_size, most, max_group_size):
         return tuple(hint[:dims])
-    if dims == 1:
-        return (_along(global_size[0], min(budget, most[0]), multiple),)
-    local = _tile(global_size, most, budget, multiple)
-    if prod(local) < _TINY:
+    # Of sizes that differ from launch to launch most have been seen, but for what no group is divided by.
+    divisors = tuple([gcd(size, _MULTIPLE_OF_ALL) for size in global_size])
+    local = _grouped(divisors, tuple([min(limit, budget) for limit in most]), budget, multiple)
+    if dims > 1 and prod(local) < _TINY:
         room = min(max_group_size, prod(global_size) // max(min_groups, 1))
         return _not_tiny(global_size, [min(limit, room) for limit in most]) or local
     return local
+
+
+@lru_cache(maxsize=1 << 14)
+def _grouped(sizes: tuple[int, ...], most: tuple[int, ...], budget: int, multiple: int) -> tuple[int, ...]:
+    """A local size of at most `budget` items, which are no more than usual, and at most `most` along each dimension."""
+    if len(sizes) == 1:
+        return (_along(sizes[0], most[0], multiple),)
+    return _tile(sizes, most, budget, multiple)
 
 
 def _tile(global_size: Sequence[int], most: Sequence[int], budget: int, multiple: int) -> tuple[int, ...]:
@@ -270,9 +281,11 @@ def _fits(hint: Sequence[int], sizes: Sequence[int], most: Sequence[int], max_gr
 
 def _along(size: int, limit: int, multiple: int) -> int:
     """A local size in one dimension."""
-    chosen = _largest_divisor(size, limit, 1)
     aligned = _largest_divisor(size, limit, multiple) if multiple > 1 else 0
     # A much smaller group, just to be a multiple, would cost more than it gains.
+    if aligned and 2 * aligned >= limit:
+        return aligned
+    chosen = _largest_divisor(size, limit, 1)
     return aligned if aligned and 2 * aligned >= chosen else chosen
 
 

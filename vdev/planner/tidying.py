@@ -18,7 +18,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, Draft, holders_of, map_of
 from vdev.planner.footprints import RUN_NBYTES, Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
-from vdev.translators.ranges.covers import boxes_around, core, cover, one_of_each_pitch
+from vdev.translators.ranges.covers import boxes_around, core, cover, listed, one_of_each_pitch
 from vdev.translators.ranges.labelled import Labelled, regions_by_label
 from vdev.translators.ranges.patterns import is_array
 from vdev.translators.ranges.pitches import merged
@@ -32,6 +32,8 @@ Remedy = Callable[[PlanBuilder, int, "Labelled | None"], None]
 
 #: boxes of one chunk's range above which another range with fewer is looked for
 MOST_BOXES = 64
+#: runs, such as of a diagonal, that are listed where their pitch does not go with the buffer's
+MOST_LISTED = 32
 #: boxes around a staircase, such as a triangle, of all chunks together, and for each at least: one of so many parts of it lies in
 #: them and not in the staircase
 STEPS, LEAST_STEPS = 32, 4
@@ -61,6 +63,8 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
     if are_fitting(footprints, state):
         return list(footprints)
     held = one_of_each_pitch(region for _, region in state.valid)
+    pitches = [region.pitches for region in held]
+    footprints = [listed_beside(f, pitches) for f in footprints]
     if all(_fits(region, held) for f in footprints for region in (f.reads, f.exact, f.inexact)):
         return list(footprints)
     if any(f.atomics for f in footprints):
@@ -81,6 +85,28 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
             if wider is not written and (isinstance(written, Unlisted) or wider.nbytes != written.nbytes):
                 found[index] = replace(f, exact=Region.empty(), inexact=wider)
     return found
+
+
+def listed_beside(footprint: Footprint, held: Iterable[tuple[int, ...]]) -> Footprint:
+    """The same bytes of a buffer whose parts have these pitches: of the diagonal of a tile, say, which do not go with them, as runs in no
+    pitches, if they are few.
+    """
+    if footprint.atomics:
+        return footprint
+    foreign = [pitches for pitches in held if pitches]
+    parts = footprint.reads, footprint.exact, footprint.inexact
+    reads, exact, inexact = [
+        listed(part) if _is_foreign(part, foreign) and part.nruns <= MOST_LISTED else part for part in parts
+    ]
+    if reads is parts[0] and exact is parts[1] and inexact is parts[2]:
+        return footprint
+    return replace(footprint, reads=reads, exact=exact, inexact=inexact)
+
+
+def _is_foreign(part: Region, held: Iterable[tuple[int, ...]]) -> bool:
+    """Whether its pitches do not go with any of these."""
+    pitches = part.pitches
+    return bool(pitches) and any(merged(pitches, each) is None for each in held)
 
 
 def few_boxes(region: Region, nchunks: int) -> Region:

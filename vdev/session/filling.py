@@ -98,6 +98,9 @@ class _Kind:
     again: int = 0  #: and with the same ones
     numbers: set[tuple[Any, ...]] = field(default_factory=set)  #: of those
     most_planned: int = MOST_PLANNED
+    unfit: int = (
+        0  #: how many have reached windows that do not go with their buffers since windows were traced
+    )
     since_trace: int = 0  #: launches whose plans were not filled in since one was traced
     earned: int = 0  #: and those whose plans were
     #: those that the last launch reached come first
@@ -226,11 +229,19 @@ class Forms:
         values, self._unusual = self._varying_of(case.scalars), case.habit is None
         for number, windows in enumerate(kind.windows):
             reached = windows.of(values)
-            if reached is not None:
-                if number:
-                    kind.windows.insert(0, kind.windows.pop(number))
-                kind.most_planned = MOST_PLANNED
-                return self._fill_in(kind, case, values, windows, reached)
+            if reached is None:
+                continue
+            self._reached = windows, values, case.habit
+            if not windows.fit(case.states):  # others with the same ranges may
+                continue
+            if number:
+                kind.windows.insert(0, kind.windows.pop(number))
+            kind.most_planned = MOST_PLANNED
+            return self._fill_in(kind, case, values, windows, reached)
+        if self._reached is not None:
+            kind.most_planned = MOST_PLANNED
+            self._trace_fitting(kind, case, values)
+            return None
         # What comes with the same numbers again finds its plan again, once its buffers' states recur; where they do not, it is like others.
         if values in kind.numbers:
             kind.again += 1
@@ -246,11 +257,8 @@ class Forms:
     def _fill_in(
         self, kind: _Kind, case: _Case, values: tuple[Any, ...], windows: Windows, reached: Sequence[Region]
     ) -> Found | None:
-        """The plan of a launch that has reached these windows."""
+        """The plan of a launch that has reached these windows, which go with its buffers."""
         states = case.states
-        self._reached = windows, values, case.habit
-        if not windows.fit(states):
-            return None
         views = views_of(states, reached, windows.pitches)
         apart = None if views is None else taken_apart(states, views)
         if views is None or apart is None:
@@ -289,11 +297,25 @@ class Forms:
         if kind.windows and not any(windows.fit(case.states) for windows in kind.windows):
             return
         self._windowed += 1
-        made = _traced(partial(trace_windows, values, len(case.states), case.habit, case.request))
+        made = _traced(partial(trace_windows, values, case.states, case.habit, case.request))
         if made is None:
             kind.most_planned *= 2  # what is in the way is mostly in the way of others as well
         else:
             kind.windows.append(made)
+
+    def _trace_fitting(self, kind: _Kind, case: _Case, values: tuple[Any, ...]) -> None:
+        """Trace the windows of a launch anew that has reached only such as do not go with the buffers' pitches, which were others or none
+        when those were traced, if that comes up often. Those before stay: patterns are told apart by them.
+        """
+        kind.unfit += 1
+        is_full = len(kind.windows) >= MOST_WINDOWS
+        if kind.unfit <= MOST_PLANNED or is_full or not self._is_affordable(self._windowed):
+            return
+        kind.unfit = -2 * kind.most_planned  # until they are tried again
+        self._windowed += 1
+        made = _traced(partial(trace_windows, values, case.states, case.habit, case.request))
+        if made is not None and made.fit(case.states):
+            kind.windows.insert(0, made)
 
     def ranges(self, request: LaunchRequest) -> Evaluate:
         """What gives the access ranges of the chunks of the last launch, which is this one: those of the usual cut are

@@ -212,22 +212,22 @@ def recipe_of(
 
 def hidden_packer(
     subgrid: SubgridKernel | None,
-) -> Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None:
-    """Fills the hidden argument of a chunk; None for a kernel without one."""
+) -> Callable[[NDRange, Chunk | None, tuple[tuple[int, int], ...]], bytes] | None:
+    """Fills the hidden argument of a chunk, or of the whole NDRange if there is none; None for a kernel without one."""
     if subgrid is None:
         return None
 
     #: the last shifts, and these packed: launches over one index space after the other have the same
     known: tuple[tuple[tuple[int, int], ...] | None, bytes] = (None, b"")
-    pack_space = subgrid.packed_space
+    pack_space, pack_whole = subgrid.packed_space, subgrid.packed_whole
 
-    def pack(ndrange: NDRange, chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
+    def pack(ndrange: NDRange, chunk: Chunk | None, shifts: tuple[tuple[int, int], ...]) -> bytes:
         nonlocal known
         before, packed = known
         if shifts is not before:
             by_arg = dict(shifts)
             packed = subgrid.packed_shifts([by_arg.get(arg, 0) for arg in subgrid.pointer_args])
             known = shifts, packed
-        return pack_space(ndrange, chunk) + packed
+        return pack_whole(ndrange, packed) if chunk is None else pack_space(ndrange, chunk) + packed
 
     return pack

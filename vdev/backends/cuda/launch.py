@@ -42,6 +42,8 @@ POINTER = struct.Struct("<Q")
 _UINT = struct.Struct("<I")
 #: how `driver.LaunchConfig` begins: groups and work-items of a group in three dimensions each
 _SIZES = struct.Struct("<6I")
+#: by the number of dimensions: what the others have
+_ONES: tuple[tuple[int, ...], ...] = ((1, 1, 1), (1, 1), (1,), ())
 _NO_SIZES = (0,) * 6
 _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2, 3)}
 
@@ -55,6 +57,12 @@ class CudaAllocation(Allocation):
         super().__init__(native, nbytes, sparse=sparse)
         self.address = native.ptr
         self.word = POINTER.pack(self.address)  #: what a kernel gets that it is given to
+
+
+def hidden_of(shape: LaunchShape) -> bytes:
+    """The hidden argument of a launch that is one grid."""
+    assert shape.hidden is not None, "`Kernel.starts_at_once`"
+    return shape.hidden + _WORK_DIMS[len(shape.local_size)]
 
 
 def address_of(allocation: Allocation) -> int:
@@ -165,7 +173,8 @@ class Kernel:
         #: the driver's call that launches it, once it has been made, what that reads sizes from, and what these are set to
         self.start: PreparedCall | None = None
         self.config: Any = None
-        self.grid: Grid | None = None
+        #: what it starts: a grid, or a shape of one (`set_over`)
+        self.grid: Grid | LaunchShape | None = None
         self.owner: object = None  #: the call of `CudaBackend.again` whose parameters and grid they are
         self.shared = 0
         self.static = program.attribute(function, SHARED_NBYTES)
@@ -231,6 +240,27 @@ class Kernel:
         """Have the driver's call, which there is, start that grid, whose hidden argument is set."""
         _SIZES.pack_into(self.config, 0, *grid[:6])
         self.grid = grid
+
+    def starts_at_once(self, shape: LaunchShape) -> bool:
+        """Whether a shape is one grid of this version's, which `set_over` and `hidden_of` take."""
+        if shape.hidden is None:
+            return False
+        counts, threads = shape.counts, 1
+        for local in shape.local_size:
+            threads *= local
+        return threads <= self.threads and (len(counts) == 1 or max(counts[1:]) <= _MOST_GROUPS)
+
+    def set_over(self, shape: LaunchShape, hidden: bytes | None = None) -> None:
+        """Have the driver's call, which there is, start a shape, with that hidden argument, or the one that is set: a grid that is launched
+        but once takes longer to be made.
+        """
+        if hidden is not None:
+            at = self.offsets[-1]
+            self.buffer[at : at + len(hidden)] = hidden
+        counts, local = shape.counts, shape.local_size
+        ones = _ONES[len(counts)]
+        _SIZES.pack_into(self.config, 0, *counts, *ones, *local, *ones)
+        self.grid = shape
 
     def set_arguments(self, args: list[KernelArgument]) -> None:
         """Set those that are set to something else."""
@@ -403,16 +433,16 @@ class LoadedProgram:
 
 def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
     """A chunk as launches within CUDA's limits."""
-    ndrange, chunk = shape.ndrange, shape.chunk
+    ndrange, shifts = shape.ndrange, {}
     wide, high, deep = (*shape.local_size, 1, 1)[:3]
-    counts, shifts = chunk.counts, {}
     if shape.hidden is None:  # pointers arrive in the form in which they are used
         chunk = whole_chunk(ndrange)
     else:
+        counts = shape.counts
         x, y, z = (*counts, 1, 1)[:3]
         if y <= _MOST_GROUPS and z <= _MOST_GROUPS:  # as nearly always
             return [(x, y, z, wide, high, deep, shape.hidden + _WORK_DIMS[len(counts)])]
-        shifts = dict(shape.bases)
+        chunk, shifts = shape.chunk, dict(shape.bases)
     found: list[Grid] = []
     for part in within_limits(chunk):
         try:

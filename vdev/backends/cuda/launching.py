@@ -30,6 +30,7 @@ from vdev.backends.cuda.launch import (
     Kernel,
     LoadedProgram,
     address_of,
+    hidden_of,
     moved,
 )
 from vdev.backends.cuda.marker import Lapse
@@ -200,7 +201,8 @@ class CudaLaunches(Backend):
                     args[index] = value
                 if other is not None:
                     made.shape = other
-                    used.ready(used.grids(other).grids[0], self.stream, self.driver)
+                    if other is not used.grid:
+                        used.set_over(other, hidden_of(other))
             else:
                 start = made.ready(changed, other)
                 used, set_value = made.kernel, made.kernel.set_argument
@@ -239,12 +241,13 @@ class CudaLaunches(Backend):
         pointers = [at for at, arg in enumerate(args) if type(arg) is CudaAllocation]
         counters, owner, pack, buffer = self.counters, object(), kernel.pack, kernel.buffer
         last, unset, what = kernel.last, [UNSET] * len(args), f"launch of kernel {kernel.info.name}"
-        grid, start = known.grids[0], kernel.caller(self.stream, self.driver)
+        start = kernel.caller(self.stream, self.driver)
+        hidden, over = known.grids[0][6], shape
 
         def launch(now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:
-            nonlocal grid
+            nonlocal hidden, over
             if other is not None:
-                grid = kernel.grids(other).grids[0]
+                over, hidden = other, hidden_of(other)
             words: list[Any] = [*now]
             for at in pointers:
                 arg = words[at]
@@ -254,9 +257,9 @@ class CudaLaunches(Backend):
             if kernel.owner is not owner:
                 last[:] = unset  # others set all of them anew
                 kernel.owner = owner
-            pack(buffer, 0, *words, grid[6])
-            if grid is not kernel.grid:
-                kernel.set_sizes(grid)
+            pack(buffer, 0, *words, hidden)
+            if over is not kernel.grid:
+                kernel.set_over(over)
             if self._fetches or not self._first or self._gpu.lost is not None:
                 self._in_own_context(self._begin)
             else:
@@ -275,13 +278,11 @@ class CudaLaunches(Backend):
 
     def repeats_over(self, kernel: object, shape: LaunchShape) -> bool:
         assert type(kernel) is Kernel
-        known = kernel.grids(shape)
-        threads, apart, textured = known.threads, kernel.apart, kernel.textured
+        apart, textured = kernel.apart, kernel.textured
         return (
-            len(known.grids) == 1
-            and threads <= kernel.threads
-            and (apart is None or threads <= apart.threads)
-            and (textured is None or threads <= textured.threads)
+            kernel.starts_at_once(shape)
+            and (apart is None or apart.starts_at_once(shape))
+            and (textured is None or textured.starts_at_once(shape))
         )
 
 

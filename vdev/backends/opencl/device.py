@@ -80,7 +80,10 @@ class SharedDevice:
     @staticmethod
     def local_size(shape: LaunchShape) -> tuple[int, ...] | None:
         """None where the engine chooses: it knows best what suits it, if nobody can tell the difference."""
-        regroups = shape.ndrange.regroups and shape.chunk.cycle is None  # cycles consist of work-groups
+        part = shape.part
+        regroups = shape.ndrange.regroups and (
+            part is None or part.cycle is None
+        )  # cycles consist of work-groups
         return None if regroups else shape.local_size
 
     def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape) -> Any:
