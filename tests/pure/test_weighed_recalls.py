@@ -177,6 +177,21 @@ def test_only_split_launches_stand_behind_the_next_that_is_weighed() -> None:
         assert timing.unweighed == 0
 
 
+def test_what_exchanges_nothing_does_not_rest() -> None:
+    """Once it is not weighed it is repeated, which asks nobody: launches of one work-group would be planned as long as the program runs."""
+    with Program("kernel void f(global int *a) { a[get_global_id(0)] = 1; }", {"f": 1e-9}) as program:
+        program.launch("f", (64,), (64,), program.buffer(256))
+        choosing, plans = program.session.choosing, program.kernels["f"].plans
+        assert choosing is not None
+        assert plans is not None
+        timing = choosing.times.timing(plans.tally)
+        timing.rests(1e-5, 1e-4)
+        assert timing.rest > 100
+        for moved in (0.0, 1e5):
+            stake = Stake(64, 1.0, None, (0,), moved, (), 0.0, False)
+            assert choosing.counts(stake, 0.0, plans.tally) == (not moved)
+
+
 def _gains_and_loses() -> tuple[SplitLaunches, Account, Any, list[KernelTiming], list[Stake]]:
     """Two kernels of one account, of which the first is known: it gains 490 us with each launch, and the other one loses 95 us."""
     times = WayTimes(MachineTimes(), LinkCosts.uniform(2), exchanges=True)

@@ -169,7 +169,8 @@ class Choosing:
         if self.times.unit is None and stake.before < stake.moved:
             skips = False
         is_due = self.thrifty and timing.is_due()
-        if self.thrifty and stake.kept is None and not thought and timing.skipped <= timing.rest:
+        # One that exchanges nothing is repeated once it is not weighed, and never weighed again: it is weighed until something is decided.
+        if self.thrifty and stake.kept is None and stake.moved and not thought and timing.skipped <= timing.rest:
             timing.unweighed += 1
             return False
         if self.open or (bulk and not skips):
