@@ -184,6 +184,7 @@ def test_what_exchanges_nothing_does_not_rest() -> None:
         choosing, plans = program.session.choosing, program.kernels["f"].plans
         assert choosing is not None
         assert plans is not None
+        choosing.thrifty = True
         timing = choosing.times.timing(plans.tally)
         timing.rests(1e-5, 1e-4)
         assert timing.rest > 100

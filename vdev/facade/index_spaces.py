@@ -49,7 +49,7 @@ class Grouping:
         local, largest, dimensions = self._local, self._largest, len(global_size)
         if type(local) is not tuple:
             local = self._chosen(global_size)
-        if dimensions != len(local):
+        if dimensions != len(local) or not dimensions:
             return None
         counts: tuple[int, ...] = ()
         for size, group in zip(global_size, local):  # noqa: B905 (as long as each other; to say so takes longer)

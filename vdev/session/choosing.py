@@ -170,7 +170,13 @@ class Choosing:
             skips = False
         is_due = self.thrifty and timing.is_due()
         # One that exchanges nothing is repeated once it is not weighed, and never weighed again: it is weighed until something is decided.
-        if self.thrifty and stake.kept is None and stake.moved and not thought and timing.skipped <= timing.rest:
+        if (
+            self.thrifty
+            and stake.kept is None
+            and stake.moved
+            and not thought
+            and timing.skipped <= timing.rest
+        ):
             timing.unweighed += 1
             return False
         if self.open or (bulk and not skips):
