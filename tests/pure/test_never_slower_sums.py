@@ -14,9 +14,11 @@ from tests.pure import test_never_slower
 from tests.pure.test_choosing import source_of
 from tests.pure.test_never_slower import Bench, clocks
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
+from vdev.observe.snapshots import of_session
 from vdev.planner.regret import Stretch
 from vdev.session.choosing import Choosing
 from vdev.session.commands import Fill, Read, Write
+from vdev.session.launch_plans import THRIFTY
 
 __all__ = ["clocks"]
 
@@ -129,6 +131,30 @@ def test_weighing_takes_a_small_part_of_what_it_weighs(
     monkeypatch.setattr(Choosing, "weigh", slow)
     whole = sum(page_rank(clocks, workers, each, 240))
     assert taken[0] <= 0.1 * whole + 0.004  # those for plans that are made
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_launches_that_cannot_gain_are_not_weighed_for_ever(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """One work-group on one buffer and the other in turn: they exchange nothing, and to have plans takes only the time to weigh them."""
+    weigh, taken, long = Choosing.weigh, [0], 4.5e-5
+
+    def slow(*given: Any) -> bool:
+        clocks[-1].program.machine.work(long)
+        taken[0] += 1
+        return weigh(*given)
+
+    monkeypatch.setattr(Choosing, "weigh", slow)
+    bench = Bench({"light": 1e-9}, 64, 0, workers, PEER_BYTES_PER_SECOND)
+    clocks.append(bench)
+    bench.build("kernel void light(global float *a, float b) { a[get_global_id(0)] = b; }")
+    buffers = [bench.zeros(64) for _ in range(2)]
+    for number in range(400):
+        bench.run("light", (64,), (64,), buffers[number % 2], np.float32(number))
+    (way,) = of_session(bench.program.session).kernel("light").ways
+    assert way.reason == THRIFTY
+    assert taken[0] < 100
 
 
 def test_fewer_workers_are_taken_where_each_needs_all_of_the_others(

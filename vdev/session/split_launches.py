@@ -103,10 +103,13 @@ class SplitLaunches:
         change = self._times.gathering(account.buffers)
         if self._is_unknown(account):
             return False  # later, once it is known what they take
-        if not any(each.may_gain for _, each, _ in account.kernels.values()):
+        in_vain = not any(each.may_gain for _, each, _ in account.kernels.values())
+        if in_vain:
             change /= 2  # as they are, launches of one chunk each will not be split again
         thought, once = account.take_thought()
         split, one, counts = self._since(account, tally, thought, clocks)
+        if in_vain:  # while they have plans each is weighed, which takes longer than anything else about them
+            split += Way(self._times.weighing.value or 0.0, 0.0)
         goes_on = never_recur(account, counts)
         if goes_on:
             account.thrift.take_back()
