@@ -157,8 +157,8 @@ class Choosing:
             stake = replace(stake, share=1.0)
         return stake
 
-    def counts(self, stake: Stake, thought: float, tally: KernelTally) -> bool:
-        """Whether a launch has to be weighed whose plan took this many seconds."""
+    def counts(self, stake: Stake, thought: float, tally: KernelTally, *, steady: bool = False) -> bool:
+        """Whether a launch has to be weighed whose plan took this many seconds. `steady`: it leaves its buffers as it finds them."""
         timing = self.times.timing(tally)
         if stake.kept is None:
             timing.passes(stake)
@@ -169,14 +169,9 @@ class Choosing:
         if self.times.unit is None and stake.before < stake.moved:
             skips = False
         is_due = self.thrifty and timing.is_due()
-        # One that exchanges nothing is repeated once it is not weighed, and never weighed again: it is weighed until something is decided.
-        if (
-            self.thrifty
-            and stake.kept is None
-            and stake.moved
-            and not thought
-            and timing.skipped <= timing.rest
-        ):
+        # A steady one is repeated once it is not weighed, which asks nobody: it is weighed until something is decided.
+        rests = self.thrifty and stake.kept is None and not (thought or steady)
+        if rests and timing.skipped <= timing.rest:
             timing.unweighed += 1
             return False
         if self.open or (bulk and not skips):
@@ -191,7 +186,7 @@ class Choosing:
         stake, timing = cached.stake, self.times.timing(cache.tally)
         if stake is None or stake.kept is not None or self._samples.is_wanted(cache, cached, ndrange, timing):
             return False
-        if not self.counts(stake, 0.0, cache.tally):
+        if not self.counts(stake, 0.0, cache.tally, steady=cached.steady):
             return False
         timing.launches += 1
         return True

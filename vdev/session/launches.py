@@ -252,7 +252,7 @@ class Launches:
                 cached.direct and choosing.counts_direct(cache.tally, command.ndrange.nitems),
             )
         stake, thought = cached.stake, self._thought_ns * 1e-9
-        if stake is None or not choosing.counts(stake, thought, cache.tally):
+        if stake is None or not choosing.counts(stake, thought, cache.tally, steady=cached.steady):
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
         if changes_way(self._session, choosing, cache, command, cached, buffers, thought):
             cached, buffers = self._finder()(cache, command)

@@ -230,7 +230,8 @@ def is_to_be_weighed(
         return False
     if takes_no_plan(choosing, cache, ndrange, buffers):
         return True
-    if cached.stake is not None and choosing.counts(cached.stake, 0.0, cache.tally):
+    stake = cached.stake
+    if stake is not None and choosing.counts(stake, 0.0, cache.tally, steady=cached.steady):
         return True
     return choosing.balances(cache, cached, ndrange)
 
