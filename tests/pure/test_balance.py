@@ -322,7 +322,7 @@ def test_launches_are_not_recut_if_that_moves_more_than_it_gains() -> None:
         for _ in range(150):
             took += case.run("uneven") + case.run("even", back=True)
     evenly = (200e-6 * 7 / 16 + 100e-6 / 4) * 150
-    assert took <= 1.1 * evenly + 20e-3
+    assert took <= 1.1 * evenly + 25e-3  # not each launch is weighed that loses
 
 
 def test_cuts_that_do_not_help_are_given_up() -> None:

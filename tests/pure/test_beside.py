@@ -106,16 +106,18 @@ LOCKED = """
 import os, threading
 from vdev.process.beside import beside
 from vdev.process.forking import before_fork
-lock, begun, done = threading.Lock(), threading.Event(), []
+lock, running, begun, done = threading.Lock(), threading.Event(), threading.Event(), []
 def held():
     lock.acquire()
     return lock.release
 before_fork(held)
 def piece():
+    running.set()
     begun.wait()
     with lock:
         done.append("piece")
 assert beside.begin(piece)
+running.wait()  # one that has not begun does not begin during a fork
 threading.Timer(0.05, begun.set).start()
 child = os.fork()
 if not child:

@@ -185,7 +185,7 @@ def _keep_the_interpreter_lock() -> None:
     lock, other threads, which wait for devices and look again and again, would take it each time.
     """
     library = cindex.conf.lib
-    held = PyDLL(library._name)
+    held = PyDLL(cindex.conf.get_filename())
     cindex.register_functions(held, not cindex.Config.compatibility_check)
     for name in _TAKE_LONG:
         setattr(held, name, getattr(library, name))

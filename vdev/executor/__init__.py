@@ -3,6 +3,7 @@
 __all__ = [
     "anywhere",
     "boxes",
+    "calling_thread",
     "compiled_plan",
     "completion",
     "direct_reads",
