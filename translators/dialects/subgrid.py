@@ -306,28 +306,34 @@ class _Translation:
         declared, defined = self._answered(names, "size_t", p, _ANSWERS, first=first, gid=gid)
         if not self.offsets:
             low, gid = f"{p}low_", f"{p}low_get_global_id({p}g, "
-            more = self._answered(names, "uint", low, _LOW_ANSWERS, first="", gid=gid)
+            more = self._answered(names, "uint", low, _LOW_ANSWERS, cast="(uint)", gid=gid)
             declared, defined = declared + more[0], defined + more[1]
         if self.renumbers:
             declared, defined = _BLOCK_DECLARED.format(p=p) + declared, _BLOCK_DEFINED.format(p=p) + defined
         return declared + defined
 
     def _answered(
-        self, names: Sequence[str], kind: str, begin: str, answers: Mapping[str, str], *, first: str, gid: str
+        self,
+        names: Sequence[str],
+        result: str,
+        begin: str,
+        answers: Mapping[str, str],
+        *,
+        first: str = "",
+        cast: str = "",
+        gid: str,
     ) -> tuple[str, str]:
-        """Declarations and definitions of functions that give numbers of type `kind` and whose names `begin` so."""
+        """Declarations and definitions of functions that return a `result` and whose names `begin` so. `cast`: to it, of a size_t."""
         p, between = self.prefix, ""
         if self.renumbers:
-            between = f" + {p}get_block({p}g, d) * ({kind}){p}g->{{}}_between[d]"
-            if kind != "size_t":
-                between = between.replace(f"{p}get_block", f"({kind}){p}get_block")
+            between = f" + {cast}{p}get_block({p}g, d) * ({result}){p}g->{{}}_between[d]"
         groups, items = between.format("groups"), between.format("items")
         declared = defined = ""
         for name in names:
             head = f"{begin}{name}({p}IN{'' if name == _LINEAR else ', uint d'})"
             answer = answers[name].format(p=p, groups=groups, items=items, first=first, gid=gid)
-            declared += f"{kind} __attribute__((always_inline)) {head};\n"
-            defined += f"{kind} {head} {{ return {answer}; }}\n"
+            declared += f"{result} __attribute__((always_inline)) {head};\n"
+            defined += f"{result} {head} {{ return {answer}; }}\n"
         return declared, defined
 
     def _called_kernels(self) -> list[int]:
