@@ -44,6 +44,7 @@ _FUNCTION = "enqueue_nd_range_kernel"
 _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
+#: of a kernel: index spaces, and local sizes
 _MOST_REMEMBERED = 512
 _LONGEST_PAUSE = 63  #: launches like the last one before the next of them is prepared to be repeated
 

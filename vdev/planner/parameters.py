@@ -83,7 +83,7 @@ class Windows:
     pitches: tuple[frozenset[Pitches], ...]
     #: by chunk, its ranges, for scalars that have windows; None if they are many
     _ranges: Callable[[Sequence[int]], tuple[Ranges, ...]] | None = None
-    #: by slot, pitches of ranges that are listed, as these do not go with the buffer's (`tidying.is_listed`)
+    #: by slot, pitches of ranges that are listed, as these do not go with the buffer's (`tidying.listed_beside`)
     _listed: tuple[frozenset[Pitches], ...] = ()
 
     def ranges(
