@@ -77,23 +77,31 @@ struct Timed {
   static constexpr double LINK = 383, HOST = 55, OWN = 2000;  // bytes a nanosecond: between GPUs, to the host, in a GPU's memory
   enum { MOVED = 64 << 10 };  // larger copies move nothing: they would take the host its time
   static inline std::atomic<long> skipped = 0;  // nanoseconds that nobody had to do anything
+  // Never less than before: an event that was found ready stays so.
   static double now() {
     static const char *times = getenv("FAKE_CUDA_HOST");
     static const double slow = times ? atof(times) : 1;
-    timespec taken;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &taken);
-    return slow * ((double)taken.tv_sec * 1e9 + (double)taken.tv_nsec - (double)inside) + (double)skipped;
+    long found = (long)(slow * (double)(spent(CLOCK_PROCESS_CPUTIME_ID) - inside - so_far()) + (double)skipped), before = latest;
+    while (found > before && !latest.compare_exchange_weak(before, found)) {}
+    return (double)std::max(found, before);
   }
-  // What the calling thread does in here, which is not what a GPU's driver does.
+  static inline std::atomic<long> latest = 0;
+  static long spent(clockid_t clock) {
+    timespec taken;
+    clock_gettime(clock, &taken);
+    return taken.tv_sec * 1000000000 + taken.tv_nsec;
+  }
+  // What threads do in here, which is not what a GPU's driver does: in calls that have returned, and in the calling thread's own.
   static inline std::atomic<long> inside = 0;
+  static inline thread_local long entered = 0;
+  static long so_far() { return entered ? spent(CLOCK_THREAD_CPUTIME_ID) - entered : 0; }
   struct Inside {
-    timespec began;
-    Inside() { if (is_timed) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began); }
+    long before = entered;  // a call within a call counts once
+    Inside() { if (is_timed && !before) entered = spent(CLOCK_THREAD_CPUTIME_ID); }
     ~Inside() {
-      if (!is_timed) return;
-      timespec ended;
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
-      inside += (ended.tv_sec - began.tv_sec) * 1000000000 + ended.tv_nsec - began.tv_nsec;
+      if (!is_timed || before) return;
+      inside += so_far();
+      entered = 0;
     }
   };
   static void call(const char *function) {  // what a call takes the host

@@ -45,7 +45,10 @@ class Clock:
 
     def read(self, event: int) -> int:
         """When a completed event took place."""
-        base, base_ns = self._base
         elapsed = ctypes.c_float()
-        self._driver.check(self._driver.event_elapsed(ctypes.byref(elapsed), base, event), "time of an event")
-        return base_ns + int(elapsed.value * 1e6)
+        while True:
+            base = self._base
+            result = self._driver.event_elapsed(ctypes.byref(elapsed), base[0], event)
+            if self._base is base:  # otherwise it may have been recorded anew meanwhile
+                self._driver.check(result, "time of an event")
+                return base[1] + int(elapsed.value * 1e6)
