@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from vdev.facade.memory import Memory
 from vdev.facade.rotation import Known, Rotation
-from vdev.session.commands import ONCE, LocalArg
+from vdev.session.commands import ONCE, BufferArg, LocalArg
 
 FIRST: Known = ONCE, 1
 SECOND: Known = ONCE, 2
@@ -17,8 +17,12 @@ SECOND: Known = ONCE, 2
 def memory() -> Any:
     """What the façade keeps of a buffer, with nothing behind it."""
     made = cast(Any, object.__new__(Memory))
-    made.argument = object()
+    made.argument = BufferArg(cast(Any, _Buffer()), 0, 64)
     return made
+
+
+class _Buffer:
+    """What may be referred to weakly."""
 
 
 def kernel(*args: object) -> Any:
@@ -60,6 +64,15 @@ def test_nothing_of_a_buffer_is_kept_alive() -> None:
     del one
     assert gone() is None
     assert rotation.find(key(rotation, memory(), b"\1")) is None
+
+
+def test_parts_of_one_buffer_are_others() -> None:
+    rotation, one, part = Rotation(), memory(), memory()
+    part.argument = BufferArg(one.argument.buffer, 32, 32)
+    rotation.keep(key(rotation, one), FIRST)
+    assert rotation.find(key(rotation, part)) is None
+    part.argument = BufferArg(one.argument.buffer, 0, 64)  # the next one on the same memory
+    assert rotation.find(key(rotation, part)) is FIRST
 
 
 def test_nobody_looks_where_another_thread_has_set_an_argument() -> None:

@@ -81,6 +81,8 @@ class Executor:
         self.undone_nbytes: dict[tuple[int, int], int] = {}
         #: called with each plan that no command asked for, and its number
         self.unasked: Callable[[str, Plan, int, Sequence[Holdings]], None] | None = None
+        #: called where a worker has no memory left: gives up what nobody uses at the moment; whether there was anything
+        self.let_go: Callable[[], bool] = lambda: False
         self.red_zones = False  #: whether replicas get them
         #: replaced by another object whenever something is submitted after which an earlier launch may not simply be
         #: repeated; with a single worker, launches that move nothing do not count

@@ -30,10 +30,14 @@ _MOST_OTHERS = 16
 NEW, FREED = b"\xcd", b"\xa5"
 
 
-class ExecutorWithZones(Protocol):
+class ExecutorWithMemory(Protocol):
     """The executor as its workers' memory sees it."""
 
     red_zones: bool  #: whether replicas get them
+
+    @property
+    def let_go(self) -> Callable[[], bool]:
+        """Gives up what nobody uses at the moment."""
 
 
 class MemoryOwner(Protocol):
@@ -46,7 +50,7 @@ class MemoryOwner(Protocol):
     watching: bool  #: its thread looks now and then at what there is to do
 
     @property
-    def executor(self) -> ExecutorWithZones:
+    def executor(self) -> ExecutorWithMemory:
         """What it is a worker of."""
 
     def wake(self) -> None:
@@ -235,6 +239,7 @@ class WorkerMemory:
         gives up.
         """
         self._owner.wait_for_earlier()
+        self._owner.executor.let_go()
         if collect:
             gc.collect()
         self.free_discarded()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vdev.executor.direct_reads import RepeatedRead
     from vdev.session.immediate_moves import LaterRead, RepeatedWrite
     from vdev.session.session import VirtualBuffer
+    from vdev.session.spare_buffers import SpareBuffers
 
 _mem = native.mem_flags
 READ_WRITE, WRITE_ONLY, READ_ONLY = _mem.READ_WRITE, _mem.WRITE_ONLY, _mem.READ_ONLY
@@ -77,6 +78,7 @@ class Memory(Numbered):
         "offset",
         "parent",
         "references",
+        "spares",
     )
 
     #: CL_MEM_TYPE, and the class of wrappers; images have others
@@ -92,7 +94,9 @@ class Memory(Numbered):
         nbytes: int,
         parent: Memory | None = None,
         hostbuf: Any = None,
+        spares: SpareBuffers | None = None,
     ) -> None:
+        """`spares`: where its buffer is kept for another memory object after the last release."""
         self.context = context
         self.flags = flags
         self.buffer = buffer
@@ -111,6 +115,7 @@ class Memory(Numbered):
         self._handle: Any = 0
         self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
         self.argument = BufferArg(buffer, offset, nbytes)
+        self.spares = spares
         if parent is not None:
             parent.retain()
 
@@ -129,12 +134,15 @@ class Memory(Numbered):
             last = self.references == 0
         if not last:
             return
+        argument, spares = self.argument, self.spares
         del self.argument, self.buffer
         self.last_later = _NONE
         self.last_read = self.last_write = _NONE  # they keep the buffer's memory
         self.mappings = _NO_MAPPINGS
         while self.at_end:
             self.at_end.pop()()
+        if spares is not None:  # nothing refers to the buffer, mappings and parts among them
+            spares.keep(argument)
         if self.parent is not None:
             self.parent.release()
 
@@ -346,7 +354,13 @@ def create_memory(
     flags = flags or READ_WRITE  # reported so; without an access flag, other flags stay as they are
     session = state_of(context).session
     if host is None:
-        return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes)
+        spares = session.spares
+        argument = spares.take(nbytes)
+        if argument is None:
+            return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes, spares=spares)
+        memory = Memory(context, flags, argument.buffer, 0, nbytes, spares=spares)
+        memory.argument = argument  # by which launches know the buffer
+        return memory
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
         # the program's memory is the buffer's home: the program sees both as one

@@ -270,6 +270,12 @@ def new_state(nbytes: int) -> BufferState:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
+def unwritten_state(nbytes: int, replicas: Replicas, kept: int | None = None) -> BufferState:
+    """The state of a buffer that has device memory, and of which nothing is initialised."""
+    return buffer_state(nbytes, (), replicas, kept)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
 def whole_state(nbytes: int, worker: int, kept: int | None = None) -> BufferState:
     """The state of a buffer that one worker has whole, and nobody else any of it."""
     return buffer_state(nbytes, ((worker, Region.span(0, nbytes)),), ((worker, 0, nbytes),), kept)

@@ -33,6 +33,7 @@ from vdev.session.kept_plans import KeptPlans
 from vdev.session.ordering import Deferrals
 from vdev.session.programs import SessionProgram
 from vdev.session.room import RoomMaker
+from vdev.session.spare_buffers import SpareBuffers
 
 #: The unit of costs: a byte over a worker's link to the host. A peer's memory is nearer (`WorkerInfo.peer_cost`):
 #: bytes that a worker wrote stay on workers.
@@ -113,6 +114,8 @@ class SessionCore:
         #: dropped inside, and a mapping's finaliser submits.
         self.lock = threading.RLock()
         self.deferrals = Deferrals()  #: commands that wait for user events
+        self.spares = SpareBuffers(self)
+        self.executor.let_go = self.room.let_go = self.spares.drop
 
     def _options(self, min_items: int | None, *, pending: bool) -> LaunchOptions:
         """How launches are planned, as far as that is the same for all. `min_items`: as for `Session`."""

@@ -41,6 +41,8 @@ class RoomMaker:
         self._executor = executor
         self._links = links
         self._folding = folding
+        #: called where there is no room: gives up buffers that nobody uses at the moment; whether there were any
+        self.let_go: Callable[[], bool] = lambda: False
         self.occupancy = Occupancy([info.room_nbytes or info.memory_nbytes for info in executor.workers])
 
     def fit(self, make: Callable[[LinkCosts], Plan], buffers: Sequence[VirtualBuffer]) -> Plan | None:
@@ -90,6 +92,9 @@ class RoomMaker:
 
     def lacks(self, plan: Plan) -> bool:
         """Whether `plan` takes more memory than there is."""
+        return self._lacks_now(plan) and (not self.let_go() or self._lacks_now(plan))
+
+    def _lacks_now(self, plan: Plan) -> bool:
         occupancy = self.occupancy
         occupancy.settle()
         return any(

@@ -369,6 +369,7 @@ class Session(SessionCore):
         forking.keep_for_ever(dict(vars(self)))
         forking.renew(self.lock)
         self.deferrals.lose()
+        self.spares.close()
         for completion in self._user_completions:
             completion.abandon(OUT_OF_RESOURCES)
         self.executor.lose()

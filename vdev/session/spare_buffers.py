@@ -1,0 +1,127 @@
+"""Buffers that a program has released, for those that it makes next.
+
+Programs make their arrays of a few sizes anew in each step, and drop them. A new buffer that is a released one of its size has device
+memory where the last one had it, and the commands on it find the plans that were made for the last one. Its content is undefined, as
+that of every new buffer (specification 5.2.1): nothing of it is valid anywhere, so that nothing is moved for its sake. Decides which
+buffers are kept, how many of them, and which serves next.
+
+They are given up as soon as a command lacks room on a worker, or a worker memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from vdev.executor.worker_memory import WorkerMemory
+from vdev.planner.directory import unwritten_state
+
+if TYPE_CHECKING:
+    from vdev.session.commands import BufferArg
+    from vdev.session.core import SessionCore
+
+#: bytes of a buffer that is kept: to fill a larger one takes a GPU longer than a plan takes the host
+MOST_EACH = 64 << 20
+#: bytes and number of all of them: programs make their temporaries of few sizes, and have little use for many
+MOST_NBYTES, MOST_BUFFERS = 256 << 20, 64
+
+
+class SpareBuffers:
+    """The released buffers of one session. Any thread may call any method, finalisers among them."""
+
+    def __init__(self, session: SessionCore) -> None:
+        self._session = session
+        #: reentrant: a collection while it is held may release another buffer
+        self._lock = threading.RLock()
+        #: what launches know them by, in the order in which they were released, by number
+        self._kept: dict[int, BufferArg] = {}
+        self._by_size: dict[int, list[int]] = {}  #: the numbers of those of one size, in bytes, in that order
+        self._number = 0
+        self.nbytes = 0  #: of all of them
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._kept)
+
+    def keep(self, arg: BufferArg) -> None:
+        """The program has released a buffer. Takes no other lock: finalisers call it.
+
+        While a command is held back until the program sets an event, none is kept: it may use the buffer, and commands on the next one
+        would wait for it.
+        """
+        nbytes = arg.nbytes
+        if nbytes > MOST_EACH or self._is_closed or self._session.deferrals.held or WorkerMemory.poisoned:
+            return
+        dropped = None
+        with self._lock:
+            self._number = number = self._number + 1
+            self.nbytes += nbytes
+            self._kept[number] = arg
+            try:
+                self._by_size[nbytes].append(number)
+            except KeyError:
+                self._by_size[nbytes] = [number]
+            if self.nbytes > MOST_NBYTES or len(self._kept) > MOST_BUFFERS:
+                dropped = self._shrink()
+        del dropped  # outside the lock
+
+    def take(self, nbytes: int) -> BufferArg | None:
+        """A buffer of that size, as new, and what launches knew it by; None if there is none. The last one that was released: it has
+        served most launches of late.
+        """
+        if nbytes not in self._by_size:
+            return None
+        with self._lock:
+            numbers = self._by_size.get(nbytes)
+            if numbers is None:
+                return None
+            arg = self._kept.pop(numbers.pop())
+            self.nbytes -= nbytes
+            if not numbers:
+                del self._by_size[nbytes]
+        return arg if self._is_renewed(arg) else None
+
+    def drop(self) -> bool:
+        """Give up all of them; whether there were any."""
+        with self._lock:
+            dropped = [*self._kept.values()]
+            self._kept.clear()
+            self._by_size.clear()
+            self.nbytes = 0
+        return bool(dropped)
+
+    def close(self) -> None:
+        """Keep none from now on; those that there are stay."""
+        self._is_closed = True
+
+    def _shrink(self) -> list[BufferArg]:
+        """Give up those that were released first, until no more are left than there may be."""
+        dropped = []
+        while self.nbytes > MOST_NBYTES or len(self._kept) > MOST_BUFFERS:
+            number = next(iter(self._kept))
+            arg = self._kept.pop(number)
+            self.nbytes -= arg.nbytes
+            numbers = self._by_size[arg.nbytes]
+            numbers.remove(number)
+            if not numbers:
+                del self._by_size[arg.nbytes]
+            dropped.append(arg)
+        return dropped
+
+    def _is_renewed(self, arg: BufferArg) -> bool:
+        """Make a released buffer a new one. Not where somebody looks at what becomes of each buffer, or commands have failed."""
+        buffer, session = arg.buffer, self._session
+        with session.lock:
+            executor = session.executor
+            if session.observers or session.checker is not None or executor.has_failed or executor.closed:
+                return False
+            buffer.writer = None
+            # A worker that has it whole keeps it so: launches there ask for no more than that.
+            if buffer.resident is None:
+                state = buffer.state
+                unwritten = unwritten_state(state.nbytes, state.replicas, state.kept)
+                if state is not unwritten:
+                    buffer.state = unwritten
+                    executor.standing = object()  # what came before was repeated for what it held
+        return True
