@@ -404,7 +404,7 @@ DEFECTS: tuple[Defect, ...] = (
     _session("launches in a row go on with a buffer that has become another's", "test_spare_buffers", ("session.spare_buffers",
              "executor.standing = object()", "pass")),
     _session("released buffers serve again while a command is held back", "test_spare_buffers", ("session.spare_buffers",
-             "self._session.deferrals.held or ", "")),
+             "session.deferrals.held or ", "")),
     _session("a part of a released buffer is its own", "test_spare_buffers", ("facade.memory",
              "        if parent is not None:\n            parent.retain()\n", "        pass\n")),
     _session("released buffers are in the way", "test_spare_buffers", ("session.core",

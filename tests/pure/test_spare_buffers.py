@@ -25,7 +25,9 @@ MACHINES: dict[str, tuple[str, dict[str, str], str]] = {
     "little memory": ("cuda:0,1", SPLIT | {"VDEV_MEMORY": "200K"}, "room in_a_row"),
     "one with little memory": ("cuda:0", {"VDEV_MEMORY": "200K"}, "room in_a_row"),
 }
-SCRIPT = "import sys; sys.argv = ['', *'{programs}'.split()]; from tests.pure.released_buffers import main; main()"
+SCRIPT = (
+    "import sys; sys.argv = ['', *'{programs}'.split()]; from tests.pure.released_buffers import main; main()"
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,9 @@ def run_on_cpu(programs: str, **more: str) -> str:
     env = os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "VDEV_MIN_ITEMS": "1", "PYOPENCL_NO_CACHE": "1"}
     ahead = f"from tests.fuzz.mutations import plant; plant({more[fake_cuda.PLANTED]!r})\n" if more else ""
     command = [sys.executable, "-c", ahead + SCRIPT.format(programs=programs)]
-    done = subprocess.run(command, env=env, cwd=fake_cuda.ROOT, capture_output=True, text=True, check=False, timeout=1800)
+    done = subprocess.run(
+        command, env=env, cwd=fake_cuda.ROOT, capture_output=True, text=True, check=False, timeout=1800
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -76,8 +80,6 @@ DEFECTS = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_is_found(defect: str, folder: Path) -> None:
     program, planted = DEFECTS[defect], {fake_cuda.PLANTED: defect}
+    machine = "little memory" if program == "room" else "split"
     with pytest.raises(AssertionError):
-        if program == "in_a_row":
-            run_on_cpu(program, **planted)
-        else:
-            run(folder, "little memory" if program == "room" else "split", program, **planted)
+        run_on_cpu(program, **planted) if program == "in_a_row" else run(folder, machine, program, **planted)

@@ -180,6 +180,11 @@ class Executor:
         """Whether any command that concerns a buffer ever has."""
         return self.failures.any
 
+    @property
+    def poisons_memory(self) -> bool:
+        """Whether workers overwrite memory that they take and give back, so that later use shows."""
+        return self.all_workers[0].memory.poisoned
+
     # work ---------------------------------------------------------------------------------------
 
     def holdings(

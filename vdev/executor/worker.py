@@ -48,6 +48,10 @@ class WorkerExecutor(ProgressExecutor, Protocol):
     is_holding: bool  #: whether a fork is about to come, for which workers step aside
 
     @property
+    def let_go(self) -> Callable[[], bool]:
+        """Gives up what nobody uses at the moment."""
+
+    @property
     def all_workers(self) -> Sequence[Worker]:
         """By number; the one for host memory is the last."""
 

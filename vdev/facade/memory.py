@@ -94,9 +94,12 @@ class Memory(Numbered):
         nbytes: int,
         parent: Memory | None = None,
         hostbuf: Any = None,
+        argument: BufferArg | None = None,
         spares: SpareBuffers | None = None,
     ) -> None:
-        """`spares`: where its buffer is kept for another memory object after the last release."""
+        """`argument`: by which launches know the buffer already. `spares`: where it is kept for another memory object after the last
+        release.
+        """
         self.context = context
         self.flags = flags
         self.buffer = buffer
@@ -114,7 +117,7 @@ class Memory(Numbered):
         self.mappings: dict[Any, Any] = _NO_MAPPINGS
         self._handle: Any = 0
         self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
-        self.argument = BufferArg(buffer, offset, nbytes)
+        self.argument = BufferArg(buffer, offset, nbytes) if argument is None else argument
         self.spares = spares
         if parent is not None:
             parent.retain()
@@ -358,9 +361,7 @@ def create_memory(
         argument = spares.take(nbytes)
         if argument is None:
             return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes, spares=spares)
-        memory = Memory(context, flags, argument.buffer, 0, nbytes, spares=spares)
-        memory.argument = argument  # by which launches know the buffer
-        return memory
+        return Memory(context, flags, argument.buffer, 0, nbytes, argument=argument, spares=spares)
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
         # the program's memory is the buffer's home: the program sees both as one

@@ -63,7 +63,7 @@ class Rotation:
                     return None
                 if current is not arg:
                     return None
-                found += ref(arg.buffer), arg.offset, arg.nbytes  # type: ignore[union-attr]
+                found += ref(arg.buffer), arg.offset, arg.nbytes
             elif type(each) is not bytes:
                 if each is not arg:
                     return None

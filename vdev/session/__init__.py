@@ -22,5 +22,6 @@ __all__ = [
     "requests",
     "session",
     "shadow_runs",
+    "spare_buffers",
     "specialization",
 ]

@@ -11,14 +11,14 @@ They are given up as soon as a command lacks room on a worker, or a worker memor
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from vdev.executor.worker_memory import WorkerMemory
 from vdev.planner.directory import unwritten_state
 
 if TYPE_CHECKING:
+    from vdev.executor.executor import Executor
     from vdev.session.commands import BufferArg
-    from vdev.session.core import SessionCore
+    from vdev.session.ordering import Deferrals
 
 #: bytes of a buffer that is kept: to fill a larger one takes a GPU longer than a plan takes the host
 MOST_EACH = 64 << 20
@@ -26,10 +26,26 @@ MOST_EACH = 64 << 20
 MOST_NBYTES, MOST_BUFFERS = 256 << 20, 64
 
 
+class SessionWithBuffers(Protocol):
+    """The session as its released buffers see it."""
+
+    lock: threading.RLock
+    observers: list[Any]
+    checker: Any
+
+    @property
+    def executor(self) -> Executor:
+        """What carries its commands out."""
+
+    @property
+    def deferrals(self) -> Deferrals:
+        """The commands that are held back."""
+
+
 class SpareBuffers:
     """The released buffers of one session. Any thread may call any method, finalisers among them."""
 
-    def __init__(self, session: SessionCore) -> None:
+    def __init__(self, session: SessionWithBuffers) -> None:
         self._session = session
         #: reentrant: a collection while it is held may release another buffer
         self._lock = threading.RLock()
@@ -51,7 +67,10 @@ class SpareBuffers:
         would wait for it.
         """
         nbytes = arg.nbytes
-        if nbytes > MOST_EACH or self._is_closed or self._session.deferrals.held or WorkerMemory.poisoned:
+        if nbytes > MOST_EACH or self._is_closed:
+            return
+        session = self._session
+        if session.deferrals.held or session.executor.poisons_memory:
             return
         dropped = None
         with self._lock:
