@@ -242,7 +242,9 @@ def held_nbytes() -> int:
     """Device memory held by the session's workers."""
     from vdev.start.current import get_session
 
-    return sum(counters.allocated_nbytes for counters in get_session().executor.counters())
+    session = get_session()
+    session.spares.drop()  # released buffers that may serve new ones
+    return sum(counters.allocated_nbytes for counters in session.executor.counters())
 
 
 def forget_plans() -> None:

@@ -142,6 +142,25 @@ def still_in_use(program: Program) -> None:
     del array
 
 
+def garbage(program: Program) -> None:
+    """Buffers of garbage that refers to itself, whose finalisers run all together."""
+    wanted, others = np.arange(N, dtype=np.uint32), []
+    zeros = program.given(np.zeros(N, np.uint32))
+    for step in range(1, 9):
+        round_about: list[Any] = [program.new() for _ in range(3)]
+        round_about.append(round_about)
+        for each in round_about[:3]:
+            program.launch("numbered", each, np.uint32(step))
+            assert (program.content(each) == wanted * np.uint32(step)).all()
+        del round_about, each
+        gc.collect()
+        others.append(program.given(wanted + np.uint32(step)))  # in memory that is free
+        program.launch("added", others[-1], zeros)
+    for step, other in enumerate(others, 1):
+        assert (program.content(other) == wanted + np.uint32(step)).all(), step
+    assert len(program.session.spares) == 3
+
+
 def few(program: Program) -> None:
     """Not many are kept, nor much, nor large ones."""
     spares = program.session.spares

@@ -19,8 +19,8 @@ from .cuda_host import COMPILER, MISSING
 SPLIT = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1"}
 #: by name: the workers, what else is set, and the programs that run there
 MACHINES: dict[str, tuple[str, dict[str, str], str]] = {
-    "one": ("cuda:0", {}, "again in_a_row held_back still_in_use few"),
-    "split": ("cuda:0,1", SPLIT, "again in_a_row held_back still_in_use few scattered"),
+    "one": ("cuda:0", {}, "again in_a_row held_back still_in_use garbage few"),
+    "split": ("cuda:0,1", SPLIT, "again in_a_row held_back still_in_use garbage few scattered"),
     "three": ("cuda:0-2", SPLIT | {"FAKE_CUDA_SEED": "6"}, "again in_a_row held_back scattered"),
     "little memory": ("cuda:0,1", SPLIT | {"VDEV_MEMORY": "200K"}, "room in_a_row"),
     "one with little memory": ("cuda:0", {"VDEV_MEMORY": "200K"}, "room in_a_row"),
@@ -55,7 +55,7 @@ def run_on_cpu(programs: str, **more: str) -> str:
 
 
 def test_released_buffers_serve_again_on_cpu_workers() -> None:
-    programs = "in_a_row held_back still_in_use scattered"
+    programs = "in_a_row held_back still_in_use garbage scattered"
     assert run_on_cpu(programs).split() == ["done", *programs.split()]
 
 
@@ -73,6 +73,7 @@ DEFECTS = {
     "released buffers serve again while a command is held back": "held_back",
     "a part of a released buffer is its own": "still_in_use",
     "released buffers are in the way": "room",
+    "released buffers are garbage": "garbage",
 }
 
 

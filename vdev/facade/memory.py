@@ -360,7 +360,9 @@ def create_memory(
         spares = session.spares
         argument = spares.take(nbytes)
         if argument is None:
-            return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes, spares=spares)
+            memory = Memory(context, flags, session.create_buffer(nbytes), 0, nbytes, spares=spares)
+            spares.enter(memory.argument)
+            return memory
         return Memory(context, flags, argument.buffer, 0, nbytes, argument=argument, spares=spares)
     host = host[:nbytes]
     if flags & USE_HOST_PTR:

@@ -47,6 +47,9 @@ class SpareBuffers:
 
     def __init__(self, session: SessionWithBuffers) -> None:
         self._session = session
+        #: Those in use, by identity. The garbage of a program that refers to itself has them not among it: else their finalisers would
+        #: run, and give their memory back, though they are kept.
+        self._in_use: dict[int, BufferArg] = {}
         #: reentrant: a collection while it is held may release another buffer
         self._lock = threading.RLock()
         #: what launches know them by, in the order in which they were released, by number
@@ -60,6 +63,10 @@ class SpareBuffers:
         """How many there are."""
         return len(self._kept)
 
+    def enter(self, arg: BufferArg) -> None:
+        """A buffer has been made that is to be kept when the program releases it."""
+        self._in_use[id(arg)] = arg
+
     def keep(self, arg: BufferArg) -> None:
         """The program has released a buffer. Takes no other lock: finalisers call it.
 
@@ -67,6 +74,7 @@ class SpareBuffers:
         would wait for it.
         """
         nbytes = arg.nbytes
+        self._in_use.pop(id(arg), None)
         if nbytes > MOST_EACH or self._is_closed:
             return
         session = self._session
@@ -99,7 +107,11 @@ class SpareBuffers:
             self.nbytes -= nbytes
             if not numbers:
                 del self._by_size[nbytes]
-        return arg if self._is_renewed(arg) else None
+            self._in_use[id(arg)] = arg
+        if self._is_renewed(arg):
+            return arg
+        del self._in_use[id(arg)]
+        return None
 
     def drop(self) -> bool:
         """Give up all of them; whether there were any."""
