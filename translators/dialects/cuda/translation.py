@@ -33,6 +33,7 @@ from dataclasses import replace
 
 from clang.cindex import Cursor
 
+from ...collecting import seldom_collected
 from ...frontend import clang
 from ...frontend.depth import deep_translation
 from ...frontend.edits import Edits, Function, Functions
@@ -72,6 +73,7 @@ _UNFUSED = re.compile(
 _TRANSLATED = (*BUFFERS, ArgKind.LOCAL, ArgKind.VALUE)
 
 
+@seldom_collected
 def translate_cuda(program: ParsedProgram, *, renumbers: bool = False) -> CudaProgram:
     """Translate all kernels. Raises Untranslatable with what cannot be translated, and the user's line. `renumbers`:
     for chunks with cycles.
