@@ -276,7 +276,9 @@ class Reader:
         calculates = isinstance(operator, Binary)
         left, right = self.node(first, operand=calculates), self.node(second, operand=calculates)
         if operator is Joining.ASSIGN:
-            equals = self._mark(left.stop, b"=") if clang.canonical(first.type).kind == TypeKind.RECORD else -1
+            equals = (
+                self._mark(left.stop, b"=") if clang.canonical(first.type).kind == TypeKind.RECORD else -1
+            )
             return nodes.Assignment(cursor, start, stop, left, right, equals)
         if operator is Joining.COMMA:
             return nodes.Comma(cursor, start, stop, left, right)
