@@ -132,9 +132,9 @@ def opened_library() -> Any:
 
 
 @cache
-def _bare(name: str, result: Any, given: Any = Cursor) -> Any:
-    """A function of libclang that takes a cursor, or what else is `given`, without the wrapper's processing of each result."""
-    return PYFUNCTYPE(result, given)((name, cindex.conf.lib))
+def _bare(name: str, result: Any) -> Any:
+    """A function of libclang that takes a cursor, without the wrapper's processing of each result."""
+    return PYFUNCTYPE(result, Cursor)((name, cindex.conf.lib))
 
 
 def kind_number(cursor: Cursor) -> int:
@@ -312,8 +312,7 @@ def canonical(type_: Type) -> Type:
     """The type without the names that the program has for it (`Type.get_canonical`), which is asked for again and again."""
     known = type_.__dict__.get(_CANONICAL)
     if known is None:
-        known = _bare("clang_getCanonicalType", Type, Type)(type_)
-        known._tu = type_._tu
+        known = type_.get_canonical()
         known.__dict__[_CANONICAL] = True  # not itself, which would be garbage only for the collector
         type_.__dict__[_CANONICAL] = known
     return type_ if known is True else known
@@ -497,6 +496,7 @@ __all__ = [
     "address_space",
     "binary_operator",
     "build_log",
+    "canonical",
     "children",
     "declarations",
     "declared_for",
