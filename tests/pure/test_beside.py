@@ -17,7 +17,7 @@ from vdev.translators.interpreter import access
 from tests.pure.test_choosing import Program, source_of
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, VirtualGpu
-from vdev.backends.base import BackendProgram, BuildResult
+from vdev.backends.base import BackendProgram, BuildResult, Merging
 from vdev.errors import BuildFailure
 from vdev.planner.instructions import Plan
 from vdev.process import ending
@@ -237,6 +237,41 @@ def test_what_exchanges_need_is_compiled_beside_the_first_program(
         program.session.build("kernel void other(global int *a) { a[0] = 1; }")
         beside.wait()
     assert done == ([(0, False), (1, False)] if workers > 1 else [])
+
+
+#: kernels, and what several workers may have to merge of them: a store of which it is known what it writes is no such
+MERGED = """
+kernel void known(global int *a, int n) { int i = get_global_id(0); if (i < n) a[i] = n; }
+kernel void scattered(global float *a, global const int *at) { a[at[get_global_id(0)]] = 1; }
+kernel void marked(global uchar *a, global const int *b) { int i = get_global_id(0); if (b[i] > 0) a[i] = 1; }
+kernel void counted(global uint *a, global const int *b) { atomic_inc(&a[b[get_global_id(0)]]); }
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_merges_need_is_compiled_beside_the_program(
+    monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Once the analysis has found that there may be some: the launch that merges first would wait for a compiler."""
+    done: list[tuple[int, str, str, int | None]] = []
+    calling = threading.get_ident()
+
+    def preparations(gpu: VirtualGpu, merging: Merging) -> list[Any]:
+        op, dtype, grain = merging
+        return [
+            lambda: done.append(
+                (gpu._number, op, dtype or "", threading.get_ident() != calling and grain.unit)
+            )
+        ]
+
+    monkeypatch.setattr(VirtualGpu, "merge_preparations", preparations)
+    monkeypatch.setenv("VDEV_CACHE", "0")
+    times = dict.fromkeys(("known", "scattered", "marked", "counted"), 1e-9)
+    with Program(MERGED, times, workers=workers):
+        beside.wait()
+    each = [("add", "uint32", None), ("diff", "", 1), ("diff", "", 4)]
+    numbers = range(workers) if workers > 1 else ()
+    assert sorted(done) == [(number, *kind) for number in numbers for kind in each]
 
 
 def test_launches_go_on_while_kernels_for_cycles_are_compiled(

@@ -38,7 +38,15 @@ from vdev.backends.cuda import (
 )
 from vdev.backends.cuda.backend import CudaBackend
 from vdev.backends.cuda.modules import Modules
-from vdev.backends.cuda.programs import Cubins, Multiprocessor, _lock_of, fewer_groups, kept, translated
+from vdev.backends.cuda.programs import (
+    Cubins,
+    Multiprocessor,
+    _lock_of,
+    fewer_groups,
+    kept,
+    nvrtc_compiler,
+    translated,
+)
 from vdev.backends.cuda.staging import pieces_of
 from vdev.errors import BackendError, BuildFailure, CudaMissing, NoWorkers
 from vdev.process.switches import parse_workers
@@ -200,6 +208,27 @@ def test_our_own_kernels_compile() -> None:
         done, text = compile_cuda(source, ["--std=c++17"])
         assert done, text
         assert re.findall(r"\.entry (\w+)\(", text) == [name]
+
+
+@pytest.mark.parametrize(("version", "left_out"), [((12, 0), False), ((12, 4), True), ((13, 1), True)])
+def test_nvrtc_leaves_out_what_our_text_has_nothing_of(version: tuple[int, int], left_out: bool) -> None:
+    """Where it knows the option: older ones refuse it, and so every program."""
+    asked: list[tuple[str, ...]] = []
+
+    class Nvrtc:
+        NVRTCError = type("NVRTCError", (Exception,), {})
+        getVersion = staticmethod(lambda: version)
+        createProgram = staticmethod(lambda *rest: 1)
+        compileProgram = staticmethod(lambda program, options: asked.append(options))
+        getCUBIN = staticmethod(lambda program: b"cubin")
+        getProgramLog = staticmethod(lambda program: "")
+        destroyProgram = staticmethod(lambda program: None)
+
+    compiler = nvrtc_compiler(SimpleNamespace(cuda=SimpleNamespace(nvrtc=Nvrtc)))
+    assert compiler("", ("--std=c++20",)) == (b"cubin", "")
+    (options,) = asked
+    assert options[0] == "--std=c++20"
+    assert ("--minimal" in options) is left_out
 
 
 class _Compiler:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clang.cindex import Cursor
 from vdev.translators.dialects.cuda.translation import translate_cuda
 from vdev.translators.dialects.cuda.unaligned import Unaligned
+from vdev.translators.frontend import clang
 from vdev.translators.frontend.source import parse_program
 
 from tests.gpu.corpus import packed
@@ -148,3 +150,27 @@ def test_variables_are_aligned_as_their_types_at_least(declarations: str, aligne
     assert done, ptx[:4000]
     found = re.findall(r"\.align (\d+) \.b8 \w*user\w*\[32\]", ptx)
     assert sorted(map(int, found)) == [8, aligned]
+
+
+def test_places_of_declarations_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each of them those of all others: headers bring hundreds."""
+    asked: list[Cursor] = []
+    extent_of = clang.extent_of
+
+    def extent(cursor: Cursor) -> tuple[int, int]:
+        asked.append(cursor)
+        return extent_of(cursor)
+
+    monkeypatch.setattr(clang, "extent_of", extent)
+    counts = []
+    for n in (20, 160):
+        more = "".join(f"int f{i}(int x) {{ return x + {i}; }} " for i in range(n))
+        used = " + ".join(f"f{i}(1)" for i in range(n))
+        parsed = parse_program(
+            "struct __attribute__((packed)) s { char c; int i; }; "
+            f"{more}kernel void k(global struct s *p) {{ p->i = {used}; }}"
+        )
+        asked.clear()
+        translate_cuda(parsed)
+        counts.append(len(asked))
+    assert counts[1] < 9 * counts[0]

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.grain import BYTES, Grain, of_store, of_unit
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.cuda import kernels
 from vdev.backends.cuda.driver import Driver, LaunchConfig
-from vdev.backends.cuda.own_kernels import OwnKernels
+from vdev.backends.cuda.own_kernels import OwnKernels, merging_kernel
 from vdev.backends.merging import combine
 
 from . import fake_cuda
@@ -197,3 +198,31 @@ def test_kernels_fold_as_numpy_does(folder: Path) -> None:
             np.testing.assert_array_equal(target, expected, err_msg=f"{op} {element} {regions}")
             assert launcher.count == launches
     assert len(folds) == 30
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "grain", "name"),
+    [
+        ("add", "float32", BYTES, "fold_add_f4"),
+        ("max", "uint64", BYTES, "fold_max_u8"),
+        ("diff", "", of_unit(4), "merge_diff_u4"),
+        ("diff", "", of_unit(16), "merge_diff_u16"),
+        ("diff", "", of_unit(32), "merge_units"),
+        ("diff", "", of_store(12, 0, 8), "merge_units"),
+    ],
+)
+def test_what_is_prepared_is_what_merges(op: str, dtype: str, grain: Grain, name: str) -> None:
+    started: list[str] = []
+
+    def find(asked: str) -> int:
+        started.append(asked)
+        return len(started)
+
+    own = OwnKernels(0, 1, lambda: find, lambda *_: lambda: 0, _check)
+    own.merge((1 << 12, 1 << 13, 1 << 14), Region.span(0, 96), op, dtype, grain)
+    assert started == [merging_kernel(op, dtype or None, grain)] == [name]
+
+
+def test_there_is_nothing_to_prepare_for_other_operations() -> None:
+    assert merging_kernel("add", "float16", BYTES) is None
+    assert merging_kernel("xor", "float32", BYTES) is None

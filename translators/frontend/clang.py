@@ -27,7 +27,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import clang.cindex as cindex
-from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit
+from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit, Type
 
 from .kernels import Line
 from .operator_kinds import Binary, Joining, Placed, Unary
@@ -69,6 +69,8 @@ _ARRAYS = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cinde
 _SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
 #: libclang's CXEvalResultKind
 _EVALUATED_INT, _EVALUATED_FLOAT = 1, 2
+#: of a type's attributes: what `canonical` has found, or True
+_CANONICAL = "vdev_canonical"
 #: libclang's functions during which other threads may run
 _TAKE_LONG = (
     "clang_parseTranslationUnit", "clang_reparseTranslationUnit", "clang_createTranslationUnit", "clang_saveTranslationUnit",
@@ -306,6 +308,16 @@ def line_at(location: SourceLocation) -> int:
     return place.line if place.file in _OWN_FILES else Line(place.line, place.file)
 
 
+def canonical(type_: Type) -> Type:
+    """The type without the names that the program has for it (`Type.get_canonical`), which is asked for again and again."""
+    known = type_.__dict__.get(_CANONICAL)
+    if known is None:
+        known = type_.get_canonical()
+        known.__dict__[_CANONICAL] = True  # not itself, which would be garbage only for the collector
+        type_.__dict__[_CANONICAL] = known
+    return type_ if known is True else known
+
+
 def extent_of(cursor: Cursor) -> tuple[int, int]:
     """Byte offsets (start, stop) of the cursor in the text it was parsed from."""
     library = cindex.conf.lib
@@ -484,6 +496,7 @@ __all__ = [
     "address_space",
     "binary_operator",
     "build_log",
+    "canonical",
     "children",
     "declarations",
     "declared_for",

@@ -13,7 +13,7 @@ from vdev.translators.values import dataclass
 
 from ..ranges.grain import NOTHING, Grain
 from ..ranges.region import Region
-from ..symbolic.nodes import Expr, show
+from ..symbolic.nodes import Expr, Unknown, show
 from .ways import Step, StepKind
 
 __all__ = ["Access", "AccessRange", "Reason"]
@@ -82,6 +82,18 @@ class Access:
         return None if self.offset is None else to_sympy(self.offset, self.names)
 
     @property
+    def depends_on_memory(self) -> bool:
+        """Whether it is not known, whatever a launch's numbers are, where it is made or if it is made at all."""
+        if self.offset is None or _is_unknown(self.offset):
+            return True
+        way: Step | None = self.way
+        while way is not None:
+            if way.kind is StepKind.MAYBE or (way.kind is not StepKind.ROOT and _is_unknown(way.expr)):
+                return True
+            way = way.parent
+        return False
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What must hold for the access to happen, outermost first."""
         found: list[str] = []
@@ -104,3 +116,7 @@ class Access:
         if self.reason:
             text += f": {self.reason}"
         return text if self.line is None else f"{text} (line {self.line})"
+
+
+def _is_unknown(expression: Expr) -> bool:
+    return any(isinstance(leaf, Unknown) for leaf in expression.leaves)

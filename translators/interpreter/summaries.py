@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from vdev.translators.values import dataclass
 
+from ..ranges.grain import Grain
 from ..ranges.ndrange import Chunk, NDRange
 from .accesses import Access, AccessRange, Reason
 from .launch_ranges import Images, LaunchRanges, Values
@@ -41,6 +42,21 @@ class KernelSummary:
     merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
     #: what is known of the chunks of its launches
     _images: Images = field(default_factory=Images, init=False, repr=False)
+
+    @property
+    def may_merge(self) -> frozenset[tuple[str, str | None, Grain]]:
+        """What launches on several workers may have to merge, as far as their numbers do not decide it: by an atomic's operation and type,
+        or, with 'diff' and none, by which units have changed, where values that the kernel loads decide if a store is made, or where.
+        """
+        if self.one_worker:
+            return frozenset()
+        found: set[tuple[str, str | None, Grain]] = set()
+        for access in self.accesses:
+            if access.mode == "atomic" and access.op is not None and access.dtype is not None:
+                found.add((access.op, access.dtype, access.grain))
+            elif access.mode == "write" and access.depends_on_memory:
+                found.add(("diff", None, access.grain))
+        return frozenset(found)
 
     def evaluate(
         self,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from vdev.translators.frontend.source import ParsedProgram
 
 Bytes = npt.NDArray[np.uint8]
+#: how versions of the same bytes are merged (`Backend.merge`): operation, type, grain
+Merging: TypeAlias = tuple[str, "str | None", Grain]
 
 
 @dataclass(frozen=True, eq=False)
@@ -678,6 +680,10 @@ class Backend(ABC):
         """What a worker beside others may need later, in pieces that take a compiler or nothing: on any thread, also while others call the
         back end. What was not done by then is done when it is needed.
         """
+        return ()
+
+    def merge_preparations(self, merging: Merging) -> Sequence[Callable[[], object]]:
+        """The same for merges of a kind."""
         return ()
 
     def compile_ahead(self, program: BackendProgram) -> None:

@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vdev.backends.base import Backend, BackendProgram, BuildResult, Bytes, Counters, WorkerInfo
+from vdev.backends.base import (
+    Backend,
+    BackendProgram,
+    BuildResult,
+    Bytes,
+    Counters,
+    Merging,
+    WorkerInfo,
+)
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.calling_thread import drained, idle_workers, never_waits, perform_here
 from vdev.executor.compiled_plan import Given, submit_compiled
@@ -426,6 +434,13 @@ class Executor:
         if len(self.workers) > 1:
             for worker in self.all_workers[: len(self.workers)]:
                 for piece in worker.backend.preparations():
+                    beside.begin(piece)
+
+    def begin_merge_preparations(self, merges: Iterable[Merging]) -> None:
+        """The same for what several workers may have to merge."""
+        for merging in merges:
+            for worker in self.all_workers[: len(self.workers)]:
+                for piece in worker.backend.merge_preparations(merging):
                     beside.begin(piece)
 
     @property

@@ -22,7 +22,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import ref
 
-from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
+from vdev.backends.base import BackendProgram, BuildResult, KernelResources, Merging, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
 from vdev.process.beside import beside
 from vdev.session.capabilities import (
@@ -358,9 +358,9 @@ class SessionProgram:
             self._for_cycles = Renumbered(native, subgrid.kernels)
         return self._for_cycles
 
-    def begin_analysis(self) -> None:
+    def begin_analysis(self, prepare_merges: Callable[[Iterable[Merging]], object]) -> None:
         """Analyse kernels beside the program, if launches will need that: as long as compilers are at work or the program makes its data
-        this takes no time, and the first launch would wait for all of it.
+        this takes no time, and the first launch would wait for all of it. `prepare_merges` is told what they may merge.
         """
         translation = self._translation
         if translation is None or self.reasons or len(self._workers) < 2:
@@ -369,14 +369,14 @@ class SessionProgram:
             name for name in translation.subgrid if self._kept is None or not self._kept.has_summary(name)
         ]
         if names:
-            beside.begin(partial(self._analyse, names))
+            beside.begin(partial(self._analyse, names, prepare_merges))
 
-    def _analyse(self, kernels: Sequence[str]) -> None:
+    def _analyse(self, kernels: Sequence[str], prepare_merges: Callable[[Iterable[Merging]], object]) -> None:
         """Analyse some kernels, as far as that does not take long: a program may have hundreds that it never launches."""
         began = time.perf_counter()
         for name in kernels:
-            if time.perf_counter() - began < _AHEAD:
-                self.summary(name)
+            if time.perf_counter() - began < _AHEAD and (summary := self.summary(name)) is not None:
+                prepare_merges(summary.may_merge)
 
     def summary(self, kernel: str) -> KernelSummary | None:
         """What a kernel touches, if it was kept or can be analysed now. Any thread may ask."""

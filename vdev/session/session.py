@@ -153,7 +153,7 @@ class Session(SessionCore):
         program = SessionProgram(source, options, self.workers)
 
         def meanwhile() -> None:
-            program.begin_analysis()
+            program.begin_analysis(self.executor.begin_merge_preparations)
             if not self._is_prepared:  # whoever builds its first program has no data to exchange yet
                 self._is_prepared = True
                 self.executor.begin_preparations()

@@ -81,7 +81,7 @@ class Declarations(Words):
         of 4 KB that is read at places which data give takes 32 times as long as the same table in a buffer
         (samples/benchmarks/constant_tables.py). Elements at places that the compiler knows are part of the code in either case.
         """
-        types = [variable.type.get_canonical() for variable in variables]
+        types = [clang.canonical(variable.type) for variable in variables]
         if self._addresses or any(t.kind in _ARRAYS or t.get_size() > _VECTOR_NBYTES for t in types):
             return False
         self._constant_nbytes += sum(max(t.get_size(), 0) for t in types)
@@ -111,7 +111,7 @@ class Declarations(Words):
         for inner in record.get_children():
             if inner.kind in (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL):
                 self._settle(inner)
-        for field in record.type.get_canonical().get_fields() if record.is_definition() else ():
+        for field in clang.canonical(record.type).get_fields() if record.is_definition() else ():
             if is_volatile_class(field.type):
                 self.settles = True
                 for start, stop, text in self._settled(field):
@@ -145,13 +145,13 @@ class Declarations(Words):
             if inner.kind == CursorKind.STRUCT_DECL:
                 self._pad(inner)
         start, stop = clang.extent_of(record)
-        fields = list(record.type.get_canonical().get_fields()) if record.is_definition() else []
+        fields = list(clang.canonical(record.type).get_fields()) if record.is_definition() else []
         opening = self.text.find(b"{", start, stop)
         if not fields or opening < 0 or opening in self._padded or not holds_vector(record.type):
             return
         self._padded.add(opening)
         last = fields[-1]
-        rest = record.type.get_size() - last.get_field_offsetof() // 8 - last.type.get_canonical().get_size()
+        rest = record.type.get_size() - last.get_field_offsetof() // 8 - clang.canonical(last.type).get_size()
         if rest > 0 and not last.is_bitfield():
             self.edits.insert(matching(self.text, opening), f"unsigned char {self.prefix}rest[{rest}]; ")
 
@@ -244,5 +244,5 @@ class Declarations(Words):
 
 
 def _local_nbytes(variable: Cursor) -> int:
-    nbytes = max(int(variable.type.get_canonical().get_size()), 0)
+    nbytes = max(int(clang.canonical(variable.type).get_size()), 0)
     return -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT

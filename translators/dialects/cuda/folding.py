@@ -41,7 +41,7 @@ def folded(call: nodes.Call, text: bytes) -> str | None:
 
     Only normal numbers are told: what becomes of others depends on the device and on build options, and so does an error.
     """
-    function, form = _FUNCTIONS.get(call.name), _FORMS.get(call.type.get_canonical().kind)
+    function, form = _FUNCTIONS.get(call.name), _FORMS.get(clang.canonical(call.type).kind)
     if function is None or form is None or b"\n" in text[call.start : call.stop]:  # lines stay where they are
         return None
     if not all(map(_is_known, call.arguments)):

@@ -15,6 +15,7 @@ import re
 from clang.cindex import TypeKind
 from vdev.translators.values import dataclass
 
+from ...frontend import clang
 from ...frontend.operator_kinds import Binary
 from . import nodes
 from .nodes import Node
@@ -62,7 +63,7 @@ def fusion_of(node: nodes.Calculation, text: bytes, function: bytes) -> Fusion |
 
 
 def _kind(node: Node) -> TypeKind:
-    return node.type.get_canonical().kind
+    return clang.canonical(node.type).kind
 
 
 def _product(node: Node) -> nodes.Calculation | None:

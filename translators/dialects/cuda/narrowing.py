@@ -84,4 +84,4 @@ def _is_short(distance: Node) -> bool:
 
 
 def _kind(type_: Type) -> TypeKind:
-    return type_.get_canonical().kind
+    return clang.canonical(type_).kind

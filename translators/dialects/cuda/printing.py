@@ -135,7 +135,7 @@ class Printer(Unaligned):
         of = cursor.underlying_typedef_type if cursor.kind == CursorKind.TYPEDEF_DECL else cursor.type
         start, stop = clang.extent_of(cursor)
         end, nbytes = self.text.find(b";", stop), of.get_size()
-        declared = of.get_canonical().get_declaration().kind in _KEYWORDS and b"{" in self.text[start:stop]
+        declared = clang.canonical(of).get_declaration().kind in _KEYWORDS and b"{" in self.text[start:stop]
         if declared and nbytes > 0 and end >= 0 and _IDENTIFIER.fullmatch(name.split()[-1]):
             self.edits.insert(end + 1, f' static_assert(sizeof({name}) == {nbytes}, "size of {name}");')
 
@@ -226,7 +226,7 @@ class Printer(Unaligned):
     def printed(self, node: Node, exact: bool = False, stored: bool = False) -> Text:
         """A statement or expression. `exact`: its C type must show, as a template may be chosen by it. `stored`: it is assigned to."""
         if not stored and self._is_read(node):
-            reading = "in_place" if node.type.get_canonical().kind in ARRAYS else "value"
+            reading = "in_place" if clang.canonical(node.type).kind in ARRAYS else "value"
             return [f"::vdev_cl::{reading}(", *self._print_anew(node, exact, stored), ")"]
         return self._print_anew(node, exact, stored)
 
@@ -263,7 +263,7 @@ class Printer(Unaligned):
                 return self._declare(node)
             case nodes.Cast(parts=parts):
                 self._narrow(node)
-                shown = vector_type(node.type) is not None or node.type.get_canonical().kind == TypeKind.HALF
+                shown = vector_type(node.type) is not None or clang.canonical(node.type).kind == TypeKind.HALF
                 return self._plain(node, parts, shown)
             case nodes.Constant():
                 return self._constant(node, exact)
@@ -337,7 +337,7 @@ class Printer(Unaligned):
         return ["((int)", *inside, ")"] if exact and kind == CursorKind.ENUM_CONSTANT_DECL else inside
 
     def _float(self, node: nodes.Float) -> Text:
-        if node.type.get_canonical().kind == TypeKind.HALF:
+        if clang.canonical(node.type).kind == TypeKind.HALF:
             return [cuda_dialect.half_literal(node.written.rstrip("hH"))]
         return [(node.start, node.stop)]
 
@@ -425,7 +425,7 @@ class Printer(Unaligned):
         if vector_type(node.type) is not None and contents is not None:
             head = _at(node.start, node.closing + 1, f"::vdev_cl::make<{spell(node.type)}>")
             return _spliced(node, [head, *self._components(contents)])
-        if contents is None or (node.type.get_canonical().kind in ARRAYS and not node.passes):
+        if contents is None or (clang.canonical(node.type).kind in ARRAYS and not node.passes):
             raise Untranslatable(
                 "an array literal whose address is kept: in C++ it ends with its expression", node.line
             )
@@ -446,7 +446,7 @@ class Printer(Unaligned):
         if vector_type(node.type) is not None:
             maker = [f"::vdev_cl::make<{spell(node.type)}>"] if node.braces else []
             return [*maker, *_spliced(node, self._components(node))]
-        if node.type.get_canonical().kind not in (*ARRAYS, TypeKind.RECORD):
+        if clang.canonical(node.type).kind not in (*ARRAYS, TypeKind.RECORD):
             return self._plain(node, [item.value for item in node.items], exact=True)
         if node.braces and len(node.items) == 1 and not node.items[0].names and _is_zero(node.items[0].value):
             return ["{}"]  # C99 6.7.8p21: everything is zero, whatever its type
@@ -454,7 +454,7 @@ class Printer(Unaligned):
 
     def _initial(self, node: Node) -> Text:
         """An initialiser, whose C type must show."""
-        record = node.type.get_canonical().kind == TypeKind.RECORD and not isinstance(node, nodes.List)
+        record = clang.canonical(node.type).kind == TypeKind.RECORD and not isinstance(node, nodes.List)
         inside = self.printed(node, exact=True)
         return ["::vdev_cl::parted(", *inside, ")"] if self._fields and record else inside
 
@@ -476,12 +476,12 @@ class Printer(Unaligned):
 
     def _unsettled(self, node: nodes.Member | nodes.Index, text: Text) -> Text:
         """A member, or an element of one, that is volatile and a class in C++: it has not been declared as volatile (`_settle`)."""
-        if self.settles and node.type.get_canonical().kind not in ARRAYS and is_volatile_class(node.type):
+        if self.settles and clang.canonical(node.type).kind not in ARRAYS and is_volatile_class(node.type):
             return ["::vdev_cl::unsettled(", *text, ")"]
         return text
 
     def _fused(self, node: nodes.Calculation, fusion: Fusion) -> Text:
-        of, sign = FUSED[node.type.get_canonical().kind], "-" if fusion.subtracts else ""
+        of, sign = FUSED[clang.canonical(node.type).kind], "-" if fusion.subtracts else ""
         left, right, addend = (self.printed(part) for part in (fusion.left, fusion.right, fusion.addend))
         if fusion.product_first:
             return [f"::vdev_cl::fused_{of}(", *left, ", ", *right, f", {sign}(", *addend, "))"]
@@ -505,7 +505,7 @@ class Printer(Unaligned):
         """OpenCL C 6.3 j: only the number's low bits count; in C++, shifts that are too large are undefined."""
         if vector_type(shifted) is not None:
             return self._part(right)
-        nbits = 64 if shifted.get_canonical().get_size() > 4 else 32  # small integers are promoted
+        nbits = 64 if clang.canonical(shifted).get_size() > 4 else 32  # small integers are promoted
         if (
             isinstance(behind_conversions(right), nodes.Integer)
             and 0 <= (clang.evaluate(right.cursor) or 0) < nbits
@@ -524,7 +524,7 @@ class Printer(Unaligned):
 
     def _step(self, node: nodes.Step) -> Text:
         parts = [self._part(node.operand, stored=True)]
-        if node.operand.type.get_canonical().kind != TypeKind.BOOL:
+        if clang.canonical(node.operand.type).kind != TypeKind.BOOL:
             return _spliced(node, parts)
         place = node.stop - 2 if node.behind else node.start
         parts.insert(node.behind, _at(place, place + 2))
@@ -567,7 +567,7 @@ class Printer(Unaligned):
         parts: list[Part] = [_at(node.body_start, node.body_start, "[&]() ")]
         parts += [self._part(statement) for statement in node.statements[:-1]]
         for last in node.statements[-1:]:
-            gives = node.type.get_canonical().kind != TypeKind.VOID
+            gives = clang.canonical(node.type).kind != TypeKind.VOID
             parts.append(self._around(last, "return (", ")", exact=True) if gives else self._part(last))
         return _spliced(node, [*parts, _at(node.body_stop, node.body_stop, "()")])
 

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: Raised with every change to translations: part of the key under which cubins are kept.
-VERSION = 19
+VERSION = 20
 
 #: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
 LOCAL_ALIGNMENT = 128

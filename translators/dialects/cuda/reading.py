@@ -115,8 +115,8 @@ class Reader:
         return (
             self._single
             and child.kind == CursorKind.FLOATING_LITERAL
-            and cursor.type.get_canonical().kind == TypeKind.FLOAT
-            and child.type.get_canonical().kind == TypeKind.DOUBLE
+            and clang.canonical(cursor.type).kind == TypeKind.FLOAT
+            and clang.canonical(child.type).kind == TypeKind.DOUBLE
         )
 
     def _unexposed(
@@ -136,9 +136,9 @@ class Reader:
         if not operand and child.kind == CursorKind.UNEXPOSED_EXPR:
             spreads |= vector_type(cursor.type) is not None and vector_type(child.type) is None
         is_bool = (
-            spreads and child.type.get_canonical().kind == TypeKind.BOOL != cursor.type.get_canonical().kind
+            spreads and clang.canonical(child.type).kind == TypeKind.BOOL != clang.canonical(cursor.type).kind
         )
-        place = kept and child.type.get_canonical().kind in ARRAYS  # otherwise a value
+        place = kept and clang.canonical(child.type).kind in ARRAYS  # otherwise a value
         inner = self.node(child, operand=operand, spreads=spreads, kept=place, passes=passes)
         return nodes.Converted(cursor, start, stop, inner, is_bool, self._is_narrowed(cursor, child))
 
@@ -207,7 +207,7 @@ class Reader:
             stop = matching(self._text, start) + 1
             last = self._before_blanks(stop - 1) - 1
             comma = last if self._text.startswith(b",", last) else None
-        if cursor.type.get_canonical().kind in _LISTED:
+        if clang.canonical(cursor.type).kind in _LISTED:
             items = tuple(map(self._item, _parts(cursor)))
         else:
             values = self._nodes(cursor)
@@ -276,7 +276,9 @@ class Reader:
         calculates = isinstance(operator, Binary)
         left, right = self.node(first, operand=calculates), self.node(second, operand=calculates)
         if operator is Joining.ASSIGN:
-            equals = self._mark(left.stop, b"=") if first.type.get_canonical().kind == TypeKind.RECORD else -1
+            equals = (
+                self._mark(left.stop, b"=") if clang.canonical(first.type).kind == TypeKind.RECORD else -1
+            )
             return nodes.Assignment(cursor, start, stop, left, right, equals)
         if operator is Joining.COMMA:
             return nodes.Comma(cursor, start, stop, left, right)

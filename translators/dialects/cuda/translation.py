@@ -33,6 +33,7 @@ from dataclasses import replace
 
 from clang.cindex import Cursor
 
+from ...collecting import seldom_collected
 from ...frontend import clang
 from ...frontend.depth import deep_translation
 from ...frontend.edits import Edits, Function, Functions
@@ -46,6 +47,7 @@ from ..subgrid import SHIFT, translate_subgrid
 from ..subgrid_kernel import SubgridKernel
 from . import tables as cuda_dialect
 from .apart import arguments_apart, reads_behind_stores, stores_by_arguments_alone
+from .headers import needed_headers
 from .printing import Printer
 from .program import (
     LOCAL_ALIGNMENT,
@@ -71,6 +73,7 @@ _UNFUSED = re.compile(
 _TRANSLATED = (*BUFFERS, ArgKind.LOCAL, ArgKind.VALUE)
 
 
+@seldom_collected
 def translate_cuda(program: ParsedProgram, *, renumbers: bool = False) -> CudaProgram:
     """Translate all kernels. Raises Untranslatable with what cannot be translated, and the user's line. `renumbers`:
     for chunks with cycles.
@@ -159,7 +162,10 @@ class _Translation:
         entries = "".join(
             self._entries(function, names) for function in self.functions.defined if function.kernel
         )
-        return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, self.kernels)
+        text = f"{self._shared()}{body}\n{entries}}}}}\n"
+        fuses = "#define VDEV_FUSES\n" if "--fmad=true" in self.options else ""
+        headers = needed_headers(text, cuda_dialect.constants())
+        return CudaProgram(f"{fuses}{headers}{text}", self.options, self.kernels)
 
     def _apart(self) -> dict[str, Apart]:
         """Of kernels that have one, the second version."""
@@ -177,8 +183,8 @@ class _Translation:
         images = tuple(image for image in self.program.sampled.get(kernel.name, ()) if image.is_known)
         return Textured(f"{kernel.entry}_textured", images) if images else None
 
-    def _prelude(self) -> str:
-        macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
+    def _shared(self) -> str:
+        """What comes before the program's own text, behind our headers."""
         shared = f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {self.prefix}shared[];\n"
         if self.printer.uses_work_dim:
             # The same for all work-items, and used where no hidden argument is available.
@@ -186,8 +192,7 @@ class _Translation:
             shared += (
                 f"namespace vdev_cl {{ inline uint get_work_dim() {{ return {self.prefix}work_dim; }} }}\n"
             )
-        fuses = "#define VDEV_FUSES\n" if "--fmad=true" in self.options else ""
-        return f'{fuses}{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
+        return f'{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
 
     def _shifts(self) -> None:
         """Pointers arrive as they are used, under names that C++ does not reserve."""

@@ -29,7 +29,7 @@ ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARR
 
 def vector_type(type_: Type) -> tuple[Type, int] | None:
     """(Type of a component, number of components), or None."""
-    canonical = type_.get_canonical()
+    canonical = clang.canonical(type_)
     if canonical.kind not in _VECTORS:
         return None
     return canonical.element_type, int(canonical.element_count)
@@ -41,7 +41,7 @@ def spell(type_: Type) -> str | None:
     if vector is not None:
         element = spell(vector[0])
         return None if element is None else f"::vdev_cl::vec<{element}, {vector[1]}>"
-    name = _SCALARS.get(type_.get_canonical().kind)
+    name = _SCALARS.get(clang.canonical(type_).kind)
     if name is None:
         return None
     return cuda_dialect.type_name(name)
@@ -58,15 +58,15 @@ def literal(number: int | float | None, type_: Type) -> str:
 def converted(number: int | float | None, type_: Type) -> int:
     """A constant integer converted to an integer type (C99 6.3.1.3; clang wraps)."""
     assert isinstance(number, int)  # otherwise clang refuses it
-    nbits = 8 * int(type_.get_canonical().get_size())
+    nbits = 8 * int(clang.canonical(type_).get_size())
     number %= 1 << nbits
-    negative = type_.get_canonical().kind not in _UNSIGNED and number >> (nbits - 1)
+    negative = clang.canonical(type_).kind not in _UNSIGNED and number >> (nbits - 1)
     return number - (1 << nbits) if negative else number
 
 
 def conversion(target: Type, source: Type, exact: bool) -> str | None:
     """The text that makes an implicit conversion explicit in C++, in front of an operand in parentheses; or None."""
-    to, from_ = target.get_canonical(), source.get_canonical()
+    to, from_ = clang.canonical(target), clang.canonical(source)
     vector = vector_type(target)
     # Loading a class from volatile memory is a copy part by part.
     loads = from_.is_volatile_qualified() and not to.is_volatile_qualified()
@@ -117,17 +117,17 @@ def _leads_to_const(canonical: Type) -> bool:
 
 def _bare(type_: Type) -> str:
     words = r"\b(?:__global|__local|__private|__constant|__generic|const|volatile|restrict|__restrict)\b"
-    return " ".join(re.sub(words, " ", type_.get_canonical().spelling).split())
+    return " ".join(re.sub(words, " ", clang.canonical(type_).spelling).split())
 
 
 def is_half(*types: Type) -> bool:
     """Whether one of the types is `half`."""
-    return any(type_.get_canonical().kind == TypeKind.HALF for type_ in types)
+    return any(clang.canonical(type_).kind == TypeKind.HALF for type_ in types)
 
 
 def space_of(type_: Type) -> Space:
     """The address space of a variable, if CUDA has a word for it; else PRIVATE."""
-    canonical = type_.get_canonical()
+    canonical = clang.canonical(type_)
     while (space := clang.address_space(canonical)) not in (Space.LOCAL, Space.CONSTANT):
         if canonical.kind not in ARRAYS:
             return Space.PRIVATE
@@ -137,17 +137,17 @@ def space_of(type_: Type) -> Space:
 
 def is_volatile_record(type_: Type) -> bool:
     """Whether it is a structure or union that C++ can neither read nor assign as a whole."""
-    canonical = type_.get_canonical()
+    canonical = clang.canonical(type_)
     return bool(canonical.kind == TypeKind.RECORD and canonical.is_volatile_qualified())
 
 
 def is_volatile_class(type_: Type) -> bool:
     """Whether it is volatile, and a class in C++: a structure, a union, a vector or a half number; or an array of these."""
-    canonical = type_.get_canonical()
+    canonical = clang.canonical(type_)
     if not canonical.is_volatile_qualified():  # libclang says so of an array, and not of its elements
         return False
     while canonical.kind in ARRAYS:
-        canonical = canonical.element_type.get_canonical()
+        canonical = clang.canonical(canonical.element_type)
     return canonical.kind in (TypeKind.RECORD, TypeKind.HALF) or vector_type(canonical) is not None
 
 
@@ -162,9 +162,9 @@ def holds_vector(type_: Type) -> bool:
 
 
 def _holds(type_: Type, wanted: Callable[[Type], bool]) -> bool:
-    canonical = type_.get_canonical()
+    canonical = clang.canonical(type_)
     while canonical.kind in ARRAYS:
-        canonical = canonical.element_type.get_canonical()
+        canonical = clang.canonical(canonical.element_type)
     if canonical.kind == TypeKind.RECORD:
         return any(_holds(field.type, wanted) for field in canonical.get_fields())
     return wanted(canonical)
@@ -172,7 +172,7 @@ def _holds(type_: Type, wanted: Callable[[Type], bool]) -> bool:
 
 def members_of(type_: Type, count: int) -> list[Type | None]:
     """Types of what a list without designators initialises."""
-    canonical = type_.get_canonical()
+    canonical = clang.canonical(type_)
     if canonical.kind in ARRAYS:
         return [canonical.element_type] * count
     if canonical.kind == TypeKind.RECORD:

@@ -9,7 +9,9 @@ copies bytes. clang says where a member lies; attributes are not read. Decides n
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
@@ -34,8 +36,8 @@ class Unaligned(Declarations):
         self._twins = 0  # twins
         self._before: list[str] = []  # their definitions
         if any(hint in self.text for hint in _HINTS):
-            for cursor in program.declarations:
-                self._find(cursor, _begin(program.declarations, cursor))
+            for cursor, begins in _with_beginnings(program.declarations):
+                self._find(cursor, begins)
 
     # records ----------------------------------------------------------------------------------------
 
@@ -189,11 +191,17 @@ class Unaligned(Declarations):
         return not node.kept and self._unaligned_place(node)
 
 
-def _begin(around: Sequence[Cursor], cursor: Cursor) -> int:
-    """Where the declaration at program scope begins that contains a cursor."""
-    start = clang.extent_of(cursor)[0]
-    extents = [clang.extent_of(other) for other in around]
-    return min(first for first, last in extents if first <= start < last)
+def _with_beginnings(declarations: Sequence[Cursor]) -> Iterator[tuple[Cursor, int]]:
+    """Declarations at program scope, each with where the outermost one begins that contains it: a type that another one defines comes
+    before that.
+    """
+    extents = [clang.extent_of(cursor) for cursor in declarations]
+    outermost: list[tuple[int, int]] = []
+    for start, stop in sorted(extents, key=lambda extent: (extent[0], -extent[1])):
+        if not outermost or start >= outermost[-1][1]:
+            outermost.append((start, stop))
+    for cursor, (start, _) in zip(declarations, extents, strict=True):
+        yield cursor, outermost[bisect_right(outermost, (start, inf)) - 1][0]
 
 
 def _with_inner(record: Cursor) -> Iterator[Cursor]:

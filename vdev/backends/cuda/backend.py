@@ -29,6 +29,7 @@ from vdev.backends.base import (
     Deliver,
     Filling,
     Marker,
+    Merging,
     Reread,
     WorkerInfo,
 )
@@ -51,7 +52,7 @@ from vdev.backends.cuda.launch import CudaAllocation, address_of
 from vdev.backends.cuda.marker import CudaMarker, Lapse, Moment
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.nvrtc import nvrtc_version
-from vdev.backends.cuda.own_kernels import OwnKernels
+from vdev.backends.cuda.own_kernels import OwnKernels, merging_kernel
 from vdev.backends.cuda.pool import Block, Pool
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
 from vdev.backends.cuda.sparse import SparseMemory
@@ -664,6 +665,10 @@ class CudaBackend(CudaCompiling):
 
     def preparations(self) -> Sequence[Callable[[], object]]:
         return [partial(self._own_cubin, name) for name in cuda_kernels.USUAL]
+
+    def merge_preparations(self, merging: Merging) -> Sequence[Callable[[], object]]:
+        name = merging_kernel(*merging)
+        return () if name is None else (partial(self._own_cubin, name),)
 
     # order --------------------------------------------------------------------------------------
 

@@ -309,8 +309,7 @@ class OwnKernels:
 
         `target`, and the address of each part: where offset 0 of the buffer would be.
         """
-        element = np.dtype(dtype)
-        name, unit = f"fold_{op}_{element.kind}{element.itemsize}", element.itemsize
+        name, unit = _fold(op, dtype), np.dtype(dtype).itemsize
         found = []
         for region, numbers in shared_regions([(number, part) for number, (_, part) in enumerate(parts)]):
             for block in blocks_of_elements(region, unit):
@@ -326,10 +325,10 @@ class OwnKernels:
 
     def _merge_changes(self, addresses: tuple[int, int, int], block: byte_runs.Block, grain: Grain) -> None:
         """Merge the units of `block` that differ from the twin; as words if possible."""
-        word = grain.unit if grain.unit in kernels.WORDS else None
+        word = _word_of(grain)
         for whole, part in whole_units(block, word):
             if whole and word is not None:
-                self._merge_rows(f"merge_diff_u{word}", addresses, part, word)
+                self._merge_rows(_words_merge(word), addresses, part, word)
                 continue
             most = (part.nbytes // grain.period + 2) * len(
                 grain.cuts
@@ -347,3 +346,26 @@ class OwnKernels:
         total = width * block.count
         places = [address + block.start if address else 0 for address in addresses]
         self.start(name, struct.pack("<6Q", *places, width, block.stride // unit, total), total)
+
+
+def merging_kernel(op: str, dtype: str | None, grain: Grain) -> str | None:
+    """The kernel that does most of a merge (`OwnKernels.merge`, `OwnKernels.folds`); None if there is none."""
+    if op != "diff":
+        name = None if dtype is None else _fold(op, dtype)
+        return name if name in kernels.SOURCE_OF else None
+    word = _word_of(grain)
+    return "merge_units" if word is None else _words_merge(word)
+
+
+def _fold(op: str, dtype: str) -> str:
+    element = np.dtype(dtype)
+    return f"fold_{op}_{element.kind}{element.itemsize}"
+
+
+def _words_merge(nbytes: int) -> str:
+    return f"merge_diff_u{nbytes}"
+
+
+def _word_of(grain: Grain) -> int | None:
+    """The bytes of a word, if units are compared as such."""
+    return grain.unit if grain.unit in kernels.WORDS else None
