@@ -1,13 +1,15 @@
-"""What steps of recurring programs take on 1, 2 and 4 GPUs whose work takes time, on the driver for machines without one:
+"""What recurring programs take on 1, 2 and 4 GPUs whose work takes time, on the driver for machines without one:
 
-    python -m tests.cpu.timed_steps [--workers 1,2,4] [--only NAME,...] [--host TIMES] [--call NANOSECONDS]
+    python -m tests.cpu.timed_steps [--workers 1,2,4] [--only NAME,...] [--host TIMES] [--call NANOSECONDS] [--runs COUNT] [--rounds]
 
-Kernels do nothing, but take the time that they take on an H200, as far as it is known (`PROGRAMS`), and copies that of their bytes on
+Kernels do nothing, but take the time that they take on an H200, as far as it is known (`timed_programs`), and copies that of their bytes on
 its links, by a clock that goes on with the processor time of the process (`tests.pure.fake_cuda.clock`): vdev decides as it would on GPUs.
 `--host`: how many times the processor time the host takes that is meant; `--call`: what each call of its driver takes which gives a GPU
-work. Shown are, of the best round, the microseconds of a step, those until its last call returns, the processor time of the calling thread,
-and the driver's calls; how many launches were split; and the microseconds of a step in each round. Sizes are smaller than on GPUs, and
-work-groups take the longer, so that kernels take as long as there; what is exchanged is less where it depends on the size.
+work. `--runs`: processes after one another, of which the later ones find what the earlier ones kept. `--rounds`: print each round.
+
+Shown are, of the best round on resident data, the microseconds of a step, and how many times as fast that is as on one GPU and, where the
+results of `samples/benchmarks` have both, natively; the bar on four; the milliseconds of the first three runs from plain arrays to results;
+and of a step the processor time of the calling thread and the driver's calls; how many launches were split. `!` marks what misses its bar.
 """
 
 from __future__ import annotations
@@ -24,59 +26,46 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SAMPLES = Path(__file__).parents[2] / "samples"
+from .timed_programs import BENCHMARKS, PROGRAMS, Program, as_on_gpus, bars, over_one
 
-
-@dataclass(frozen=True)
-class Program:
-    """A sample with its arguments, or one of `planning_programs`; its steps; and nanoseconds of a work-group of its kernels."""
-
-    sample: str
-    arguments: str
-    steps: int
-    times: str
-
-
-#: by name. On one H200 the kernels of a step take 1.4 and 2.8 ms (k-means), 0.36 ms (PageRank) and 3.9 ms (fields_3d), as
-#: `samples/benchmarks/results/h200_1_2_never_slower_turns.json` has it
-PROGRAMS = {
-    "k_means": Program("k_means", "--size 4194304 --steps 20", 20, "assign=85"),
-    "k_means_64": Program("k_means", "--size 4194304 --clusters 64 --steps 20", 20, "assign=171"),
-    "page_rank": Program("page_rank", "--size 4194304 --steps 40", 40, "share=0.9 dangle=58 gather=20"),
-    "fields_3d": Program("", "512 40", 40, " ".join(f"{name}=0.62" for name in ("ex", "ey", "ez", "hx", "hy", "hz"))),
-    "multigrid": Program("", "8192 20", 20, "sweep=1 residual=1.2 restriction=1.2 prolongation=1"),
-    "small_steps": Program("", "1048576 400", 400, "drive=0.2 smooth=0.3 back=0.2"),
-}  # fmt: skip
-#: of each program
-ROUNDS = 10
+#: of each program, on resident data; and before these, from plain arrays to results
+ROUNDS, WHOLE = 10, 3
 
 
 class Rounds:
-    """Times rounds of launches on resident data, in place of `common.run`."""
+    """Times rounds of launches on resident data, and whole runs before these, in place of `common.run`."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self._calls = ctypes.CDLL("libcuda.so.1").fake_calls
         self._calls.restype = ctypes.c_long
         self.found: list[dict[str, float]] = []
+        self.whole: list[float] = []
 
     def __call__(self, job: Any) -> None:
-        buffers = job.upload()
+        common: Any = importlib.import_module("common")
+        buffers = None
+        for _ in range(WHOLE):
+            common.finish(job.queue)
+            began = time.perf_counter()
+            buffers = job.upload()
+            job.launch(buffers)
+            common.finished(job, buffers)
+            self.whole.append(1e3 * (time.perf_counter() - began))
         for _ in range(ROUNDS):
-            self.add(lambda: job.launch(buffers), job.queue)
+            self.add(lambda: job.launch(buffers), lambda: common.finish(job.queue))
         raise Measured
 
-    def add(self, launch: Callable[[], object], queue: Any) -> None:
+    def add(self, launch: Callable[[], object], finish: Callable[[], object]) -> None:
         """One round of so many steps."""
-        queue.finish()
+        finish()
         began, thread, calls = time.perf_counter(), time.thread_time(), self._calls()
         launch()
         handed = time.perf_counter()
-        queue.finish()
+        finish()
         ended = time.perf_counter() - began, handed - began, time.thread_time() - thread
         each = [1e6 * seconds / self._steps for seconds in ended]
         found = dict(zip(("step", "calls", "thread"), each, strict=True))
@@ -92,21 +81,25 @@ def main_of_child(name: str) -> None:
     from tests.pure.fake_cuda import clock
 
     clock.use()
-    sys.path[:0] = [str(SAMPLES), str(SAMPLES / "benchmarks")]
+    _find_samples()
     program = PROGRAMS[name]
     rounds = Rounds(program.steps)
-    if program.sample:
+    if program.sample == "":
+        _planned(name, program, rounds)
+    else:
         common: Any = importlib.import_module("common")
         common.measured_by, sys.argv = rounds, [name, *program.arguments.split()]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Measured):
-            importlib.import_module(program.sample).main()
-    else:
-        _planned(name, program, rounds)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Measured), as_on_gpus(name):
+            importlib.import_module(program.sample or name).main()
     import vdev
 
     kernels = vdev.stats().kernels
     split, launches = sum(each.split for each in kernels), sum(each.launches for each in kernels)
-    print(json.dumps({"rounds": rounds.found, "split": split, "launches": launches}))
+    print(json.dumps({"rounds": rounds.found, "whole": rounds.whole, "split": split, "launches": launches}))
+
+
+def _find_samples() -> None:
+    sys.path[:0] = [str(BENCHMARKS.parent), str(BENCHMARKS)]
 
 
 def _planned(name: str, program: Program, rounds: Rounds) -> None:
@@ -120,27 +113,45 @@ def _planned(name: str, program: Program, rounds: Rounds) -> None:
         bench = programs.Bench(context, queue, *map(int, program.arguments.split()))
         steps: Iterator[int] = programs.PROGRAMS[name][0](bench)
         next(steps)
-        rounds.add(lambda steps=steps: sum(1 for _ in steps), queue)  # type: ignore[misc]
+        rounds.add(lambda steps=steps: sum(1 for _ in steps), queue.finish)  # type: ignore[misc]
+    rounds.whole += [1e-3 * program.steps * each["step"] for each in rounds.found[:WHOLE]]
 
 
-def measured(name: str, count: int, host: float, call: int, folder: Path) -> dict[str, Any]:
-    """What a program takes on so many GPUs."""
+def measured(name: str, count: int, options: argparse.Namespace, cache: str) -> dict[str, Any]:
+    """What a program takes on so many GPUs, where `cache` has what earlier runs kept."""
     from tests.pure import fake_cuda
 
+    folder = Path(tempfile.gettempdir()) / f"vdev-timed-steps-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
     workers = "cuda:" + ",".join(map(str, range(count)))
     env = fake_cuda.environment(folder, workers) | {
         "FAKE_CUDA_DEVICES": str(count),
-        "FAKE_CUDA_TIMES": PROGRAMS[name].times,
-        "FAKE_CUDA_HOST": str(host),
-        "FAKE_CUDA_CALL": str(call),
+        "FAKE_CUDA_TIMES": PROGRAMS[name].takes(count),
+        "FAKE_CUDA_BYTES": str(PROGRAMS[name].nbytes),
+        "FAKE_CUDA_HOST": str(options.host),
+        "FAKE_CUDA_CALL": str(options.call),
         "PYOPENCL_NO_CACHE": "1",
+        "VDEV_CACHE_DIR": cache,
     }
-    with tempfile.TemporaryDirectory() as cache:  # nothing is known of an earlier run
-        script = f"from tests.cpu.timed_steps import main_of_child; main_of_child({name!r})"
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, env=env | {"VDEV_CACHE_DIR": cache}, stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
+    script = f"from tests.cpu.timed_steps import main_of_child; main_of_child({name!r})"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def told(name: str, count: int, found: dict[str, Any], one: float, native: float | None, bar: float) -> str:
+    """A line of the table. `one`: microseconds of a step on one; `native`: how many times as long it is natively, if known."""
+    best = min(found["rounds"], key=lambda each: float(each["step"]))
+    faster = one / best["step"]
+    over = faster * (native or 1)
+    reached = f"{over:5.2f}" + ("?" if native is None else " ")
+    wanted = f"{bar:5.2f}{'!' if over < bar else ' '}" if count == 4 else " " * 6
+    whole = " ".join(f"{each:7.1f}" for each in found["whole"])
+    return (
+        f"{name:20} {count} {best['step']:8.0f}{faster:6.2f} {reached}{wanted} {whole} {best['thread']:7.0f}"
+        f"{best['driver']:7.1f} {found['split']:6d}/{found['launches']}"
+    )
 
 
 def main() -> int:
@@ -149,22 +160,24 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(PROGRAMS), metavar="NAME,...")
     parser.add_argument("--host", type=float, default=1.5)
     parser.add_argument("--call", type=int, default=2200)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--rounds", action="store_true")
     options = parser.parse_args()
-    folder = Path(tempfile.gettempdir()) / f"vdev-timed-steps-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
+    _find_samples()
+    wanted, native = bars(), over_one()
+    print(
+        "program          GPUs us a step  of 1 native   bar     whole runs, ms           thread driver  split"
+    )
     for name in options.only.split(","):
         one = 0.0
         for count in map(int, options.workers.split(",")):
-            found = measured(name, count, options.host, options.call, folder)
-            best = min(found["rounds"], key=lambda each: float(each["step"]))
-            one = one or best["step"]
-            rounds = " ".join(f"{each['step']:.0f}" for each in found["rounds"])
-            print(
-                f"{name:12} {count} {best['step']:7.0f} us a step ({one / best['step']:.2f}), {best['calls']:6.0f} of calls,"
-                f" {best['thread']:5.0f} of the thread's, {best['driver']:5.1f} calls of the driver; {found['split']} of"
-                f" {found['launches']} launches split; {rounds}",
-                flush=True,
-            )
+            with tempfile.TemporaryDirectory() as cache:  # nothing is known of an earlier run
+                for _ in range(options.runs):
+                    found = measured(name, count, options, cache)
+                    one = one or min(each["step"] for each in found["rounds"])
+                    print(told(name, count, found, one, native.get(name), wanted[name]), flush=True)
+                    if options.rounds:
+                        print("    rounds:", *(f"{each['step']:.0f}" for each in found["rounds"]), flush=True)
     return 0
 
 

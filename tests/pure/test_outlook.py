@@ -208,6 +208,13 @@ def test_a_link_is_measured_by_what_has_arrived_and_without_latency() -> None:
     assert times.unit_of(stake_of(1000.0, 500.0, 100.0, busiest=20), 21.0) == 0.5  # nothing to be seen
 
 
+def test_a_short_transfer_that_waited_for_the_host_says_nothing_of_a_link() -> None:
+    times = WayTimes(MachineTimes(latency=1e-5, per_byte=1e-10), LinkCosts.uniform(2), exchanges=True)
+    assert times.unit_of(stake_of(5000.0, 5000.0, 5000.0), 2e-3) is None
+    assert times.unit_of(stake_of(5000.0, 5000.0, 5000.0), 8e-6) == 1e-10  # no more than what is assumed
+    assert times.unit_of(stake_of(1e6, 1e6, 1e6), 2e-3) == pytest.approx(1.99e-9)  # a slow link
+
+
 def test_where_one_sends_to_many_that_is_in_what_was_measured() -> None:
     timing, stake = KernelTiming(Least()), stake_of(1000.0, 100.0, 100.0)
     assert timing.exchanging(stake, 1000.0, 2.0) == 2000.0  # the busiest link counts, in or out

@@ -16,6 +16,8 @@ from vdev.planner.launch_search import FEWER
 from vdev.planner.regret import Stake
 from vdev.planner.spans import ONE, Spans, between, halves, over
 from vdev.planner.timing import Way
+from vdev.session.accounts import Account
+from vdev.session.kernel_timing import FIRST_PLAN, SETTLING
 from vdev.session.worker_counts import WorkerCounts
 
 # the rule ---------------------------------------------------------------------------------------
@@ -279,6 +281,32 @@ def test_the_next_run_begins_where_the_last_one_ended(
     other = Smoothing(clocks, 8)  # another machine
     other.run(1)
     assert other.workers() == {8: 1}
+
+
+def test_plans_that_paid_in_the_last_run_need_not_be_gained_first(
+    clocks: list[Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a host that is busy when the next run begins has its launches given up before they could gain anything."""
+    monkeypatch.setenv("VDEV_CACHE", "1")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path))
+
+    def account_of(program: Smoothing) -> Account:
+        found = program.buffers[0].made.account
+        assert found is not None
+        return found
+
+    first = Smoothing(clocks, 16)
+    first.run(2)
+    assert account_of(first).prepaid == 0.0, "nothing is known yet"
+    first.run(400)
+    second = Smoothing(clocks, 16)
+    second.run(2)
+    account = account_of(second)
+    assert 0.0 < account.prepaid < SETTLING * FIRST_PLAN, "less the plans that were made"
+    assert account.gained > 0.0, "which do not count"
+    before = account.prepaid
+    second.run(1, "heavy")
+    assert account.prepaid <= before, "a kernel that was not split before has to gain its plans"
 
 
 def test_the_next_run_begins_on_one_worker_where_that_was_best(

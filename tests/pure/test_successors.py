@@ -61,12 +61,14 @@ def plan(
     evaluate: Callable[[Chunk], Sequence[AccessRange]],
     workers: int,
     *readings: Reading,
+    in_turn: bool = False,
 ) -> Plan:
     request = LaunchRequest(
         (PointerArg(0, 0, 0, state.nbytes),),
         NDRange((groups,), (1,), (0,)),
         evaluate,
         readings={0: readings} if readings else {},
+        in_turn=in_turn,
     )
     return plan_launch(
         [state], request, LaunchOptions(tuple(range(workers)), LinkCosts.uniform(workers, peer=0.1))
@@ -114,6 +116,78 @@ def test_blocks_in_turn_leave_nothing_to_be_brought() -> None:
     assert all(chunk.cycle is not None for _, chunk in again.partition)
     assert brings.moved_nbytes > 0
     assert plan(again.states[0], groups, read, 2).moved_nbytes == 0
+
+
+def reader(size: int, each: int) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """Work-group g reads the `each` bytes from g * each on."""
+    written = writer(size, each)
+    return lambda chunk: [AccessRange(0, "read", access.region, True) for access in written(chunk)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    workers=st.integers(2, 5),
+    each=st.sampled_from([4, 64, 1000]),
+    groups=st.integers(5, 40),
+    rounds=st.integers(3, 9),
+    short=st.integers(0, 70),
+)
+def test_what_lies_in_stripes_is_read_where_it_lies(
+    workers: int, each: int, groups: int, rounds: int, short: int
+) -> None:
+    size = max(each * groups * rounds - short, 1)
+    of_reader = -(-size // each)
+    evenly = plan(buffer_state(size), of_reader, writer(size, each), workers)
+    brings = plan(evenly.states[0], groups, strider(size, each, groups), workers)
+    found = dict(readings_of(brings))
+    if not found:
+        return
+    striped = plan(brings.states[0], of_reader, writer(size, each), workers, found[0]).states[0]
+    even, along = (
+        plan(striped, of_reader, reader(size, each), workers, in_turn=in_turn) for in_turn in (False, True)
+    )
+    assert all(chunk.cycle is None for _, chunk in even.partition), "it needs kernels that nobody has made"
+    assert along.moved_nbytes <= even.moved_nbytes
+    assert sum(chunk.ngroups for _, chunk in along.partition) == of_reader
+    if all(len(region.blocks()) > 1 for _, region in striped.valid) and 2 * groups <= of_reader:
+        assert along.moved_nbytes == 0
+
+
+def test_a_reader_of_stripes_is_cut_along_them() -> None:
+    size, groups = 1 << 16, 8
+    evenly = plan(buffer_state(size), size // 256, writer(size, 256), 2)
+    brings = plan(evenly.states[0], groups, strider(size, 256, groups), 2)
+    (reading,) = dict(readings_of(brings)).values()
+    striped = plan(brings.states[0], size // 256, writer(size, 256), 2, reading).states[0]
+    along = plan(striped, size // 256, reader(size, 256), 2, in_turn=True)
+    assert all(chunk.cycle is not None for _, chunk in along.partition)
+    assert along.reasons == ("cut into blocks of 4, 4 work-groups in turn, as its data lies",)
+    assert along.moved_nbytes == 0
+    assert plan(striped, size // 256, reader(size, 256), 2).moved_nbytes > 0
+
+
+def test_what_is_read_again_and_again_counts_more_than_what_is_brought_once() -> None:
+    """An input that lies in blocks is brought to stripes of the same size once; what is written in blocks is brought with each reading."""
+    size, groups, workers = 1 << 16, 8, 2
+    inputs = plan(buffer_state(size), size // 256, writer(size, 256), workers).states[0]
+    brings = plan(inputs, groups, strider(size, 256, groups), workers)
+    (reading,) = dict(readings_of(brings)).values()
+
+    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        return [
+            *writer(size, 256)(chunk),
+            *(AccessRange(1, "read", each.region, True) for each in writer(size, 256)(chunk)),
+        ]
+
+    request = LaunchRequest(
+        (PointerArg(0, 0, 0, size), PointerArg(1, 1, 0, size)),
+        NDRange((size // 256,), (1,), (0,)),
+        evaluate,
+        readings={0: (reading,)},
+    )
+    options = LaunchOptions(tuple(range(workers)), LinkCosts.uniform(workers, peer=0.1))
+    found = plan_launch([brings.states[0], inputs], request, options)
+    assert all(chunk.cycle is not None for _, chunk in found.partition)
 
 
 def test_a_reading_counts_once_it_was_seen_twice() -> None:

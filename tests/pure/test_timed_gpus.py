@@ -26,6 +26,7 @@ built = cl.Program(context, '''
 kernel void scale(global float *a, const float by) { a[get_global_id(0)] *= by; }
 kernel __attribute__((reqd_work_group_size(64, 1, 1))) void copies(global float *to, global const float *from)
 { to[get_global_id(0)] = from[get_global_id(0)]; }
+kernel void runs(global int *a) { a[0] = 7; }
 ''').build()
 scale, copies = cl.Kernel(built, "scale"), cl.Kernel(built, "copies")
 n = 1 << 16
@@ -43,12 +44,25 @@ def run(kernel, count):
 found = {kernel.function_name: [run(kernel, count)[0] for _ in range(12)] for kernel, count in ((scale, 20), (copies, 100))}
 event = run(scale, 1)[1]
 found["profiled"] = round((event.profile.end - event.profile.start) / 1e3)
+runs = cl.Kernel(built, "runs")
+runs.set_args(c)
+def profiled(enqueue):
+    events = []
+    for _ in range(5):  # the first ones make the host do what is done once
+        events.append(enqueue())
+        queue.finish()
+    return round(min(event.profile.end - event.profile.start for event in events) / 1e3)
+found["least"] = profiled(lambda: cl.enqueue_nd_range_kernel(queue, runs, (1,), (1,)))
+number = np.zeros(1, np.int32)
+cl.enqueue_copy(queue, number, c)
+found["number"] = int(number[0])
+found["copied"] = profiled(lambda: cl.enqueue_copy(queue, c, a))
 import vdev
 found["split"] = {each.name: [each.launches, each.split] for each in vdev.stats().kernels}
 print(json.dumps(found))
 """
-#: nanoseconds of a work-group, of which there are 1,024: 2 ms, and next to nothing
-TIMES = "scale=1953.125 copies=0.1"
+#: nanoseconds of a work-group, of which there are 1,024: 2 ms, and next to nothing; and 50 us at least, for what is run
+TIMES = "scale=1953.125 copies=0.1 runs=0/50000!"
 
 
 def _found(folder: Path, workers: str, **more: str) -> dict[str, Any]:
@@ -71,6 +85,11 @@ def test_a_kernel_takes_its_time_on_one(tmp_path: Path) -> None:
     assert min(handed) < 500
     assert 2000 <= found["profiled"] < 2030
     assert 3 <= min(waited for _, waited in found["copies"]) < 500
+    assert 50 <= found["least"] < 60
+    assert found["number"] == 7, "the kernel was not run"
+    assert 8 <= found["copied"] < 20
+    copied = _found(tmp_path, "cuda:0", FAKE_CUDA_BYTES="1000")["copied"]
+    assert 139 <= copied < 150  # 256 KB, in memory of 2 TB/s
 
 
 def test_long_launches_are_split_and_short_ones_are_not(tmp_path: Path) -> None:

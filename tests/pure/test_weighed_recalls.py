@@ -76,7 +76,7 @@ for number in range(40, 120):
         assert is_right(number + 1)
 assert is_right(120)
 assert weighed[0] >= asked + 80, (asked, weighed, handed)
-assert handed[0] >= before + 40, (before, handed)
+assert handed[0] >= before + 20, (before, handed)  # a worker's thread that is at work, on a busy machine, takes a launch itself
 before, answer[0] = handed[0], True
 for number in range(120, 124):
     step(number)

@@ -70,6 +70,8 @@ class LaunchRequest:
     habits: Habits | None = None
     #: by slot, what later launches read of what this one leaves (`successors`)
     readings: Mapping[int, tuple[Reading, ...]] = field(default_factory=dict)
+    #: chunks in turn are to be had at once: a cut along the stripes in which a buffer lies is one of those that are compared
+    in_turn: bool = False
     #: where cuts other than even ones are better for the kernel, from measured times; None: nothing was measured
     balance: Balance | None = None
     #: how its work is spread along a dimension, by the bounds of its loops; None: nothing is known

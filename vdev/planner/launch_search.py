@@ -37,7 +37,7 @@ from vdev.planner.footprints import Unmergeable
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.merges import combinations
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
-from vdev.planner.successors import cuts_in_stripes
+from vdev.planner.successors import cuts_in_stripes, lying_in_stripes
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import replace
 
@@ -79,6 +79,8 @@ class Search:
         self.reasons: list[str] = []
         self.recut: float | None = None  #: as in `Plan`
         self._candidates = Candidates(states, request, options)
+        #: by slot, how buffers lie in stripes
+        self._lying = lying_in_stripes(states) if request.in_turn else {}
 
     def run(self) -> Candidate:
         """The candidate to take."""
@@ -87,7 +89,8 @@ class Search:
             return uncut
         groups, options = self.request.ndrange.num_groups, self.options
         available = len(options.workers)
-        usual = None if self.request.readings or options.cuts is not None else self._usual()
+        striped = self.request.readings or self._lying
+        usual = None if striped or options.cuts is not None else self._usual()
         if usual is not None:
             self.reasons = self._on_fewer(usual)
             return usual
@@ -100,14 +103,13 @@ class Search:
             best = alone if alone.cost < best.cost else best
         if best.partition.cycle:
             blocks = ", ".join(str(stop - start) for start, stop in pairwise(best.partition.edges))
-            self.reasons.append(
-                f"cut into blocks of {blocks} work-groups in turn, as later launches read them"
-            )
+            why = "later launches read them" if self.request.readings else "its data lies"
+            self.reasons.append(f"cut into blocks of {blocks} work-groups in turn, as {why}")
         else:
             best = self._in_best_order(best)
         # On fewer than all workers it is the usual cut of launches that have a work-group for each of these and no other.
         usual_for_all = len(best.workers) == available or best.partition.cuts == groups
-        if self.request.habits is not None and not self.request.readings and usual_for_all:
+        if self.request.habits is not None and not striped and usual_for_all:
             self.request.habits.learn(groups, options.workers, best.partition.cuts, best.workers, best.cost)
         self.reasons += self._on_fewer(best)
         return best
@@ -299,12 +301,11 @@ class Search:
             yield place, *pair
 
     def _in_stripes(self) -> Iterator[tuple[Partition, tuple[int, ...]]]:
-        """Cuts that leave bytes in the stripes in which they are read later."""
+        """Cuts that leave bytes in the stripes in which they are read later, or find them in those in which they lie."""
         request = self.request
-        if request.readings:
-            for partition, workers in cuts_in_stripes(
-                request.readings, request.args, request.ndrange, request.evaluate
-            ):
+        given = request.args, request.ndrange, request.evaluate
+        for readings, reads in ((request.readings, False), (self._lying, True)):
+            for partition, workers in cuts_in_stripes(readings, *given, reads=reads) if readings else ():
                 if set(workers) <= set(self.options.workers):
                     yield partition, workers
 

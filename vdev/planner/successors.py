@@ -1,8 +1,10 @@
-"""What later launches read of what a launch leaves: the cuts that it gains by, and what another cut makes them bring.
+"""What later launches read of what a launch leaves, and in which stripes it finds its data: the cuts that it gains by, and what another
+cut makes them bring.
 
 A launch that overwrites a buffer moves nothing, however it is cut; the next that reads the buffer may have to bring half of it.
 Programs repeat, so it is known from the last time which bytes each worker then read. A reader in strides of its grid reads stripes;
-a writer that is cut into blocks that repeat like these leaves each of them where it is read.
+a writer that is cut into blocks that repeat like these leaves each of them where it is read. Then another reader that is cut so finds
+each where it lies.
 
 Decides which such cuts there are and what their readers bring after any cut. Which one is taken is `vdev.planner.launch_search`'s to
 say, by the sum of what moves before and after.
@@ -13,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from vdev.planner.directory import BufferState
 from vdev.planner.footprints import Footprint, PointerArg, Resolution, gather
 from vdev.planner.instructions import HOST, Launch, Plan
 from vdev.planner.links import LinkCosts
@@ -60,6 +63,18 @@ def readings_of(plan: Plan) -> Iterator[tuple[int, Reading]]:
                 yield slot, reading
 
 
+def lying_in_stripes(states: Sequence[BufferState]) -> dict[int, tuple[Reading, ...]]:
+    """By slot, what each worker holds of buffers that lie on them in stripes."""
+    found: dict[int, tuple[Reading, ...]] = {}
+    for slot, state in enumerate(states):
+        held = [(holder, region) for holder, region in state.valid if holder != HOST]
+        if len(held) > 1 and sum(region.nboxes for _, region in held) <= _MOST_BOXES:
+            lying = Reading(tuple(held))
+            if _stripes(lying) is not None:
+                found[slot] = (lying,)
+    return found
+
+
 class Successors:
     """What is read later of what launches of one kernel leave, by launches and arguments that are alike."""
 
@@ -100,14 +115,16 @@ class Successors:
 def cost_of_reading(
     reading: Reading, workers: Sequence[int], resolution: Resolution, links: LinkCosts
 ) -> float:
-    """What its workers have to bring after a launch whose chunks on `workers` left the buffer so."""
+    """What its workers have to bring after launches whose chunks on `workers` left the buffer so: as often as it was seen at least, while
+    what a launch brings for such a cut may stay where it is then.
+    """
     cost = 0.0
     for reader, region in reading.parts:
         for writer, left in zip(workers, resolution.owns, strict=True):
             if writer != reader and left:
                 piece = region & left
                 cost += piece.nbytes * links.per_byte[writer][reader] + piece.nruns * links.per_run
-    return cost
+    return _OFTEN * cost
 
 
 def cuts_in_stripes(
@@ -115,8 +132,12 @@ def cuts_in_stripes(
     args: Sequence[PointerArg],
     ndrange: NDRange,
     evaluate: Callable[[Chunk], Sequence[AccessRange]],
+    *,
+    reads: bool = False,
 ) -> Iterator[tuple[Partition, tuple[int, ...]]]:
-    """Partitions into blocks that repeat as bytes are read later, with their workers. `readings`: by slot."""
+    """Partitions into blocks that repeat as bytes are read later, with their workers. `readings`: by slot. `reads`: or that repeat as
+    these lie, where the launch reads them.
+    """
     groups = ndrange.num_groups
     for slot, of_slot in readings.items():
         for reading in of_slot:
@@ -125,7 +146,7 @@ def cuts_in_stripes(
                 continue
             starts, period, workers = stripes
             for axis, count in enumerate(groups):
-                step = _step(args, evaluate, len(groups), axis, slot) if count > 1 else None
+                step = _step(args, evaluate, len(groups), axis, slot, reads) if count > 1 else None
                 if step is None or period % step[1]:
                     continue
                 first, width = step
@@ -157,15 +178,19 @@ def _step(
     work_dim: int,
     axis: int,
     slot: int,
+    reads: bool,
 ) -> tuple[int, int] | None:
-    """The first byte that the first work-group along a dimension changes of a buffer, and how many later the next one's is."""
+    """The first byte that the first work-group along a dimension changes of a buffer, or `reads`, and how many later the next one's
+    is.
+    """
     starts = []
     for group in (0, 1):
         start = tuple(group if d == axis else 0 for d in range(work_dim))
         chunk = Chunk(start, tuple(at + 1 for at in start))
         footprint: Footprint | None = gather(args, evaluate(chunk)).get(slot)
-        if footprint is None or not footprint.changes:
+        region = None if footprint is None else footprint.reads if reads else footprint.changes
+        if not region:
             return None
-        starts.append(footprint.changes.start)
+        starts.append(region.start)
     width = starts[1] - starts[0]
     return (starts[0], width) if width > 0 else None

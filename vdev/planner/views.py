@@ -231,6 +231,7 @@ def plan_in_views(
     groups = request.ndrange.num_groups
     if (
         request.readings
+        or request.in_turn
         or options.cuts is not None
         or options.compute_cost is not None
         or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True))

@@ -140,6 +140,8 @@ class Choosing:
             timing.cache = cache
             cache.begin_cutoff(timing.cutoff)
             span = ONE if cache.cutoff.below else None
+        if span is not None and span != ONE and not self._by_size:
+            self.times.timing(cache.tally).was_split()
         if span in self._spans:
             cache.span = span
         elif span == ONE and self.thrifty:
@@ -286,6 +288,7 @@ class Choosing:
         else:
             # Kernels are met and loaded once, and so are plans; memory is taken once.
             once = is_first or bool(cached.plan.growth) or timing.is_new(cached)
+            account.prepaid += timing.take_paid()
             account.host.met(thought, once=once)
             timing.exchanged.add(stake.moved)
             if self.thrifty and self._lose(account, launch, tally, stake, thought, clocks):

@@ -75,6 +75,7 @@ class KernelTiming:
         "launches",
         "link",
         "met",
+        "paid",
         "passed",
         "pause",
         "plan",
@@ -114,6 +115,7 @@ class KernelTiming:
         self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
+        self.paid = 0.0  #: seconds of one-time plans that have paid before (`was_split`)
         #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
         self.planned_in_a_row, self._bits = 0, 0
         self._settled: Counter[int] = Counter()  #: one-time plans, by those bits
@@ -164,6 +166,15 @@ class KernelTiming:
             self.settling, self.is_met_again = SETTLING, True
             self._plan_again()
         return is_first
+
+    def was_split(self) -> None:
+        """The program's last run ended with its launches on several workers: plans that are made once paid there."""
+        self.paid = SETTLING * FIRST_PLAN
+
+    def take_paid(self) -> float:
+        """Seconds of plans that need not be gained first; they are counted once."""
+        found, self.paid = self.paid, 0.0
+        return found
 
     def passes(self, stake: Stake) -> None:
         """One more split launch. A kernel's launches may differ: those for the levels of a grid do."""

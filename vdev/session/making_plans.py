@@ -86,6 +86,8 @@ def make_plan(  # noqa: C901 (on the way of every launch)
     request = request_of(launch, buffers, forms)
     if kernel.plans is not None and kernel.plans.successors:
         request = replace(request, readings=kernel.plans.readings(launch, request.args))
+    if kernel.plans is not None and kernel.program.runs_in_turn:
+        request = replace(request, in_turn=True)
     pointers, evaluate = request.args, request.evaluate
     options, kept = _on_workers(launch, states, options, executor)
     if any(state.fine for state in states):

@@ -322,6 +322,11 @@ class SessionProgram:
         """Whether `renumbered` was asked for: it takes no compiler any more."""
         return not self._renumbers
 
+    @property
+    def runs_in_turn(self) -> bool:
+        """Whether `renumbered` has found a program, which is built."""
+        return self._renumbered is not None
+
     def compile_renumbered(self, compile_ahead: Callable[[BackendProgram], None]) -> None:
         """Have compiled what `renumbered` will build, which takes no compiler then: on any thread, while the program's launches go on. A
         refusal is for `renumbered` to tell.

@@ -142,9 +142,9 @@ class Samples:
         """Learn what the transfers of a launch took, those before its kernel and those after it (`behind`), with what is merged there."""
         brought = max([measured.before.get(worker, 0.0) for worker in stake.receivers], default=0.0)
         costs = seconds = 0.0
-        if stake.before and brought:
+        if stake.before and brought and (unit := self._times.unit_of(stake, brought)) is not None:
             costs, seconds = stake.before, brought
-            timing.link.add(self._times.unit_of(stake, brought))
+            timing.link.add(unit)
             if timing.link.value is not None:
                 self._times.unit = min(self._times.unit or inf, timing.link.value)
         if stake.exchanges and behind:

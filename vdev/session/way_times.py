@@ -101,15 +101,20 @@ class WayTimes:
         """The host took this long to hand over a launch without a plan."""
         self._handed.add(seconds)
 
-    def unit_of(self, stake: Stake, brought: float) -> float:
+    def unit_of(self, stake: Stake, brought: float) -> float | None:
         """Seconds that a unit of costs takes on a link, by a launch whose busiest worker took so long to receive what it needs.
 
-        Of short transfers that are mostly latency nothing is to be seen, but that a unit takes no more than what is assumed.
+        Of short transfers that are mostly latency nothing is to be seen, but that a unit takes no more than what is assumed. None where
+        their bytes should take less than the latency, and they took much longer: the worker has waited for the host, or for another
+        worker, and a few kilobytes would say that a large buffer takes seconds.
         """
         machine = self.machine
-        net = brought - machine.latency * stake.busiest
+        latency = machine.latency * stake.busiest
+        net = brought - latency
         each = net / stake.before
-        return each if net > brought * _SEEN else max(each, machine.per_byte)
+        if net <= brought * _SEEN:
+            return max(each, machine.per_byte)
+        return each if stake.before * machine.per_byte >= latency else None
 
     def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
         """Seconds by which a launch on buffers that are kept on one worker takes longer because it has a plan, which

@@ -16,10 +16,12 @@
 // `fake_refuse`: the same of a single call.
 // FAKE_CUDA_STRICT: streams get work in the calling thread's context only, which older drivers may ask for.
 // FAKE_CUDA_CALLS: a file that gets the number of calls of each function at the end. FAKE_CUDA_IDLE: kernels do nothing.
-// FAKE_CUDA_TIMES: nanoseconds that a work-group of each kernel takes of a whole GPU, as "name=0.25 other=3"; kernels do nothing, but work
-// takes the time that a GPU would (`Timed`): programs find it not ready, wait for it, and measure it. The clock is not the host's, on which
+// FAKE_CUDA_TIMES: nanoseconds that a work-group of each kernel takes of a whole GPU, as "name=0.25 other=3/5000", and after a slash those
+// that a launch takes at least, however few its groups are; kernels do nothing but those with a "!" after these, and work takes the time
+// that a GPU would (`Timed`): programs find it not ready, wait for it, and measure it. The clock is not the host's, on which
 // others work as well: it goes on with the processor time of the process, without this driver's, and jumps where a program waits.
 // `clock.py` gives it to Python.
+// FAKE_CUDA_BYTES: so many bytes each one that is copied or filled stands for, where a program's sizes are smaller than they are meant.
 // FAKE_CUDA_CALL: nanoseconds that each call then takes which gives a stream work; events take a quarter. FAKE_CUDA_HOST: so many times
 // the processor time.
 // FAKE_CUDA_LOG: a file that gets a line for each call which gives a stream work, and what that is (`tests/pure/timeline.py`).
@@ -108,19 +110,30 @@ struct Timed {
     static const long taken = number_in("FAKE_CUDA_CALL", 0);
     if (is_timed) skipped += strstr(function, "Event") ? taken / 4 : taken;
   }
-  static double group(const std::string &kernel) {
+  static double meant(double nbytes) {  // how many bytes so many stand for
+    static const char *times = getenv("FAKE_CUDA_BYTES");
+    static const double each = times ? atof(times) : 1;
+    return each * nbytes;
+  }
+  struct Takes { double group = 0, least = LEAST; bool runs = false; double launch(double groups) const { return std::max(least, groups * group); } };
+  static Takes of(const std::string &kernel) {
     static const auto known = [] {
-      std::map<std::string, double> found;
+      std::map<std::string, Takes> found;
       std::string text = getenv("FAKE_CUDA_TIMES");
       for (size_t at = 0, end; at < text.size(); at = end + 1) {
         end = std::min(text.find(' ', at), text.size());
         size_t is = text.find('=', at);
-        if (is < end) found[text.substr(at, is - at)] = atof(text.c_str() + is + 1);
+        if (is >= end) continue;
+        char *rest;
+        Takes &takes = found[text.substr(at, is - at)];
+        takes.group = strtod(text.c_str() + is + 1, &rest);
+        if (*rest == '/') takes.least = std::max((double)LEAST, strtod(rest + 1, &rest));
+        takes.runs = *rest == '!';
       }
       return found;
     }();
     auto found = known.find(kernel);
-    return found == known.end() ? 0 : found->second;
+    return found == known.end() ? Takes{} : found->second;
   }
   static void wait(double until) {
     double left = until - now();
@@ -345,7 +358,7 @@ static CUresult copy(Stream *stream, uintptr_t target, uintptr_t source, size_t 
   LOG("copy %zu %zu\n", stream->number, nbytes);
   if (is_timed) {
     bool hosts = !from || !to || from->device < 0 || to->device < 0;
-    op.takes = Timed::COPY + (double)nbytes / (hosts ? Timed::HOST : from->device == to->device ? Timed::OWN : Timed::LINK);
+    op.takes = Timed::COPY + Timed::meant((double)nbytes) / (hosts ? Timed::HOST : from->device == to->device ? Timed::OWN : Timed::LINK);
     if (nbytes > Timed::MOVED) {
       give(stream, op);
       if (!from || !to) Timed::wait(stream->ends);
@@ -530,7 +543,7 @@ CUresult NAME(uint64_t target, T value, size_t count, void *where) { \
   require(to && to->device == stream->context->device, "not memory of the stream's GPU"); \
   Op op; \
   op.uses = {to}, op.what = "a fill"; \
-  op.takes = is_timed ? Timed::LEAST + (double)(count * sizeof(T)) / Timed::OWN : 0; \
+  op.takes = is_timed ? Timed::LEAST + Timed::meant((double)(count * sizeof(T))) / Timed::OWN : 0; \
   LOG("fill %zu %zu\n", stream->number, count * sizeof(T)); \
   if (!is_timed || count * sizeof(T) <= Timed::MOVED) op.run = [=] { for (size_t i = 0; i < count; ++i) ((T *)target)[i] = value; }; \
   return give(stream, op); \
@@ -616,10 +629,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **par
   std::vector<Piece> content(function->nbytes / sizeof(Piece) + 1);
   memcpy(content.data(), extra[1], function->nbytes);
   Op op;
+  const Timed::Takes takes = is_timed ? Timed::of(function->own) : Timed::Takes{};
   op.run = [=, context = stream->context]() mutable {
     const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
     require(modules.count(function->module), "a kernel of a module that was unloaded");
-    if (idle) return;
+    if (idle && !takes.runs) return;
     close_others(context, PROT_NONE);
     at_work = context;
     function->run((char *)content.data(), grid, block);
@@ -630,11 +644,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, void *handle, void **par
   uint64_t words[5] = {};  // the first of the parameters, which say how much a copy copies
   memcpy(words, content.data(), std::min(sizeof words, (size_t)function->nbytes));
   LOG("launch %zu %s %zu %lu %lu\n", stream->number, function->name.c_str(), (size_t)gx * gy * gz, words[0], words[4]);
-  if (is_timed) op.takes = std::max((double)Timed::LEAST, (double)gx * gy * gz * Timed::group(function->own));
+  if (is_timed) op.takes = takes.launch((double)gx * gy * gz);
   size_t unit = function->name.find("_u");
   if (is_timed && !function->name.compare(0, 5, "copy_") && unit != std::string::npos) {  // vdev's own: how many units it copies
     bool several = !function->name.compare(0, 11, "copy_boxes_");
-    op.takes = Timed::COPY + (double)words[several ? 0 : 4] * atof(function->name.c_str() + unit + 2) / Timed::LINK;
+    op.takes = Timed::COPY + Timed::meant((double)words[several ? 0 : 4] * atof(function->name.c_str() + unit + 2)) / Timed::LINK;
   }
   give(stream, op);
   function->module->used.join(stream->clock);
