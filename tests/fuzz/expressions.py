@@ -231,17 +231,19 @@ class Expressions(Scalars):
         return self.of_integers(kind, a, b, lambda: self.vector(n, t, 0))
 
     def vector_permuted(self, n: int, t: IntType, depth: int) -> Ex | None:
-        """Components that another vector names, of which the lowest bits count alone (6.15.13)."""
-        m = self.rng.choice([2, 4, 8, 16])
+        """Components that another vector names. Larger numbers are left out: of those only the lowest bits count (6.15.13), but
+        Intel's compiler (2026.2) leaves a component undefined that a larger constant names.
+        """
+        m, u = self.rng.choice([2, 4, 8, 16]), t.partner(False)
         if n == 3:
             return None
-        a, mask = self.vector(m, t, depth), self.vector(n, t.partner(False), depth)
+        a, b, mask = self.vector(m, t, depth), self.vector(m, t, depth), self.vector(n, u, depth)
         if self.chance(0.5):
-            uniform = a.uniform and mask.uniform
-            return Ex(f"shuffle({a.text}, {mask.text})", t, a.lo, a.hi, n, uniform)
-        b = self.vector(m, t, depth)
-        uniform, (lo, hi) = a.uniform and b.uniform and mask.uniform, join((a.lo, a.hi), (b.lo, b.hi))
-        return Ex(f"shuffle2({a.text}, {b.text}, {mask.text})", t, lo, hi, n, uniform)
+            text = f"shuffle({a.text}, {mask.text} & ({u.name}){m - 1})"
+            return Ex(text, t, a.lo, a.hi, n, a.uniform and mask.uniform)
+        lo, hi = join((a.lo, a.hi), (b.lo, b.hi))
+        text = f"shuffle2({a.text}, {b.text}, {mask.text} & ({u.name}){2 * m - 1})"
+        return Ex(text, t, lo, hi, n, a.uniform and b.uniform and mask.uniform)
 
     VECTOR_FORMS: tuple[Callable[[Expressions, int, IntType, int], Ex | None], ...] = (
         listed, spread, of_bool, vector_binary, vector_by_scalar, vector_compared, vector_logical, vector_unary,
