@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from .expressions import Expressions
 from .host import Role, Shape
+from .newer import atomic_store, atomic_update
 from .prelude import Prelude
 from .program import Arg, Stmt
 from .scope import Memory
@@ -79,6 +80,7 @@ class Arguments:
         self.expressions = Expressions(rng, self.scope)
         self.statements = Statements(rng, self.prelude, self.scope, self.expressions, skip=skip)
         self.statements.endless_ranges = self.odd
+        self.expressions.newer = not self.features.plain
         self.expressions.bool_vectors = "bool to vector" not in skip
         self.expressions.narrow_bounds = "narrow bounds" not in skip
         self.expressions.long_mad_sat = "mad_sat of longs" not in skip
@@ -222,6 +224,9 @@ class Arguments:
             for _ in range(rng.randrange(1, 4))
         ]
         self.add(Arg("buffer", f"global {t.name} *acc"), Role("acc", t=t))
+        newer = not self.features.plain and "C11 atomics" not in self.features.skip and rng.random() < 0.4
+        if newer:
+            self.prelude.forms.add("C11 atomics")
 
         def update() -> list[Stmt]:
             segment = rng.randrange(len(ops))
@@ -237,7 +242,9 @@ class Arguments:
                 )
             place = rng.choice([f"&{pointer}[{4 * segment} + {slot}]", f"{pointer} + {4 * segment} + {slot}"])
             prefix = "atomic" if t.bits == 32 else "atom"
-            if op in ("inc", "dec") or (op in ("add", "sub") and rng.random() < 0.1):
+            if newer and rng.random() < 0.4:
+                call = atomic_update(rng, op, of, place, cast(of, e.scalar(2)).text)
+            elif op in ("inc", "dec") or (op in ("add", "sub") and rng.random() < 0.1):
                 call = f"{prefix}_{'inc' if op in ('inc', 'add') else 'dec'}({place});"
             else:
                 name = rng.choice(["add", "sub"]) if op in ("add", "sub") else op
@@ -250,11 +257,16 @@ class Arguments:
             slot = self.expressions.index(4, 2).text
             self.prelude.forms.add("the same from all")
             place = f"acc[{16 + 4 * (number % 3)} + {slot}]"
+            if newer and rng.random() < 0.2:
+                store = atomic_store(rng, t, f"&{place}", constant(number).text)
+                return [Stmt(f"if ({self.expressions.scalar(2).text}) {store}")]
             return [Stmt(f"if ({self.expressions.scalar(2).text}) {place} = {constant(number).text};")]
 
         def own_cell() -> list[Stmt]:
             cell = f"acc[32 + {self.statements.me}]"
             value = cast(t, self.expressions.scalar(1)).text
+            if newer and rng.random() < 0.2:
+                return [Stmt(atomic_store(rng, t, f"&{cell}", value))]
             if rng.random() < 0.5:
                 return [Stmt(f"{cell} = {value};")]
             prefix = "atomic" if t.bits == 32 else "atom"
@@ -336,6 +348,15 @@ class Arguments:
             ]
             return [*lines, Stmt(f"so[{me.me}] = {p};")]
 
+        if rng.random() < 0.5:
+            self.add(
+                Arg("value", f"{rng.choice(['', 'const '])}{struct.name} sv"), Role("value", by_value=struct)
+            )
+            self.prelude.forms.add("structure by value")
+            for _ in range(rng.randrange(1, 4)):
+                with e.only_uniform():
+                    left, t = lvalue("sv", ".")
+                self.scope.leaves.append(Ex(left, t, t.lo, t.hi, uniform=True))
         for _ in range(rng.randrange(1, 4)):
             left, t = lvalue(f"si[{e.index(self.items, 1).text}]", ".")
             self.scope.leaves.append(Ex(left, t, t.lo, t.hi))
@@ -356,7 +377,12 @@ class Arguments:
         name, e, me = self.prelude.fresh("put"), self.expressions, self.statements
         kind = rng.randrange(3)
         t = own.t
-        if kind == 0:
+        if not self.features.plain and "generic pointer" not in self.features.skip and rng.random() < 0.3:
+            self.prelude.forms.add("generic pointer")
+            self.prelude.declare(
+                f"void {name}({t.name} *p, int k, {t.name} v) {{ {rng.choice(['p[k]', '*(p + k)'])} = v; }}"
+            )
+        elif kind == 0:
             self.prelude.declare(f"void {name}(global {t.name} *p, int k, {t.name} v) {{ p[k] = v; }}")
         elif kind == 1:
             self.prelude.declare(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from .scalars import Scalars
+from .scalars import COUNTED, Scalars
 from .scope import Scope
 from .values import (
     BOOL,
@@ -210,9 +210,45 @@ class Expressions(Scalars):
         at = self.index(memory.count // n, depth)
         return Ex(f"vload{n}({at.text}, {memory.name}{first})", t, t.lo, t.hi, n, at.uniform)
 
+    def vector_counted(self, n: int, t: IntType, depth: int) -> Ex | None:
+        """What is a function of scalars too, of each component; absolute values and differences, limits."""
+        a, b = self.vector(n, t, depth), self.vector(n, t, depth)
+        if not t.signed and self.chance(0.2):
+            s = t.partner(self.chance(0.5))
+            a, b = self.vector(n, s, depth), self.vector(n, s, depth)
+            if self.chance(0.5):
+                least = 0 if a.lo <= 0 <= a.hi else min(abs(a.lo), abs(a.hi))
+                return Ex(f"abs({a.text})", t, least, max(abs(a.lo), abs(a.hi)), n, a.uniform)
+            far = max(a.hi, b.hi) - min(a.lo, b.lo)
+            return Ex(f"abs_diff({a.text}, {b.text})", t, 0, far, n, a.uniform and b.uniform)
+        if self.chance(0.15):
+            low = self.rng.randrange(max(t.lo, -6), 6)
+            high = low + self.rng.randrange(6)
+            lo, hi = (min(max(x, low), high) for x in (a.lo, a.hi))
+            ends = f"{constant(low, t).text}, {constant(high, t).text}"
+            return Ex(f"clamp({a.text}, {ends})", t, lo, hi, n, a.uniform)
+        kind = self.rng.choice([*COUNTED] + (["ctz"] if self.newer else []))
+        return self.of_integers(kind, a, b, lambda: self.vector(n, t, 0))
+
+    def vector_permuted(self, n: int, t: IntType, depth: int) -> Ex | None:
+        """Components that another vector names. Larger numbers are left out: of those only the lowest bits count (6.15.13), but
+        Intel's compiler (2026.2) leaves a component undefined that a larger constant names.
+        """
+        m, u = self.rng.choice([2, 4, 8, 16]), t.partner(False)
+        if n == 3:
+            return None
+        a, b, mask = self.vector(m, t, depth), self.vector(m, t, depth), self.vector(n, u, depth)
+        if self.chance(0.5):
+            text = f"shuffle({a.text}, {mask.text} & ({u.name}){m - 1})"
+            return Ex(text, t, a.lo, a.hi, n, a.uniform and mask.uniform)
+        lo, hi = join((a.lo, a.hi), (b.lo, b.hi))
+        text = f"shuffle2({a.text}, {b.text}, {mask.text} & ({u.name}){2 * m - 1})"
+        return Ex(text, t, lo, hi, n, a.uniform and b.uniform and mask.uniform)
+
     VECTOR_FORMS: tuple[Callable[[Expressions, int, IntType, int], Ex | None], ...] = (
         listed, spread, of_bool, vector_binary, vector_by_scalar, vector_compared, vector_logical, vector_unary,
         vector_chosen, vector_converted, vector_reinterpreted, vector_shuffled, vector_bounded, vector_loaded,
+        vector_counted, vector_permuted,
     )  # fmt: skip
 
     def small_vector(self, n: int, t: IntType, depth: int) -> Ex:

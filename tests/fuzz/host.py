@@ -61,6 +61,7 @@ class Role:
     hi: int = 0
     nbytes: int = 0
     struct: Struct | None = None
+    by_value: Struct | None = None  #: the argument is one
 
 
 class Host:
@@ -196,6 +197,8 @@ class Host:
         )
 
     def numbers(self, role: Role) -> bytes:
+        if role.by_value is not None:
+            return self.contents(role.by_value.nbytes, self.rng.randrange(3)).tobytes()
         count = 4 if role.n == 3 else role.n
         return b"".join(self.number(self.value(role), role) for _ in range(count))
 

@@ -36,6 +36,11 @@ from .values import (
     scalar_operation,
 )  # fmt: skip
 
+#: functions of integers whose operands and result are of one type
+COUNTED = (
+    "popcount", "clz", "hadd", "rhadd", "rotate", "add_sat", "sub_sat", "mul_hi", "mad_hi", "mad_sat", "bitselect",
+)  # fmt: skip
+
 
 class Scalars(Small):
     """`weights`: how often each form of `FORMS` comes in this program. `types`: those that it likes."""
@@ -299,51 +304,40 @@ class Scalars(Small):
         return Ex(f"abs_diff({a.text}, {b.text})", u, 0, max(a.hi, b.hi) - min(a.lo, b.lo), uniform=uniform)
 
     def counted(self, depth: int) -> Ex | None:
-        """popcount, clz, hadd, rotate, add_sat, mul_hi, mad_sat, upsample, bitselect: each of its type."""
+        """popcount, clz, ctz, hadd, rotate, add_sat, mul_hi, mad_sat, upsample, bitselect: each of its type."""
         t = self.type()
         a, b = cast(t, self.scalar(depth)), cast(t, self.scalar(depth))
-        uniform = a.uniform and b.uniform
-        kind = self.rng.choice(
-            [
-                "popcount",
-                "clz",
-                "hadd",
-                "rhadd",
-                "rotate",
-                "add_sat",
-                "sub_sat",
-                "mul_hi",
-                "mad_hi",
-                "mad_sat",
-                "bitselect",
-                "upsample",
-            ]
-        )
-        if kind in ("popcount", "clz"):
-            return Ex(f"{kind}({a.text})", t, *counts(kind, a), uniform=a.uniform)
+        kind = self.rng.choice([*COUNTED, "upsample"] + (["ctz"] if self.newer else []))
+        if kind == "upsample":
+            return self.upsampled(a, b)
+        return self.of_integers(kind, a, b, lambda: cast(t, self.leaf()))
+
+    def of_integers(self, kind: str, a: Ex, b: Ex, third: Callable[[], Ex]) -> Ex | None:
+        """A built-in function of scalars of one type, or of vectors, component by component. `third`: makes a third operand."""
+        t, uniform = a.t, a.uniform and b.uniform
+        if kind in ("popcount", "clz", "ctz"):
+            return Ex(f"{kind}({a.text})", t, *counts(kind, a), a.n, a.uniform)
         if kind in ("hadd", "rhadd"):
             more = kind == "rhadd"
             lo, hi = (a.lo + b.lo + more) >> 1, (a.hi + b.hi + more) >> 1
-            return Ex(f"{kind}({a.text}, {b.text})", t, lo, hi, uniform=uniform)
+            return Ex(f"{kind}({a.text}, {b.text})", t, lo, hi, a.n, uniform)
         if kind in ("add_sat", "sub_sat"):
             ends = (a.lo + b.lo, a.hi + b.hi) if kind == "add_sat" else (a.lo - b.hi, a.hi - b.lo)
             lo, hi = (min(max(x, t.lo), t.hi) for x in ends)
-            return Ex(f"{kind}({a.text}, {b.text})", t, lo, hi, uniform=uniform)
+            return Ex(f"{kind}({a.text}, {b.text})", t, lo, hi, a.n, uniform)
         if kind == "bitselect":
-            text = f"bitselect({a.text}, {b.text}, {cast(t, self.leaf()).text})"
-            return Ex(text, t, *bits_of_either(t, a, b))
+            text = f"bitselect({a.text}, {b.text}, {third().text})"
+            return Ex(text, t, *bits_of_either(t, a, b), a.n)
         if kind == "mad_sat" and (
             t is INT or (t is LONG and not self.long_mad_sat)
         ):  # engines compute something else
             return None
         if kind in ("mad_hi", "mad_sat"):
-            return self.multiplied(kind, a, b, cast(t, self.leaf()))
+            return self.multiplied(kind, a, b, third())
         if kind == "mul_hi":
             corners = [x * y >> t.bits for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
-            return Ex(f"mul_hi({a.text}, {b.text})", t, min(corners), max(corners), uniform=uniform)
-        if kind == "upsample":
-            return self.upsampled(a, b)
-        return Ex(f"{kind}({a.text}, {b.text})", t, t.lo, t.hi, uniform=uniform)
+            return Ex(f"mul_hi({a.text}, {b.text})", t, min(corners), max(corners), a.n, uniform)
+        return Ex(f"{kind}({a.text}, {b.text})", t, t.lo, t.hi, a.n, uniform)
 
     def multiplied(self, kind: str, a: Ex, b: Ex, c: Ex) -> Ex:
         """`a * b + c`: of the product's upper half, which wraps, or saturated."""
@@ -355,7 +349,7 @@ class Scalars(Small):
         if kind == "mad_sat":
             lo, hi = (min(max(x, t.lo), t.hi) for x in (lo, hi))
         lo, hi = converted(t, lo, hi)
-        return Ex(text, t, lo, hi, uniform=a.uniform and b.uniform and c.uniform)
+        return Ex(text, t, lo, hi, a.n, a.uniform and b.uniform and c.uniform)
 
     def added_to_upper_half(self, depth: int) -> Ex | None:
         """mad_hi of which each part counts: factors whose product has an upper half, and a sum that does not wrap."""

@@ -30,6 +30,8 @@ class Small(ABC):
         self.narrow_bounds = True
         #: mad_sat of long
         self.long_mad_sat = True
+        #: what OpenCL C 2.0 brought
+        self.newer = False
 
     @abstractmethod
     def scalar(self, depth: int = 2) -> Ex: ...

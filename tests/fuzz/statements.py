@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from .probes import Probes
 from .program import Stmt
+from .stores import Own
 from .values import (
     BOOL,
     INT,
@@ -379,11 +380,29 @@ class Statements(Probes):
         test = self.expressions.scalar(2).text
         value = cast(own.t, self.expressions.scalar(2)).text
         self.forms.add("pointer variable")
-        lines = [Stmt(f"global {own.t.name} *{p} = {test} ? {base} : {base} + {at};")]
+        space = "global "
+        if not self.prelude.plain and "generic pointer" not in self.skip and self.chance(0.4):
+            space = ""
+            self.forms.add("generic pointer")
+            if self.chance(0.4):
+                return self.elsewhere(own, p, f"{base} + {at}", test, slot.text, value)
+        lines = [Stmt(f"{space}{own.t.name} *{p} = {test} ? {base} : {base} + {at};")]
         if self.chance(0.4):
             lines = [
-                Stmt(f"global {own.t.name} *{p} = {base};"),
+                Stmt(f"{space}{own.t.name} *{p} = {base};"),
                 Stmt(f"if ({test}) {p} += {at};"),
             ]
         lines.append(Stmt(f"{p}[{slot.text}] = {value};"))
         return lines
+
+    def elsewhere(self, own: Own, p: str, there: str, test: str, slot: str, value: str) -> list[Stmt]:
+        """A store through a pointer to the work-item's block, or to private memory, which is looked at afterwards."""
+        aside, t = self.fresh("aside"), own.t
+        self.forms.add("global or private")
+        self.scope.leaves.append(Ex(f"{aside}[{self.rng.randrange(own.count)}]", t, t.lo, t.hi))
+        lines = [f"{t.name} {aside}[{own.count}] = {{0}};"]
+        if self.chance(0.5):
+            lines.append(f"{t.name} *{p} = ({test}) ? ({t.name} *)({there}) : ({t.name} *){aside};")
+        else:
+            lines += [f"{t.name} *{p} = {aside};", f"if ({test}) {p} = {there};"]
+        return [Stmt("\n".join([*lines, f"{p}[{slot}] = {value};"]))]

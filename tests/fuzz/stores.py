@@ -158,12 +158,29 @@ class Stores:
     def plain_store(self, own: Own) -> tuple[str, list[str]]:
         index, guards = self.place(own)
         left = self.element(own.name, index)
+        if own.n > 1 and self.chance(0.35):
+            self.forms.add("components")
+            return f"({left}){self.components(own.n, own.t)};", guards
         if own.n > 1 and self.chance(0.5):
             return (
                 f"({left}).s{self.rng.randrange(own.n):x} = {cast(own.t, self.expressions.scalar(2)).text};",
                 guards,
             )
         return f"{left} = {self.value_of(own)};", guards
+
+    def components(self, n: int, t: IntType) -> str:
+        """Some components of a vector of `n`, in any order, and what is assigned to them."""
+        names = {"lo": n // 2, "hi": n // 2, "even": n // 2, "odd": n // 2} if n in (2, 4, 8, 16) else {}
+        count = self.rng.choice([m for m in (2, 3, 4) if m <= n])
+        chosen = self.rng.sample(range(n), count)
+        names["s" + "".join(f"{at:x}" for at in chosen)] = count
+        if n <= 4:
+            names["".join("xyzw"[at] for at in chosen)] = count
+        name = self.rng.choice(list(names))
+        count = names[name]
+        value = cast(t, self.expressions.scalar(1)) if count == 1 else self.expressions.vector(count, t, 1)
+        op = self.rng.choice(["=", "=", "=", "^=", "|=", "&="])
+        return f".{name} {op} {value.text}"
 
     def update(self, own: Own) -> tuple[str, list[str]]:
         index, guards = self.place(own)
@@ -243,6 +260,13 @@ class Stores:
         name = self.fresh("w")
         self.scope.leaves.append(Ex(name, t, e.lo, e.hi, n, e.uniform))
         self.forms.add("vector")
+        if self.chance(0.2):
+            self.scope.leaves[-1] = Ex(name, t, t.lo, t.hi, n)
+            lines = [f"{t.name}{n} {name} = {e.text};"]
+            for _ in range(self.rng.randrange(1, 3)):
+                test = f"if ({self.expressions.scalar(1).text}) " if self.chance(0.3) else ""
+                lines.append(f"{test}{name}{self.components(n, t)};")
+            return Stmt("\n".join(lines))
         return Stmt(f"const {t.name}{n} {name} = {e.text};")
 
     def private_array(self) -> list[Stmt]:

@@ -230,9 +230,11 @@ def join(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 
 def counts(kind: str, e: Ex) -> tuple[int, int]:
-    """Bounds of popcount or clz."""
-    if e.lo < 0:
+    """Bounds of popcount, clz or ctz."""
+    if e.lo < 0 or (kind == "ctz" and e.lo == 0):
         return 0, e.t.bits
+    if kind == "ctz":
+        return 0, e.hi.bit_length() - 1
     if kind == "clz":
         return e.t.bits - e.hi.bit_length(), e.t.bits - e.lo.bit_length()
     return int(e.lo > 0), e.hi.bit_length()

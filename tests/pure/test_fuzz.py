@@ -6,6 +6,7 @@ import itertools
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,16 @@ from tests.fuzz.mutations import BY_NAME, DEFECTS, Defect, check_applies, nowher
 from tests.fuzz.program import Bound, Launch
 from tests.fuzz.run import Options, Run
 from tests.fuzz.strength import measured
-from tests.fuzz.values import INTS, Ex, IntType, bits_of_either, converted, scalar_operation, truncated
+from tests.fuzz.values import (
+    INTS,
+    Ex,
+    IntType,
+    bits_of_either,
+    converted,
+    counts,
+    scalar_operation,
+    truncated,
+)
 from tests.fuzz.writer import Features, random_batch
 
 OPERATIONS = {
@@ -67,6 +77,24 @@ def test_bounds_hold_bits_chosen_from_two_numbers() -> None:
             assert low <= wrapped(t, x & ~mask | y & mask) <= high, (x, y, mask)
 
 
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("popcount", lambda bits: bits.count("1")),
+        ("clz", lambda bits: len(bits) - len(bits.lstrip("0"))),
+        ("ctz", lambda bits: len(bits) - len(bits.rstrip("0"))),
+    ],
+)
+def test_bounds_hold_all_counts_of_bits(kind: str, count: Callable[[str], int]) -> None:
+    rng = random.Random(kind)
+    for _ in range(400):
+        t = rng.choice(INTS)
+        span = random_span(rng, t)
+        low, high = counts(kind, Ex("a", t, *span))
+        for x in range(span[0], span[1] + 1):
+            assert low <= count(f"{x % (1 << t.bits):0{t.bits}b}") <= high, (t, span, x)
+
+
 def test_a_conversion_wraps() -> None:
     for t in INTS:
         assert converted(t, t.lo, t.hi) == (t.lo, t.hi)
@@ -88,7 +116,7 @@ def test_a_seed_and_a_number_make_one_batch(batches: list) -> None:
 
 def test_older_compilers_get_what_c99_has() -> None:
     """What some refuse, or take for another program."""
-    newer = ("#elifdef", "#elifndef", "0b11", "SEMI", "LETTER")
+    newer = ("#elifdef", "#elifndef", "0b11", "SEMI", "LETTER", "memory_order_", "atomic_fetch_", "ctz(")
     plain, rich = (
         [random_batch(5, number, 6, Features(partial_groups=False, plain=plain)) for number in range(12)]
         for plain in (True, False)
