@@ -75,6 +75,16 @@ _WITHOUT_PYTHON: Mapping[str, str] = {
     "clFlush": "flush_without_python(a0)",
     "clFinish": "finish_without_python(a0)",
 }
+#: by function: what makes its object without Python, where that is possible (`native/memory.c`)
+_MADE_WITHOUT_PYTHON: Mapping[str, str] = {"clCreateBuffer": "create_without_python(a0, a1, a2, a3)"}
+#: by function: what is noted once Python has made the call
+_NOTED: Mapping[str, str] = {
+    "clCreateBuffer": "note_buffer(value_of, a0, a1, a2)",
+    "clCloneKernel": "note_clone(value_of, a0)",
+    "clEnqueueReadBuffer": "moved((void *)a0, (void *)a1)",
+    "clEnqueueWriteBuffer": "moved((void *)a0, (void *)a1)",
+    "clEnqueueFillBuffer": "moved((void *)a0, (void *)a1)",
+}
 #: what answers a query without Python
 _ANSWERED: Mapping[str, str] = {
     "clGetEventInfo": "ask_without_python",
@@ -226,6 +236,10 @@ def _checks(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str
         yield from _known_answers(function, kinds)
     if function.name in _WITHOUT_PYTHON:
         yield f"    if ({_WITHOUT_PYTHON[function.name]}) return SUCCESS;"
+    if function.name in _MADE_WITHOUT_PYTHON:
+        yield f"    void *object = {_MADE_WITHOUT_PYTHON[function.name]};"
+        yield "    if (object != NULL && errcode != NULL) *(int32_t *)errcode = SUCCESS;"
+        yield "    if (object != NULL) return object;"
     if function.name in _ANSWERED:
         yield "    int32_t answer;"
         yield f"    if ({_ANSWERED[function.name]}(a0, a1, size, value, size_ret, &answer)) return answer;"
@@ -281,6 +295,8 @@ def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         yield from leave
         return
     yield f"    {kind_of_result} value_of = {value};"
+    if function.name in _NOTED:
+        yield f"    {_NOTED[function.name]};"
     yield from leave
     if function.result in kinds or function.result in _WITH_ERRCODE:
         yield "    if (errcode != NULL) *(int32_t *)errcode = code;"

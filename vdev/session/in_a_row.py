@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vdev.observe.tallies import Ledger
     from vdev.planner.directory import BufferState
     from vdev.session.buffers import VirtualBuffer
-    from vdev.session.commands import Argument
+    from vdev.session.commands import Argument, BufferArg
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache
     from vdev.session.ordering import QueueOrder
@@ -91,6 +91,22 @@ class ReadyLaunch:
         self.queue = queue
         self.own = own  #: the kernel of the back end's that it uses
         self.driver = driver
+
+    @property
+    def pointers(self) -> tuple[int, ...]:
+        """The arguments that point into buffers, if each points to the beginning of one."""
+        _, _, _, _, places, _ = self.entry
+        return tuple([index for index, _, offset in places if not offset])
+
+    def on(self, pointed: Sequence[BufferArg]) -> ReadyLaunch:
+        """The same launch where its pointers, in order, point to the beginnings of these buffers, which they share as its own."""
+        prepared, _, args, ndrange, places, after = self.entry
+        buffers = [*dict.fromkeys([each.buffer for each in pointed])]
+        now = [*args]
+        for (index, _, _), each in zip(places, pointed, strict=True):
+            now[index] = each
+        entry: Entry = (prepared, [*map(_holdings_of, buffers)], now, ndrange, places, after)
+        return ReadyLaunch(self.maker, self.cached, buffers, entry, self.queue, self.own, self.driver)
 
     def count(self, times: int, ledger: Ledger) -> None:
         self.cached.outcome.launches += times

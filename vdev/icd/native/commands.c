@@ -11,7 +11,6 @@
  */
 
 enum { KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK }; /* vdev.icd.ready */
-enum { READS, WRITES }; /* of `rooms` */
 
 /* ---- transfers and markers ----------------------------------------------------------------------------------------- */
 
@@ -24,32 +23,6 @@ struct move { /* what is to be made, between memory of the program's, or none, a
     uint32_t type;
     int blocking;
 };
-
-/* What a launch is ready with in that queue; NULL where there is none. Under `guard`. */
-static const struct ready *find_in(const struct object *queue) {
-    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
-        for (unsigned at = 0; at < kernel->ready_count; at++)
-            if (kernel->ready[at]->queue == queue && kernel->ready[at]->queue_serial == queue->serial)
-                return kernel->ready[at];
-    return NULL;
-}
-
-/* The driver's memory of an object that a launch in that queue is ready with; NULL where bytes up to `stop` may not be moved so. `room`: all
- * of its bytes. Under `guard`. */
-static void *find_memory(const struct object *queue, const struct object *mem, size_t stop, int use, size_t *room) {
-    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
-        for (unsigned at = 0; at < kernel->ready_count; at++) {
-            const struct ready *ready = kernel->ready[at];
-            if (ready->queue != queue || ready->queue_serial != queue->serial)
-                continue;
-            for (unsigned i = 0; i < kernel->count; i++)
-                if (ready->objects[i] == mem && ready->serials[i] == mem->serial && stop <= ready->rooms[use][i]) {
-                    *room = ready->rooms[use][i];
-                    return ready->memory[i];
-                }
-        }
-    return NULL;
-}
 
 static int32_t move_natively(const struct move *move, void *queue, void *const *memories, uint32_t count, const void *waits, void *done) {
     const size_t *starts = move->starts;
@@ -64,15 +37,19 @@ static int32_t move_natively(const struct move *move, void *queue, void *const *
 }
 
 /* Find its memory; 0 where the move cannot be made without Python. `kind`: with whether it replaces all of a buffer. Under `guard`. */
-static int find_memories(const struct move *move, void **memories, unsigned *kind) {
+static int find_memories(const struct move *move, const struct lane *lane, void **memories, unsigned *kind) {
     size_t room = 0;
     *kind = move->kind;
     for (int i = 0; i < 2 && move->mems[i] != NULL; i++) {
         int use = move->kind == KIND_READ || (move->kind == KIND_COPY && i == 0) ? READS : WRITES;
         if (move->nbytes == 0 || move->nbytes > SIZE_MAX - move->starts[i])
             return 0;
-        memories[i] = find_memory(move->queue, move->mems[i], move->starts[i] + move->nbytes, use, &room);
-        if (memories[i] == NULL || (i == 1 && memories[0] == memories[1]))
+        const struct memory *memory = move->mems[i]->memory;
+        if (!is_known_in(memory, lane) || move->starts[i] + move->nbytes > memory->rooms[use])
+            return 0;
+        memories[i] = memory->native;
+        room = memory->rooms[use];
+        if (i == 1 && memories[0] == memories[1])
             return 0;
     }
     *kind += move->mems[0] != NULL && move->kind != KIND_READ && move->nbytes == room;
@@ -85,12 +62,12 @@ static int begin_move(const struct move *move, struct around *around, int is_tol
     unsigned kind;
     int made = 0;
     pthread_mutex_lock(&guard);
-    const struct ready *ready = inside == 0 && made_count < MOST_MADE ? find_in(move->queue) : NULL;
-    if (ready != NULL && (ready->is_in_order || move->kind != KIND_MARK) && find_memories(move, memories, &kind) &&
-        gather(around, ready))
-        made = move_natively(move, ready->native_queue, memories, around->count, waits_of(around), done) == SUCCESS;
+    const struct lane *lane = inside == 0 && made_count < MOST_MADE ? lane_of(move->queue) : NULL;
+    if (lane != NULL && (lane->is_in_order || move->kind != KIND_MARK) && find_memories(move, lane, memories, &kind) &&
+        gather(around, lane))
+        made = move_natively(move, lane->native, memories, around->count, waits_of(around), done) == SUCCESS;
     if (made && is_told)
-        note_made(around, ready,
+        note_made(around,
                   (struct run){.kind = kind, .queue = move->queue, .memories = {move->mems[0], move->mems[1]}, .nbytes = move->nbytes},
                   *done, move->type);
     pthread_mutex_unlock(&guard);
@@ -156,8 +133,8 @@ static void *native_queue_of(const struct object *queue) {
     if (over || lost)
         return NULL;
     pthread_mutex_lock(&guard);
-    const struct ready *ready = inside == 0 ? find_in(queue) : NULL;
-    void *found = ready == NULL ? NULL : ready->native_queue;
+    const struct lane *lane = inside == 0 ? lane_of(queue) : NULL;
+    void *found = lane == NULL ? NULL : lane->native;
     pthread_mutex_unlock(&guard);
     return found;
 }

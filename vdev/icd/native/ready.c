@@ -49,7 +49,8 @@ enum {
     MOST_MADE = 62,  /* before Python is told: with the launch through it, a marker's worth */
     AFTER = 3,      /* launches of a kernel in a row: the last of them is made ready */
     LATEST = 64,    /* … where that was not possible, or was of no use again and again */
-    USEFUL = 8      /* launches without Python: then it was worth it */
+    USEFUL = 8,     /* launches without Python: then it was worth it */
+    MOST_OTHERS = 8 /* buffers of one that is made with others than the one that is ready */
 };
 
 struct ready {
@@ -60,16 +61,13 @@ struct ready {
     const struct object *queue;
     uint64_t queue_serial, changes;
     uint64_t *serials; /* by argument: of the memory object, 0 for all else */
-    void **objects;    /* … and its handle, which is valid as long as this is ready: its release ends that */
-    size_t *rooms[2];  /* … and how many of its bytes may be read, and written: 0 where Python has to look at that */
+    struct object **objects;  /* … and its handle, which is valid as long as this is ready: its release ends that */
+    int takes_others;  /* … any of which may be another buffer that is known (memory.c), if they are shared in the same way */
     unsigned dims;
     int has_offset, has_local;
     size_t sizes[9];
-    uint64_t context; /* identifies the queue's */
-    int is_in_order, is_profiled;
-    int64_t offset_ns; /* from the driver's times to the host's */
     /* what the driver gets */
-    void *native_queue, *native_kernel, **memory;
+    void *native_kernel, **memory;
     unsigned native_dims;
     int has_native_local;
     size_t first[3], global_size[3], local_size[3];
@@ -88,14 +86,20 @@ static struct object *made_handles[MOST_MADE];
 static struct run {
     PyObject *item; /* of a launch that is ready; NULL for others, which differ in the rest */
     unsigned count, kind;
-    const struct object *queue, *memories[2];
+    const struct object *queue, *memories[MOST_OTHERS]; /* of such a launch: none, or others in their places */
     size_t nbytes;
 } made_runs[MOST_MADE];
 static unsigned run_count;
 static struct kernel *with_ready, *untold; /* kernels with launches that are ready; with values that Python does not know */
-static uint64_t calls;                     /* that have changed something */
+static uint64_t calls = 1;                 /* that have changed something, and one */
 static _Atomic uint64_t reads_made;
 static __thread int has_changed; /* one of the calls that this thread is in has changed something */
+
+static void *handle_at(PyObject *tuple, ptrdiff_t index) {
+    return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, index));
+}
+
+#include "memory.c"
 
 /* ---- entering and leaving ------------------------------------------------------------------------------------------ */
 
@@ -120,8 +124,6 @@ static void begin_anew_in_child(void) {
 static void free_ready(struct ready *ready) {
     free(ready->serials);
     free(ready->objects);
-    free(ready->rooms[0]);
-    free(ready->rooms[1]);
     free(ready->memory);
     free(ready);
 }
@@ -190,6 +192,7 @@ static void leave(int state) {
         if (has_changed) {
             calls++;
             drop_ready(NULL, NULL);
+            let_go_of_kept(NULL);
         }
         has_changed = 0;
         pthread_mutex_lock(&guard);
@@ -201,20 +204,25 @@ static void leave(int state) {
 
 /* ---- telling Python ------------------------------------------------------------------------------------------------ */
 
-/* A launch's record, or (kind, queue, bytes, memories …). */
+/* A launch's record, (record, memories …) where it has others, or (kind, queue, bytes, memories …). */
 static PyObject *item_of(const struct run *run) {
-    const struct object *given_objects[3] = {run->queue, run->memories[0], run->memories[1]};
-    if (run->item != NULL) {
+    unsigned count = 0, first = run->item != NULL ? 1 : 3;
+    while (count < MOST_OTHERS && run->memories[count] != NULL)
+        count++;
+    if (run->item != NULL)
         Py_IncRef(run->item);
+    if (run->item != NULL && count == 0)
         return run->item;
-    }
-    PyObject *all = PyTuple_New(3 + (run->memories[0] != NULL) + (run->memories[1] != NULL));
+    PyObject *all = PyTuple_New(first + count);
     if (all == NULL)
         return NULL;
-    PyTuple_SetItem(all, 0, PyLong_FromLongLong(run->kind));
-    PyTuple_SetItem(all, 2, PyLong_FromUnsignedLongLong(run->nbytes));
-    for (int i = 0; i < 3 && given_objects[i] != NULL; i++)
-        PyTuple_SetItem(all, i == 0 ? 1 : 2 + i, given(given_objects[i]));
+    PyTuple_SetItem(all, 0, run->item != NULL ? run->item : PyLong_FromLongLong(run->kind));
+    if (run->item == NULL) {
+        PyTuple_SetItem(all, 1, told(run->queue));
+        PyTuple_SetItem(all, 2, PyLong_FromUnsignedLongLong(run->nbytes));
+    }
+    for (unsigned i = 0; i < count; i++)
+        PyTuple_SetItem(all, first + i, told(run->memories[i]));
     return all;
 }
 
@@ -248,7 +256,7 @@ static PyObject *wanted_of(struct object *const *handles, unsigned count) {
             return NULL;
         }
         PyTuple_SetItem(each, 0, PyLong_FromLongLong(i));
-        PyTuple_SetItem(each, 1, given(handles[i]->command->queue));
+        PyTuple_SetItem(each, 1, told(handles[i]->command->queue));
         PyTuple_SetItem(each, 2, PyLong_FromLongLong(handles[i]->command->type));
         PyTuple_SetItem(all, at++, each);
     }
@@ -277,12 +285,12 @@ static PyObject *addresses_of(void *const *handles, unsigned count) {
     return all;
 }
 
-/* Tell Python of an argument that was set without it, which it has accepted before. */
+/* Tell Python of an argument that was set without it, which it has accepted before, or that it is gone by now. */
 static void tell_value(struct object *object, unsigned index) {
     const struct value *value = &object->kernel->values[index];
     PyObject *arguments[5] = {object->item, PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(value->nbytes),
                               PyBytes_FromStringAndSize((const char *)value->bytes, (ptrdiff_t)value->nbytes),
-                              PyLong_FromUnsignedLongLong(1)};
+                              PyLong_FromUnsignedLongLong(is_gone(object->kernel, index) ? 2 : 1)};
     PyObject *result = PyObject_Vectorcall(set_argument, arguments, 5, NULL);
     if (result == NULL) {
         PyErr_Print();
@@ -356,28 +364,52 @@ static void read_space(size_t *sizes, int *has_offset, unsigned dims, const size
     *has_offset = sizes[0] || sizes[1] || sizes[2];
 }
 
-static int has_values(const struct kernel *kernel, const struct ready *ready) {
+/* Whether a launch's memory, which becomes `memory` of the kernel, is that of what is ready, or may be in its place. Under `guard`. */
+static int has_memory(const struct kernel *kernel, const struct ready *ready, int *is_other) {
+    *is_other = 0;
     if (ready->changes != kernel->changes)
         return 0;
-    for (unsigned i = 0; i < kernel->count; i++)
-        if (ready->serials[i] != kernel->values[i].serial)
+    for (unsigned i = 0; i < kernel->count; i++) {
+        const struct value *value = &kernel->values[i];
+        kernel->memory[i] = ready->memory[i];
+        if (value->serial == ready->serials[i] && (value->serial == 0 || ready->objects[i]->serial == value->serial))
+            continue;
+        if (value->serial == 0 || ready->serials[i] == 0 || !ready->takes_others)
             return 0;
+        const void *handle;
+        memcpy(&handle, value->bytes, sizeof handle);
+        const struct memory *other = find_memory(handle, ready->queue->lane);
+        if (other == NULL || other->object->serial != value->serial)
+            return 0;
+        kernel->memory[i] = other->native;
+        *is_other = 1;
+    }
     return 1;
 }
 
-/* Under `guard`. */
+/* Whether pointers that share a buffer, and only these, do so in what is ready. */
+static int is_shared_alike(const struct kernel *kernel, const struct ready *ready) {
+    for (unsigned i = 0; i < kernel->count; i++)
+        for (unsigned j = 0; j < i; j++)
+            if (ready->memory[i] != NULL && ready->memory[j] != NULL &&
+                (ready->memory[i] == ready->memory[j]) != (kernel->memory[i] == kernel->memory[j]))
+                return 0;
+    return 1;
+}
+
+/* `is_other`: whether the launch is with others' memory. Under `guard`. */
 static struct ready *find_ready(const struct kernel *kernel, const struct object *queue, unsigned dims, const size_t *offset,
-                                const size_t *global, const size_t *local) {
+                                const size_t *global, const size_t *local, int *is_other) {
     size_t sizes[9];
     int has_offset;
-    if (kernel->ready_count == 0)
+    if (kernel->ready_count == 0 || lane_of(queue) == NULL)
         return NULL;
     read_space(sizes, &has_offset, dims, offset, global, local);
     for (unsigned i = 0; i < kernel->ready_count; i++) {
         struct ready *ready = kernel->ready[i];
         if (ready->queue == queue && ready->queue_serial == queue->serial && ready->dims == dims &&
             ready->has_local == (local != NULL) && memcmp(ready->sizes, sizes, sizeof sizes) == 0 &&
-            has_values(kernel, ready))
+            has_memory(kernel, ready, is_other) && (!*is_other || is_shared_alike(kernel, ready)))
             return ready;
     }
     return NULL;
@@ -390,7 +422,7 @@ static int is_local(const struct kernel *kernel, unsigned index) { return kernel
 static int bring_values(struct kernel *kernel, const struct ready *ready) {
     for (unsigned i = 0; i < kernel->count; i++) {
         struct value *value = &kernel->values[i], *native = &kernel->natively[i];
-        void *const *memory = &ready->memory[i];
+        void *const *memory = &kernel->memory[i];
         int is_memory = ready->serials[i] != 0;
         const void *bytes = is_memory ? (const void *)memory : value->bytes;
         size_t nbytes = is_memory ? sizeof *memory : value->nbytes;
@@ -465,11 +497,11 @@ static int begin_around(struct around *around, uint32_t count, const void *list,
     return 1;
 }
 
-/* Whether a launch's queue is of the same context as all that the command waits for. Under `guard`. */
-static int gather(struct around *around, const struct ready *ready) {
+/* Whether a command's queue is of the same context as all that it waits for. Under `guard`. */
+static int gather(struct around *around, const struct lane *lane) {
     for (uint32_t i = 0; i < around->count; i++) {
         const struct command *earlier = around->list[i]->command;
-        if (earlier->context != ready->context)
+        if (earlier->context != lane->context)
             return 0;
         around->waits[i] = earlier->native;
     }
@@ -479,16 +511,17 @@ static int gather(struct around *around, const struct ready *ready) {
 static const void *waits_of(const struct around *around) { return around->count > 0 ? around->waits : NULL; }
 
 /* The command was made: `event` is the driver's, which is Python's from now on. Under `guard`. */
-static void note_made(struct around *around, const struct ready *ready, struct run run, void *event, uint32_t type) {
+static void note_made(struct around *around, struct run run, void *event, uint32_t type) {
     struct run *last = run_count > 0 ? &made_runs[run_count - 1] : NULL;
-    if (last == NULL || run.item == NULL || last->item != run.item) {
+    const struct lane *lane = run.queue->lane;
+    if (last == NULL || run.item == NULL || last->item != run.item || memcmp(last->memories, run.memories, sizeof run.memories) != 0) {
         made_runs[run_count] = run;
         last = &made_runs[run_count++];
     }
     last->count++;
     if (around->handle != NULL) {
         retain_natively(event);
-        *around->handle->command = (struct command){event, ready->queue, ready->context, type, ready->is_profiled, ready->offset_ns,
+        *around->handle->command = (struct command){event, run.queue, lane->context, type, lane->is_profiled, lane->offset_ns,
                                                     made_count, 0};
     }
     made_handles[made_count] = around->handle;
@@ -521,6 +554,13 @@ static int forget_untold(struct object *object) {
     return is_untold;
 }
 
+/* The memory objects of a launch that is made with others, in order. */
+static void note_others(const struct kernel *kernel, struct run *run) {
+    for (unsigned i = 0, count = 0; i < kernel->count; i++)
+        if (kernel->values[i].serial != 0)
+            memcpy(&run->memories[count++], kernel->values[i].bytes, sizeof run->memories[0]);
+}
+
 /* Launch without Python; 0 where that is not possible: then nothing has happened. */
 static int launch_without_python(const struct object *queue, const struct object *object, unsigned dims, const size_t *offset,
                                  const size_t *global, const size_t *local, uint32_t count, const void *list, void *event) {
@@ -531,14 +571,19 @@ static int launch_without_python(const struct object *queue, const struct object
         return 0;
     pthread_mutex_lock(&guard);
     if (inside == 0 && made_count < MOST_MADE) {
-        struct ready *ready = find_ready(kernel, queue, dims, offset, global, local);
+        int is_other;
+        struct ready *ready = find_ready(kernel, queue, dims, offset, global, local, &is_other);
+        const struct lane *lane = queue->lane;
         void *done;
-        made = ready != NULL && gather(&around, ready) && bring_values(kernel, ready) &&
-               launch_natively(ready->native_queue, ready->native_kernel, ready->native_dims, ready->first,
+        made = ready != NULL && gather(&around, lane) && bring_values(kernel, ready) &&
+               launch_natively(lane->native, ready->native_kernel, ready->native_dims, ready->first,
                                ready->global_size, ready->has_native_local ? ready->local_size : NULL, count,
                                waits_of(&around), &done) == SUCCESS;
         if (made) {
-            note_made(&around, ready, (struct run){.item = ready->item}, done, 0x11F0 /* CL_COMMAND_NDRANGE_KERNEL */);
+            struct run run = {.item = ready->item, .queue = queue};
+            if (is_other)
+                note_others(kernel, &run);
+            note_made(&around, run, done, 0x11F0 /* CL_COMMAND_NDRANGE_KERNEL */);
             ready->used++;
         }
     }
@@ -549,11 +594,20 @@ static int launch_without_python(const struct object *queue, const struct object
 
 static uint64_t count_reads(void) { return reads_made; }
 
-/* Whether it is the handle of a memory object that a launch is ready with. It is only compared: it may be anything. */
+static uint64_t count_buffers(void) { return buffers_made; }
+
+/* Whether it is the handle of a memory object that a launch is ready with, or that may be in the place of one. It is only compared: it may
+ * be anything. */
 static int is_ready_with(const struct kernel *kernel, unsigned index, const void *handle) {
-    for (unsigned i = 0; i < kernel->ready_count; i++)
-        if (kernel->ready[i]->serials[index] != 0 && kernel->ready[i]->objects[index] == handle)
+    for (unsigned i = 0; i < kernel->ready_count; i++) {
+        const struct ready *ready = kernel->ready[i];
+        if (ready->serials[index] == 0)
+            continue;
+        if (ready->objects[index] == handle && ready->objects[index]->kind == KIND_MEM)
             return 1;
+        if (ready->takes_others && lane_of(ready->queue) != NULL && find_memory(handle, ready->queue->lane) != NULL)
+            return 1;
+    }
     return 0;
 }
 
@@ -603,12 +657,8 @@ static void read_sizes(PyObject *tuple, size_t *sizes) {
         sizes[i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
 }
 
-static void *handle_at(PyObject *tuple, ptrdiff_t index) {
-    return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, index));
-}
-
 /* (item, queue, kernel, memory by argument, first, global size, local size or None, hidden value or None, bytes that may be read and bytes
- * that may be written by argument, context, whether in order, whether profiled, offset of times) -> what is ready; NULL without memory */
+ * that may be written by argument, whether it takes other memory, what `learn_lane` takes) -> what is ready; NULL without memory */
 static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     struct ready *ready = calloc(1, sizeof *ready);
     if (ready == NULL)
@@ -616,22 +666,16 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     ready->serials = calloc(kernel->count + 1, sizeof *ready->serials);
     ready->objects = calloc(kernel->count + 1, sizeof *ready->objects);
     ready->memory = calloc(kernel->count + 1, sizeof *ready->memory);
-    for (int i = 0; i < 2; i++)
-        ready->rooms[i] = calloc(kernel->count + 1, sizeof **ready->rooms);
-    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL || ready->rooms[0] == NULL ||
-        ready->rooms[1] == NULL) {
+    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL) {
         free_ready(ready);
         return NULL;
     }
     ready->all = all;
     ready->item = PyTuple_GetItem(all, 0);
-    ready->native_queue = handle_at(all, 1);
     ready->native_kernel = handle_at(all, 2);
     PyObject *memory = PyTuple_GetItem(all, 3), *global = PyTuple_GetItem(all, 5), *local = PyTuple_GetItem(all, 6);
     for (unsigned i = 0; i < kernel->count; i++) {
         ready->memory[i] = handle_at(memory, i);
-        for (int j = 0; j < 2; j++)
-            ready->rooms[j][i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(PyTuple_GetItem(all, 8 + j), i));
         ready->serials[i] = kernel->values[i].serial;
         if (ready->serials[i] != 0)
             memcpy(&ready->objects[i], kernel->values[i].bytes, sizeof ready->objects[i]);
@@ -642,10 +686,7 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     ready->has_native_local = local != none;
     if (local != none)
         read_sizes(local, ready->local_size);
-    ready->context = PyLong_AsUnsignedLongLong(PyTuple_GetItem(all, 10));
-    ready->is_in_order = (int)PyLong_AsLong(PyTuple_GetItem(all, 11));
-    ready->is_profiled = (int)PyLong_AsLong(PyTuple_GetItem(all, 12));
-    ready->offset_ns = PyLong_AsLong(PyTuple_GetItem(all, 13));
+    ready->takes_others = (int)PyLong_AsLong(PyTuple_GetItem(all, 10));
     PyObject *hidden = PyTuple_GetItem(all, 7);
     if (hidden != none) {
         ready->hidden = PyBytes_AsString(hidden);
@@ -662,6 +703,21 @@ static int fits(const struct kernel *kernel, const struct ready *ready) {
         if ((ready->memory[i] != NULL) != (ready->serials[i] != 0))
             return 0;
     return 1;
+}
+
+/* What Python has said of a launch's queue and memory is so for all commands. In Python. */
+static void learn_from_ready(const struct kernel *kernel, struct object *queue, struct ready *ready) {
+    unsigned count = 0;
+    learn_lane(queue, handle_at(ready->all, 1), ready->all, 11);
+    for (unsigned i = 0; queue->lane != NULL && i < kernel->count; i++) {
+        size_t rooms[2];
+        for (int j = 0; j < 2; j++)
+            rooms[j] = (size_t)handle_at(PyTuple_GetItem(ready->all, 8 + j), i);
+        if (ready->serials[i] != 0 && (rooms[READS] > 0 || rooms[WRITES] > 0 || ready->takes_others))
+            learn_memory(ready->objects[i], ready->memory[i], queue->lane->context, rooms);
+        count += ready->serials[i] != 0;
+    }
+    ready->takes_others &= count <= MOST_OTHERS;
 }
 
 /* Add it to the kernel's, in the place of the oldest if there are many. */
@@ -702,7 +758,9 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         kernel->calls = calls;
         kernel->in_a_row = 0;
     }
-    if (!is_own || is_off || ++kernel->in_a_row < kernel->after || find_ready(kernel, queue, dims, offset, global, local) != NULL)
+    int is_other;
+    if (!is_own || is_off || ++kernel->in_a_row < kernel->after ||
+        find_ready(kernel, queue, dims, offset, global, local, &is_other) != NULL)
         return;
     note_space(kernel, dims, offset, global, local); /* another thread may have launched it over something else meanwhile */
     PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
@@ -727,6 +785,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         ready->dims = dims;
         ready->has_local = local != NULL;
         read_space(ready->sizes, &ready->has_offset, dims, offset, global, local);
+        learn_from_ready(kernel, queue, ready);
         add_ready(kernel, ready);
         return;
     }
