@@ -29,7 +29,9 @@ _BUILD_FAILURES = (
 )
 _EXEC_SVM, _EXEC_FINE = 0x11B6, 0x11B7  # CL_KERNEL_EXEC_INFO_SVM_PTRS, …_SVM_FINE_GRAIN_SYSTEM
 _MOST_LOCAL = 2**62
-_GONE: Memory = object.__new__(Memory)  #: stands for memory that is no longer there: it has nothing that a launch could capture
+_GONE: Memory = object.__new__(
+    Memory
+)  #: stands for memory that is no longer there: it has nothing that a launch could capture
 
 
 def clCreateProgramWithSource(context: Context, count: int, strings: int, lengths: int) -> _Program:

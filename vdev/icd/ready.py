@@ -13,6 +13,7 @@ from vdev.errors import OUT_OF_RESOURCES
 from vdev.executor.completion import DONE, Completion
 from vdev.executor.prepare import touching
 from vdev.executor.stretch import Clocked, Part, Timed
+from vdev.facade.context import Context
 from vdev.facade.errors import native
 from vdev.facade.event import Event, make_event
 from vdev.facade.handles import state_of
@@ -27,7 +28,9 @@ E = TypeVar("E", bound=Event)
 
 logger = logging.getLogger("vdev.icd")
 _made = _moves = 0  #: launches without Python, and other commands
-_MOST_KEPT = 1 << 25  #: bytes that buffers may have together which the program has released, and which are kept for new ones
+_MOST_KEPT = (
+    1 << 25
+)  #: bytes that buffers may have together which the program has released, and which are kept for new ones
 _KEPT_SHARE = 64  #: … and of the device's memory at most one part of so many
 #: memory that the host must not read, or not write, or that is the program's own
 _UNREAD = USE_HOST_PTR | native.mem_flags.HOST_WRITE_ONLY | native.mem_flags.HOST_NO_ACCESS
@@ -44,6 +47,7 @@ _KINDS = (
     ("copybuffer", touching(reads=(0,), writes=(1,))),
     ("copybuffer", touching(reads=(0,), writes=(1,), overwrites=(1,))),
     ("marker", touching()),
+    ("content", touching(writes=(0,), overwrites=(0,))),
 )
 
 
@@ -64,7 +68,17 @@ def make(queue: CommandQueue, kernel: Any, size: Any, local: Any, offset: Any) -
     pointers = tuple([index for index, arg in enumerate(args) if isinstance(arg, Memory)])
     takes_others = pointers == found.pointers and all(is_plain[index] for index in pointers)
     of_queue = _of_queue(queue, driver.offset_ns)
-    return found, driver.queue, driver.kernel, driver.memory, *sizes, driver.hidden, *rooms, takes_others, *of_queue
+    return (
+        found,
+        driver.queue,
+        driver.kernel,
+        driver.memory,
+        *sizes,
+        driver.hidden,
+        *rooms,
+        takes_others,
+        *of_queue,
+    )
 
 
 def _of_queue(queue: CommandQueue, offset_ns: int) -> tuple[Any, ...]:
@@ -136,6 +150,20 @@ def made(
     return maker.may_go_on, *[_event_of(first, *each) for each in wanted]
 
 
+def ended(runs: tuple[tuple[Any, int], ...]) -> None:
+    """Commands that the library has made have ended well, and nobody has their events: launches' records and how often each was made, and
+    what `_moved` takes of others, of each kind how many, and all their bytes.
+    """
+    global _made, _moves
+    maker = _maker_of(runs[0][0])
+    assert maker is not None, "it has made something ready"
+    launches = [(item, count) for item, count in runs if type(item) is ReadyLaunch]
+    moves = [(_KINDS[item[0]][0], count, item[2]) for item, count in runs if type(item) is tuple]
+    _made += sum(count for _, count in launches)
+    _moves += sum(count for _, count, _ in moves)
+    maker.ended(launches, moves)
+
+
 def _command(item: Any) -> ReadyLaunch | ReadyMove:
     """A command that the library has made."""
     if type(item) is not tuple:
@@ -151,10 +179,10 @@ def _maker_of(item: Any) -> Maker | None:
     return first.maker if type(first) is ReadyLaunch else state_of(item[1]).session.at_once
 
 
-def _moved(kind: int, queue: CommandQueue, nbytes: int, *memories: Memory) -> ReadyMove:
-    """A transfer that the library has made."""
+def _moved(kind: int, queue: CommandQueue | Context, nbytes: int, *memories: Memory) -> ReadyMove:
+    """A transfer that the library has made, in a queue, or in none: of the first content of a buffer."""
     name, prepared = _KINDS[kind]
-    order = state_of(queue).order
+    order = None if type(queue) is Context else state_of(queue).order
     return ReadyMove(name, prepared, [memory.buffer for memory in memories], nbytes, order)
 
 
@@ -167,14 +195,14 @@ def _event_of(first: Part | None, place: int, queue: CommandQueue, kind: int) ->
     return make_event(queue, kind, Part(first.stretch, first.index + place))
 
 
-def report(reads: int, buffers: int) -> None:
-    """At the end of the process. `buffers`: how many the library has made of those that the program had released."""
+def report(reads: int, buffers: int, kernels: int) -> None:
+    """At the end of the process. `buffers` and `kernels`: how many the library has made of those that the program had released."""
     if _made or reads:
         logger.info("%d launches were made without Python, and %d reads", _made, reads)
     if _moves:
         logger.info("%d other commands were made without Python", _moves)
-    if buffers:
-        logger.info("%d buffers were made without Python", buffers)
+    if buffers or kernels:
+        logger.info("%d buffers and %d kernels were made without Python", buffers, kernels)
 
 
 def looked_at(event: E) -> E:

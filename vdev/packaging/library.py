@@ -61,6 +61,9 @@ _BEGINNING = (
     "clCreateCommandQueue", "clCreateCommandQueueWithProperties", "clCreateSubBuffer", "clCreateKernel", "clCreateUserEvent",
     "clSetEventCallback",
 )  # fmt: skip
+#: calls that refuse a kernel with arguments that are not set, or gone; that refuse a program which kernels are attached to
+_LAUNCHING = ("clEnqueueTask", "clGetKernelSuggestedLocalWorkSizeKHR")
+_BUILDING = ("clBuildProgram", "clCompileProgram", "clLinkProgram")
 #: by function: what makes the call without Python, where that is possible (`native/commands.c`)
 _WITHOUT_PYTHON: Mapping[str, str] = {
     "clEnqueueReadBuffer": "read_without_python(a0, a1, a2, a3, a4, (void *)a5, a6, a6_list, event)",
@@ -76,10 +79,14 @@ _WITHOUT_PYTHON: Mapping[str, str] = {
     "clFinish": "finish_without_python(a0)",
 }
 #: by function: what makes its object without Python, where that is possible (`native/memory.c`)
-_MADE_WITHOUT_PYTHON: Mapping[str, str] = {"clCreateBuffer": "create_without_python(a0, a1, a2, a3)"}
+_MADE_WITHOUT_PYTHON: Mapping[str, str] = {
+    "clCreateBuffer": "create_without_python(a0, a1, a2, a3)",
+    "clCreateKernel": "create_kernel_without_python(a0, a1)",
+}
 #: by function: what is noted once Python has made the call
 _NOTED: Mapping[str, str] = {
     "clCreateBuffer": "note_buffer(value_of, a0, a1, a2)",
+    "clCreateKernel": "note_kernel(value_of, a0, a1)",
     "clCloneKernel": "note_clone(value_of, a0)",
     "clEnqueueReadBuffer": "moved((void *)a0, (void *)a1)",
     "clEnqueueWriteBuffer": "moved((void *)a0, (void *)a1)",
@@ -283,6 +290,11 @@ def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     boxes = [_BOXES.get(word, "given(a{0})").format(number) for number, word in enumerate(function.takes)]
     yield "    int32_t code; int state;"
     yield f"    if (!enter(&state)) {_fail(function, kinds, 'refuse_entry()')}"
+    if function.name in _LAUNCHING:
+        kernel = function.takes.index("kernel")
+        yield f"    if (has_gone(a{kernel})) {{ kept = 1; leave(state); return INVALID_KERNEL_ARGS; }}"
+    if function.name in _BUILDING:
+        yield "    let_go_of_kernels();"
     yield f"    PyObject *arguments[] = {{{', '.join(boxes)}}};"
     if function.name == "clSetKernelArgSVMPointer":
         yield "    forget_values((struct object *)a0);"

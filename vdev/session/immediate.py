@@ -35,7 +35,7 @@ from vdev.session.commands import (
 from vdev.session.immediate_forms import Formed
 from vdev.session.immediate_maps import MapsAtOnce
 from vdev.session.immediate_moves import completion_of, is_at_home, is_new, timed_in
-from vdev.session.in_a_row import InARow, Made, ReadyLaunch
+from vdev.session.in_a_row import InARow, Made, ReadyLaunch, count_moves
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.telling import tell_direct
@@ -305,6 +305,25 @@ class AtOnce(MapsAtOnce):
             line.throttle()
         return first
 
+    def ended(
+        self, launches: Sequence[tuple[ReadyLaunch, int]], moves: Sequence[tuple[str, int, int]]
+    ) -> None:
+        """Commands that were made without Python have ended well, and nobody asks for any of them: they are only counted. `launches`: which,
+        and how often. `moves`: under which name transfers are counted, how many, and of how many bytes.
+        """
+        session, line = self._session, self._executor.lines[0]
+        assert line is not None
+        with session.lock:
+            for ready, count in launches:
+                session.number += count
+                for buffer in ready.buffers:
+                    buffer.used = session.number
+                ready.count(count, session.ledger)
+                line.worker.backend.counters.launches += count
+            for name, count, nbytes in moves:
+                session.number += count
+                count_moves(name, count, nbytes, session.ledger)
+
     @property
     def may_go_on(self) -> bool:
         """Whether more may be made without Python: nothing is known to have failed."""
@@ -323,7 +342,7 @@ class AtOnce(MapsAtOnce):
                 for buffer in ready.buffers:
                     buffer.used = session.number
                 ready.count(count, session.ledger)
-                if ready.queue.last is not completion:
+                if ready.queue is not None and ready.queue.last is not completion:
                     ready.queue.remember(completion)
         return first
 

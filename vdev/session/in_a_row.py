@@ -53,6 +53,11 @@ class Maker(Protocol):
     def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
         """Commands were made without Python."""
 
+    def ended(
+        self, launches: Sequence[tuple[ReadyLaunch, int]], moves: Sequence[tuple[str, int, int]]
+    ) -> None:
+        """Commands that were made without Python have ended well, and nobody asks for any of them."""
+
     @property
     def may_go_on(self) -> bool:
         """Whether more of them may be made."""
@@ -63,7 +68,7 @@ class Made(Protocol):
 
     entry: Entry
     buffers: Sequence[VirtualBuffer]
-    queue: QueueOrder
+    queue: QueueOrder | None
 
     def count(self, times: int, ledger: Ledger) -> None:
         """It was made so often."""
@@ -123,23 +128,28 @@ class ReadyMove:
         prepared: PreparedPlan,
         buffers: Sequence[VirtualBuffer],
         nbytes: int,
-        queue: QueueOrder,
+        queue: QueueOrder | None,
     ) -> None:
-        """`name`: under which it is counted. `prepared`: what it does to `buffers`."""
+        """`name`: under which it is counted. `prepared`: what it does to `buffers`. `queue`: None for the first content of a buffer."""
         self.entry: Entry = (prepared, [buffer.holdings for buffer in buffers], (), None, (), ())
         self.buffers = buffers
         self.queue = queue
         self._name, self._nbytes = name, nbytes
 
     def count(self, times: int, ledger: Ledger) -> None:
-        if self._name == "marker":
-            return
-        tally = ledger.command(self._name)
-        tally.count += times
-        if self._name == "read":
-            tally.moved.worker_to_host += times * self._nbytes
-        elif self._name == "write":
-            tally.moved.host_to_worker += times * self._nbytes
+        count_moves(self._name, times, times * self._nbytes, ledger)
+
+
+def count_moves(name: str, times: int, nbytes: int, ledger: Ledger) -> None:
+    """Count transfers, markers, or first contents of buffers, of one kind that were made without Python, of so many bytes together."""
+    if name in ("marker", "content"):
+        return
+    tally = ledger.command(name)
+    tally.count += times
+    if name == "read":
+        tally.moved.worker_to_host += nbytes
+    elif name == "write":
+        tally.moved.host_to_worker += nbytes
 
 
 class InARow:

@@ -10,7 +10,6 @@
  * they used once it knows that they are complete.
  */
 
-enum { KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK }; /* vdev.icd.ready */
 
 /* ---- transfers and markers ----------------------------------------------------------------------------------------- */
 
@@ -60,18 +59,18 @@ static int find_memories(const struct move *move, const struct lane *lane, void 
 static int begin_move(const struct move *move, struct around *around, int is_told, void **done) {
     void *memories[2];
     unsigned kind;
-    int made = 0;
+    int is_made = 0;
     pthread_mutex_lock(&guard);
     const struct lane *lane = inside == 0 && made_count < MOST_MADE ? lane_of(move->queue) : NULL;
     if (lane != NULL && (lane->is_in_order || move->kind != KIND_MARK) && find_memories(move, lane, memories, &kind) &&
         gather(around, lane))
-        made = move_natively(move, lane->native, memories, around->count, waits_of(around), done) == SUCCESS;
-    if (made && is_told)
+        is_made = move_natively(move, lane->native, memories, around->count, waits_of(around), done) == SUCCESS;
+    if (is_made && is_told)
         note_made(around,
                   (struct run){.kind = kind, .queue = move->queue, .memories = {move->mems[0], move->mems[1]}, .nbytes = move->nbytes},
                   *done, move->type);
     pthread_mutex_unlock(&guard);
-    return made;
+    return is_made;
 }
 
 /* Make it without Python; 0 where that is not possible, or has failed, of which Python then tells. */
@@ -81,8 +80,8 @@ static int move_without_python(const struct move *move, uint32_t count, const vo
     int is_told = !move->blocking || event != NULL;
     if ((move->blocking && (events_held > 0 || callbacks_open)) || !begin_around(&around, count, list, event))
         return 0;
-    int made = begin_move(move, &around, is_told, &done);
-    if (made && move->blocking) { /* `guard` is not held while the device is at work */
+    int is_made = begin_move(move, &around, is_told, &done);
+    if (is_made && move->blocking) { /* `guard` is not held while the device is at work */
         int has_ended = wait_natively(1, is_told ? &around.handle->command->native : &done) == SUCCESS;
         if (!is_told)
             release_natively(done);
@@ -90,11 +89,12 @@ static int move_without_python(const struct move *move, uint32_t count, const vo
             release(around.handle);
             return 0;
         }
-        made = has_ended;
+        is_made = has_ended;
         reads_made += has_ended && move->kind == KIND_READ;
+        note_wait();
     }
-    end_around(&around, made);
-    return made;
+    end_around(&around, is_made);
+    return is_made;
 }
 
 static int read_without_python(const void *queue, const void *mem, uint32_t blocking, size_t offset, size_t nbytes, void *target,
@@ -141,7 +141,10 @@ static void *native_queue_of(const struct object *queue) {
 
 static int finish_without_python(const void *queue) {
     void *native = events_held > 0 || has_enqueued || callbacks_open ? NULL : native_queue_of(queue);
-    return native != NULL && finish_natively(native) == SUCCESS;
+    int is_finished = native != NULL && finish_natively(native) == SUCCESS;
+    if (is_finished)
+        note_wait();
+    return is_finished;
 }
 
 static int flush_without_python(const void *queue) {
@@ -160,7 +163,10 @@ static int wait_without_python(uint32_t count, const void *list) {
             return 0;
         natives[i] = events[i]->command->native;
     }
-    return wait_natively(count, natives) == SUCCESS;
+    int has_waited = wait_natively(count, natives) == SUCCESS;
+    if (has_waited)
+        note_wait();
+    return has_waited;
 }
 
 /* A command's state; 0 with `failed` where it has failed, and Python knows with which status. */

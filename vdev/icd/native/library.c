@@ -106,6 +106,7 @@ struct value { /* an argument as it was set last: of local memory, how much */
     uint64_t serial; /* of the object whose handle it is, 0 where it is none */
     unsigned char bytes[64];
     int known, is_untold; /* it was set here, and Python does not know */
+    int is_unset;         /* … of another kernel, which this one was (memory.c) */
 };
 
 enum { MOST_READY = 32 }; /* launches of a kernel that are ready: with other buffers, sizes or queues */
@@ -130,6 +131,10 @@ struct kernel { /* what a kernel's handle remembers */
     const char *hidden;              /* … and of the hidden argument of a launch that is ready */
     int is_untold;                   /* some value is */
     struct kernel *next_ready, *next_untold;
+    /* what it was made from, if it may be the next kernel like it (memory.c) */
+    const struct object *made_in; /* the program; NULL for others */
+    char *name;
+    struct kernel *next_kept;
 };
 
 struct answer { /* to a query, which never changes */
@@ -209,6 +214,7 @@ static void free_kernel(struct kernel *kernel) {
     free(kernel->values);
     free(kernel->natively);
     free(kernel->memory);
+    free(kernel->name);
     free(kernel);
 }
 
@@ -353,7 +359,7 @@ static PyObject *attribute(PyObject *module, const char *name) {
     return found;
 }
 
-static PyObject *make_builtins(void), *make_ready, *tell_made, *place_of, *may_be_kept;
+static PyObject *make_builtins(void), *make_ready, *tell_made, *tell_ended, *place_of, *may_be_kept;
 static void end(void);
 
 static int load_functions(void) {
@@ -368,7 +374,7 @@ static int load_functions(void) {
         return 0;
     }
     PyObject **places[] = {&failure, &acquire, &drop, &end_function, &kernel_kinds, &set_argument, &launch,
-                            &make_ready, &tell_made, &place_of, &may_be_kept};
+                            &make_ready, &tell_made, &tell_ended, &place_of, &may_be_kept};
     ptrdiff_t count = sizeof places / sizeof *places;
     for (ptrdiff_t i = 0; i < PyTuple_Size(all); i++) {
         PyObject *item = PyTuple_GetItem(all, i);
@@ -408,7 +414,7 @@ static int start_python(void) {
 
 static int come_in(void);
 static void tell_python(void);
-static uint64_t count_reads(void), count_buffers(void);
+static uint64_t count_made(int kind);
 static void leave(int state); /* Python, in the state that `enter` has given */
 static pthread_mutex_t telling;
 static __thread unsigned depth; /* calls that this thread is in: one may call the program, and that another one */
@@ -444,9 +450,11 @@ static void end(void) {
     int state;
     if (!enter(&state))
         return;
-    PyObject *counts[2] = {PyLong_FromUnsignedLongLong(count_reads()), PyLong_FromUnsignedLongLong(count_buffers())};
-    int is_told = counts[0] != NULL && counts[1] != NULL;
-    PyObject *result = is_told ? PyObject_Vectorcall(end_function, counts, 2, NULL) : NULL;
+    PyObject *counts[3];
+    int is_complete = 1;
+    for (int i = 0; i < 3; i++)
+        is_complete &= (counts[i] = PyLong_FromUnsignedLongLong(count_made(i))) != NULL;
+    PyObject *result = is_complete ? PyObject_Vectorcall(end_function, counts, 3, NULL) : NULL;
     if (result == NULL)
         PyErr_Print();
     over = 1;
@@ -580,7 +588,8 @@ static int32_t retain(struct object *object) {
 }
 
 static int forget_untold(struct object *object);
-static int keep_without_python(struct object *object), keep_in_python(struct object *object);
+static int keep_without_python(struct object *object), keep_in_python(struct object *object), keep_kernel_without_python(struct object *object);
+static struct kernel *kernel_of(struct object *object, int32_t *code);
 static void touch(const struct object *object);
 
 static int32_t release(struct object *object) {
@@ -590,7 +599,8 @@ static int32_t release(struct object *object) {
             return SUCCESS;
     if (references <= 0)
         return INVALID_VALUE; /* it is Python's alone */
-    if ((object->command != NULL && forget_untold(object)) || keep_without_python(object))
+    if ((object->command != NULL && forget_untold(object)) || keep_without_python(object) ||
+        keep_kernel_without_python(object))
         return SUCCESS;
     int state;
     if (!enter(&state))
@@ -1020,6 +1030,8 @@ static int is_set(const struct kernel *kernel, uint32_t index, size_t size, cons
     if (kernel == NULL || index >= kernel->count || (value == NULL) != is_local(kernel, index))
         return 0;
     const struct value *last = &kernel->values[index];
+    if (last->is_unset)
+        return 0;
     if (!last->known || last->nbytes != size || value == NULL)
         return last->known && last->nbytes == size;
     return memcmp(last->bytes, value, size) == 0 && last->serial == serial_of(kernel->kinds[index], size, value);
@@ -1027,7 +1039,7 @@ static int is_set(const struct kernel *kernel, uint32_t index, size_t size, cons
 
 static void note_value(struct kernel *kernel, uint32_t index, size_t size, const void *value) {
     struct value *last = &kernel->values[index];
-    last->known = 0;
+    last->known = last->is_unset = 0;
     last->serial = 0;
     if (!is_own) /* a program in Python sets arguments as well, of which nobody hears here */
         return;
@@ -1145,7 +1157,7 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
     if (!enter(&state))
         return refuse_entry();
     struct kernel *kernel = kernel_of(object, &code);
-    if (kernel != NULL && has_gone(kernel)) {
+    if (kernel != NULL && has_gone(object)) {
         code = INVALID_KERNEL_ARGS;
         kept = 1;
     } else if (kernel != NULL) {

@@ -9,12 +9,15 @@
  * invalid meanwhile. Python is asked whether that may be when such a buffer is released, unless only commands without Python have used it
  * since it was asked last (`is_clean`). Whatever is kept so is let go once a call has changed something, as what is ready is.
  *
+ * So it is with kernels: a new one of that name has no argument set (`is_unset`), whatever Python still has.
+ *
  * An argument that was set to a buffer which was released since, is none any more, also where the same handle has become another buffer:
  * buffers are told apart by their serial numbers.
  */
 
 enum { READS, WRITES }; /* of `rooms` */
-enum { KNOWN = 256, MOST_KEPT = 64 /* buffers that are released */, KIND_RELEASED = 0x100 };
+enum { MOST_LENT = 32, MOST_LENT_NBYTES = 1 << 16 }; /* copies of the program's memory that the driver reads, and how large they are */
+enum { KNOWN = 256, MOST_KEPT = 64 /* buffers that are released, and kernels */, KIND_RELEASED = 0x100 };
 
 struct lane { /* of a queue */
     uint64_t at; /* how much had changed when this was so (`calls`) */
@@ -29,7 +32,7 @@ struct memory { /* of a memory object */
     struct memory *next; /* of those with such addresses */
     /* how the driver takes it */
     uint64_t at; /* as of a lane; 0 where it is not known */
-    void *native;
+    void *native, *native_queue;
     uint64_t context; /* as of a lane */
     size_t rooms[2];  /* how many of its bytes may be read, and written: 0 where Python has to look at that */
     /* what it was made from, if it may be the next buffer like it */
@@ -44,7 +47,10 @@ static struct memory *known[KNOWN]; /* all of them, by address: under `guard` */
 static struct memory *kept_first, *kept_last;
 static unsigned kept_count;
 static size_t kept_nbytes, most_kept_nbytes;
-static uint64_t buffers_made;
+static struct kernel *kept_kernels;
+static unsigned kept_kernel_count;
+static int has_lanes; /* some queue has one, or had */
+static uint64_t buffers_made, kernels_made;
 static PyObject *place_of, *may_be_kept;
 static unsigned in_vain, passes; /* questions to Python that are not asked, after one that it had no answer to */
 
@@ -127,15 +133,17 @@ static void learn_lane(struct object *queue, void *native, PyObject *all, ptrdif
     lane->offset_ns = PyLong_AsLong(PyTuple_GetItem(all, at + 3));
     lane->at = calls;
     queue->lane = lane;
+    has_lanes = 1;
 }
 
 /* In Python. */
-static void learn_memory(struct object *object, void *native, uint64_t context, const size_t *rooms) {
+static void learn_memory(struct object *object, void *native, const struct lane *lane, const size_t *rooms) {
     struct memory *memory = memory_of(object);
     if (memory == NULL)
         return;
     memory->native = native;
-    memory->context = context;
+    memory->native_queue = lane->native;
+    memory->context = lane->context;
     memcpy(memory->rooms, rooms, sizeof memory->rooms);
     memory->at = calls;
 }
@@ -156,14 +164,15 @@ static void moved(struct object *queue, struct object *object) {
         size_t rooms[2] = {(size_t)handle_at(all, 2), (size_t)handle_at(all, 3)};
         learn_lane(queue, handle_at(all, 0), all, 4);
         if (queue->lane != NULL)
-            learn_memory(object, handle_at(all, 1), queue->lane->context, rooms);
+            learn_memory(object, handle_at(all, 1), queue->lane, rooms);
     }
     Py_DecRef(all);
 }
 
 /* ---- buffers that are released ------------------------------------------------------------------------------------- */
 
-static const uint64_t PLAIN_FLAGS = 7 | 7 << 7; /* how kernels and how the host may use it, and none of host memory */
+static const uint64_t COPIES = 1 << 5;                     /* CL_MEM_COPY_HOST_PTR */
+static const uint64_t PLAIN_FLAGS = 7 | 7 << 7 | 1 << 5; /* how kernels and how the host may use it, but for host memory that it is */
 
 /* A buffer was made. In Python. */
 static void note_buffer(struct object *object, const struct object *context, uint64_t flags, size_t nbytes) {
@@ -260,14 +269,60 @@ static int keep_in_python(struct object *object) {
     return 1;
 }
 
+static struct lent { /* a copy of what the program has given, and the driver's command that reads it */
+    void *event, *bytes;
+} lent[MOST_LENT];
+static unsigned lent_count;
+
+/* Whether there is room for another copy, now that those that were read have gone. */
+static int may_lend(size_t nbytes) {
+    unsigned left = 0;
+    for (unsigned i = 0; i < lent_count; i++) {
+        int32_t state = -1;
+        if (ask_natively(lent[i].event, 0x11D3, sizeof state, &state, NULL) == SUCCESS && state > 0) {
+            lent[left++] = lent[i];
+            continue;
+        }
+        release_natively(lent[i].event);
+        free(lent[i].bytes);
+    }
+    lent_count = left;
+    return lent_count < MOST_LENT && nbytes <= MOST_LENT_NBYTES;
+}
+
+/* Give a buffer its first content; 0 where that is not possible. The call waits for nothing: the program may change its memory at once. */
+static int fill_from(struct memory *memory, const void *host) {
+    void *bytes = memory->at == calls && made_count < MOST_MADE && may_lend(memory->nbytes) ? malloc(memory->nbytes) : NULL, *event;
+    if (bytes == NULL)
+        return 0;
+    memcpy(bytes, host, memory->nbytes);
+    if (write_natively(memory->native_queue, memory->native, 0, 0, memory->nbytes, bytes, 0, NULL, &event) != SUCCESS) {
+        free(bytes);
+        return 0;
+    }
+    retain_natively(event);
+    lent[lent_count++] = (struct lent){event, bytes};
+    made[made_count++] =
+        (struct made){event, NULL, {.queue = memory->made_in, .memories = {memory->object}, .nbytes = memory->nbytes, .kind = KIND_CONTENT}};
+    return 1;
+}
+
+static void make_room(void);
+
 /* A new buffer; NULL where Python has to make it. */
 static void *create_without_python(const struct object *context, uint64_t flags, size_t nbytes, const void *host) {
     struct memory *memory = NULL;
-    if (host != NULL || over || lost)
+    if ((host != NULL) != ((flags & COPIES) != 0) || over || lost)
         return NULL;
+    if (host != NULL)
+        make_room();
     pthread_mutex_lock(&guard);
     if (inside == 0 && kept_first != NULL)
         memory = take_kept(context, flags, nbytes);
+    if (memory != NULL && host != NULL && !fill_from(memory, host)) {
+        keep_released(memory);
+        memory = NULL;
+    }
     if (memory != NULL) {
         memory->object->serial = ++serials + 1;
         memory->object->references = 1;
@@ -278,12 +333,91 @@ static void *create_without_python(const struct object *context, uint64_t flags,
     return memory == NULL ? NULL : memory->object;
 }
 
+/* ---- kernels that are released ------------------------------------------------------------------------------------- */
+
+/* A kernel was made. In Python. */
+static void note_kernel(struct object *object, const struct object *program, const char *name) {
+    int32_t code;
+    if (object == NULL || !is_own)
+        return;
+    struct kernel *kernel = kernel_of(object, &code);
+    if (kernel == NULL || strspn(kernel->kinds, "gv") != kernel->count)
+        return;
+    kernel->name = strdup(name);
+    kernel->made_in = kernel->name == NULL ? NULL : program;
+}
+
+/* As `keep_without_python`, of a kernel, where commands are made without Python at all. */
+static int keep_kernel_without_python(struct object *object) {
+    struct kernel *kernel = object->kernel;
+    int last = 1, is_kept = 0;
+    if (kernel == NULL || kernel->made_in == NULL || over || lost)
+        return 0;
+    pthread_mutex_lock(&guard);
+    if (inside == 0 && has_lanes && kernel->made_in->references > 0 && kept_kernel_count < MOST_KEPT)
+        is_kept = atomic_compare_exchange_strong(&object->references, &last, 0);
+    if (is_kept) {
+        object->kind = KIND_RELEASED;
+        kernel->next_kept = kept_kernels;
+        kept_kernels = kernel;
+        kept_kernel_count++;
+    }
+    pthread_mutex_unlock(&guard);
+    return is_kept;
+}
+
+/* As `take_kept`, of a kernel. */
+static struct kernel *take_kept_kernel(const struct object *program, const char *name) {
+    struct kernel **place = &kept_kernels;
+    while (*place != NULL && program != NULL && ((*place)->made_in != program || strcmp((*place)->name, name) != 0))
+        place = &(*place)->next_kept;
+    struct kernel *kernel = *place;
+    if (kernel == NULL)
+        return NULL;
+    *place = kernel->next_kept;
+    kept_kernel_count--;
+    kernel->object->kind = KIND_KERNEL;
+    return kernel;
+}
+
+static void let_go_of_kernels(void) {
+    for (;;) {
+        pthread_mutex_lock(&guard);
+        struct kernel *kernel = take_kept_kernel(NULL, NULL);
+        pthread_mutex_unlock(&guard);
+        if (kernel == NULL)
+            return;
+        let_go(kernel->object);
+    }
+}
+
+/* A new kernel, of which no argument is set; NULL where Python has to make it. */
+static void *create_kernel_without_python(const struct object *program, const char *name) {
+    struct kernel *kernel = NULL;
+    if (name == NULL || over || lost)
+        return NULL;
+    pthread_mutex_lock(&guard);
+    if (inside == 0 && kept_kernels != NULL)
+        kernel = take_kept_kernel(program, name);
+    if (kernel != NULL) {
+        for (unsigned i = 0; i < kernel->count; i++)
+            kernel->values[i].is_unset = 1;
+        kernel->object->references = 1;
+        kernels_made++;
+    }
+    pthread_mutex_unlock(&guard);
+    return kernel == NULL ? NULL : kernel->object;
+}
+
 /* ---- arguments that are gone --------------------------------------------------------------------------------------- */
 
-/* Whether an argument is a buffer that was released since it was set. With the interpreter's lock, which guards the register. */
+/* Whether an argument is a buffer that was released since it was set, or none at all. With the interpreter's lock, which guards the
+ * register. */
 static int is_gone(const struct kernel *kernel, unsigned index) {
     const struct value *value = &kernel->values[index];
     const void *handle;
+    if (value->is_unset)
+        return 1;
     if (!value->known || value->serial == 0 || value->nbytes != sizeof handle)
         return 0;
     memcpy(&handle, value->bytes, sizeof handle);
@@ -291,8 +425,9 @@ static int is_gone(const struct kernel *kernel, unsigned index) {
     return object == NULL || object->serial != value->serial;
 }
 
-static int has_gone(const struct kernel *kernel) {
-    for (unsigned i = 0; i < kernel->count; i++)
+static int has_gone(const struct object *object) {
+    const struct kernel *kernel = object->kernel;
+    for (unsigned i = 0; kernel != NULL && i < kernel->count; i++)
         if (is_gone(kernel, i))
             return 1;
     return 0;

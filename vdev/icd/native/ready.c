@@ -44,6 +44,7 @@
 NATIVE(DECLARE_NATIVE)
 #undef DECLARE_NATIVE
 
+enum { KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK, KIND_CONTENT, KINDS_OF_MOVES }; /* vdev.icd.ready */
 enum {
     MOST_WAITS = 16, /* in a wait list */
     MOST_MADE = 62,  /* before Python is told: with the launch through it, a marker's worth */
@@ -54,7 +55,7 @@ enum {
 };
 
 struct ready {
-    unsigned used;
+    unsigned used, ended; /* launches, and how many of them have ended and are to be told */
     PyObject *all;  /* what Python has said, owned */
     PyObject *item; /* … and of that, what its side knows of the launch */
     /* what the program gives */
@@ -80,16 +81,22 @@ static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER; /* held while Python
 static unsigned inside;     /* threads in Python */
 static int is_telling;      /* one of them tells it of launches */
 static int is_off;          /* Python could not be told: there are no more of them */
-static unsigned made_count; /* commands of which Python has not been told, in order, and their events: the driver's and the program's */
-static void *made_events[MOST_MADE];
-static struct object *made_handles[MOST_MADE];
-static struct run {
-    PyObject *item; /* of a launch that is ready; NULL for others, which differ in the rest */
-    unsigned count, kind;
-    const struct object *queue, *memories[MOST_OTHERS]; /* of such a launch: none, or others in their places */
-    size_t nbytes;
-} made_runs[MOST_MADE];
-static unsigned run_count;
+static struct made {       /* a command of which Python has not been told */
+    void *event;           /* the driver's */
+    struct object *handle; /* the program's event, NULL where it has none */
+    struct run {           /* what it is: that of others, too */
+        struct ready *ready; /* of a launch; NULL for others, which differ in the rest */
+        const struct object *queue;                 /* of what a new buffer was filled with, its context */
+        const struct object *memories[MOST_OTHERS]; /* of such a launch: none, or others in their places */
+        size_t nbytes, kind; /* no room between them: runs are compared byte by byte */
+    } run;
+} made[MOST_MADE]; /* in order */
+static unsigned made_count;
+static struct ended { /* commands that have ended well, of which Python need not know more than that; launches are counted where they are ready */
+    const struct object *queue; /* of the last of them, or its context */
+    uint64_t count, nbytes;
+} moves_ended[KINDS_OF_MOVES];
+static int has_ended; /* there are such commands */
 static struct kernel *with_ready, *untold; /* kernels with launches that are ready; with values that Python does not know */
 static uint64_t calls = 1;                 /* that have changed something, and one */
 static _Atomic uint64_t reads_made;
@@ -107,7 +114,7 @@ static void *handle_at(PyObject *tuple, ptrdiff_t index) {
 static int come_in(void) {
     pthread_mutex_lock(&guard);
     inside++;
-    int owes = made_count > 0 || untold != NULL || is_telling;
+    int owes = made_count > 0 || has_ended || untold != NULL || is_telling;
     is_telling |= owes;
     pthread_mutex_unlock(&guard);
     return owes;
@@ -193,6 +200,7 @@ static void leave(int state) {
             calls++;
             drop_ready(NULL, NULL);
             let_go_of_kept(NULL);
+            let_go_of_kernels();
         }
         has_changed = 0;
         pthread_mutex_lock(&guard);
@@ -206,18 +214,18 @@ static void leave(int state) {
 
 /* A launch's record, (record, memories …) where it has others, or (kind, queue, bytes, memories …). */
 static PyObject *item_of(const struct run *run) {
-    unsigned count = 0, first = run->item != NULL ? 1 : 3;
+    unsigned count = 0, first = run->ready != NULL ? 1 : 3;
     while (count < MOST_OTHERS && run->memories[count] != NULL)
         count++;
-    if (run->item != NULL)
-        Py_IncRef(run->item);
-    if (run->item != NULL && count == 0)
-        return run->item;
+    if (run->ready != NULL)
+        Py_IncRef(run->ready->item);
+    if (run->ready != NULL && count == 0)
+        return run->ready->item;
     PyObject *all = PyTuple_New(first + count);
     if (all == NULL)
         return NULL;
-    PyTuple_SetItem(all, 0, run->item != NULL ? run->item : PyLong_FromLongLong(run->kind));
-    if (run->item == NULL) {
+    PyTuple_SetItem(all, 0, run->ready != NULL ? run->ready->item : PyLong_FromLongLong(run->kind));
+    if (run->ready == NULL) {
         PyTuple_SetItem(all, 1, told(run->queue));
         PyTuple_SetItem(all, 2, PyLong_FromUnsignedLongLong(run->nbytes));
     }
@@ -226,29 +234,51 @@ static PyObject *item_of(const struct run *run) {
     return all;
 }
 
-static PyObject *runs_of(const struct run *runs, unsigned count) {
-    PyObject *all = PyTuple_New(count);
-    for (unsigned i = 0; all != NULL && i < count; i++) {
-        PyObject *pair = PyTuple_New(2), *item = item_of(&runs[i]);
-        if (pair == NULL || item == NULL) {
+static PyObject *pair_of(PyObject *item, uint64_t count) {
+    PyObject *pair = item == NULL ? NULL : PyTuple_New(2);
+    if (pair == NULL)
+        return NULL;
+    PyTuple_SetItem(pair, 0, item);
+    PyTuple_SetItem(pair, 1, PyLong_FromUnsignedLongLong(count));
+    return pair;
+}
+
+/* How many commands from one on are launches like that one. */
+static unsigned count_alike(const struct made *commands, unsigned count, unsigned first) {
+    const struct run *run = &commands[first].run;
+    unsigned last = first + 1;
+    while (last < count && run->ready != NULL && memcmp(run, &commands[last].run, sizeof *run) == 0)
+        last++;
+    return last - first;
+}
+
+static PyObject *runs_of(const struct made *commands, unsigned count) {
+    unsigned different = 0, at = 0;
+    for (unsigned i = 0; i < count; i += count_alike(commands, count, i))
+        different++;
+    PyObject *all = PyTuple_New(different);
+    for (unsigned i = 0; all != NULL && i < count;) {
+        unsigned alike = count_alike(commands, count, i);
+        PyObject *pair = pair_of(item_of(&commands[i].run), alike);
+        if (pair == NULL) {
             Py_DecRef(all);
             return NULL;
         }
-        PyTuple_SetItem(pair, 0, item);
-        PyTuple_SetItem(pair, 1, PyLong_FromLongLong(runs[i].count));
-        PyTuple_SetItem(all, i, pair);
+        PyTuple_SetItem(all, at++, pair);
+        i += alike;
     }
     return all;
 }
 
 /* (place, queue, type) of each command whose event the program has. */
-static PyObject *wanted_of(struct object *const *handles, unsigned count) {
+static PyObject *wanted_of(const struct made *commands, unsigned count) {
     unsigned wanted = 0;
     for (unsigned i = 0; i < count; i++)
-        wanted += handles[i] != NULL;
+        wanted += commands[i].handle != NULL;
     PyObject *all = PyTuple_New(wanted);
     for (unsigned i = 0, at = 0; all != NULL && i < count; i++) {
-        if (handles[i] == NULL)
+        const struct object *handle = commands[i].handle;
+        if (handle == NULL)
             continue;
         PyObject *each = PyTuple_New(3);
         if (each == NULL) {
@@ -256,32 +286,32 @@ static PyObject *wanted_of(struct object *const *handles, unsigned count) {
             return NULL;
         }
         PyTuple_SetItem(each, 0, PyLong_FromLongLong(i));
-        PyTuple_SetItem(each, 1, told(handles[i]->command->queue));
-        PyTuple_SetItem(each, 2, PyLong_FromLongLong(handles[i]->command->type));
+        PyTuple_SetItem(each, 1, told(handle->command->queue));
+        PyTuple_SetItem(each, 2, PyLong_FromLongLong(handle->command->type));
         PyTuple_SetItem(all, at++, each);
     }
     return all;
 }
 
 /* Python's events stand for the program's from now on: `all` has them behind its first element. */
-static int take_over(PyObject *all, struct object *const *handles, unsigned count) {
+static int take_over(PyObject *all, const struct made *commands, unsigned count) {
     ptrdiff_t at = 1;
     int is_complete = 1;
     for (unsigned i = 0; i < count; i++) {
-        if (handles[i] == NULL)
+        if (commands[i].handle == NULL)
             continue;
         PyObject *item = PyTuple_GetItem(all, at++);
-        is_complete &= item != NULL && register_handle(handles[i], item);
+        is_complete &= item != NULL && register_handle(commands[i].handle, item);
         if (item != NULL)
             Py_IncRef(item); /* the program has references */
     }
     return is_complete;
 }
 
-static PyObject *addresses_of(void *const *handles, unsigned count) {
+static PyObject *addresses_of(const struct made *commands, unsigned count) {
     PyObject *all = PyTuple_New(count);
     for (unsigned i = 0; all != NULL && i < count; i++)
-        PyTuple_SetItem(all, i, PyLong_FromUnsignedLongLong((uintptr_t)handles[i]));
+        PyTuple_SetItem(all, i, PyLong_FromUnsignedLongLong((uintptr_t)commands[i].event));
     return all;
 }
 
@@ -311,28 +341,56 @@ static void tell_values(struct kernel *kernel) {
         }
 }
 
+/* ((record, count) …, ((kind, queue, bytes), count) …) of the commands that have ended. Python is told of them now. */
+static PyObject *ended_of(void) {
+    unsigned count = 0, at = 0;
+    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
+        for (unsigned i = 0; i < kernel->ready_count; i++)
+            count += kernel->ready[i]->ended > 0;
+    for (unsigned kind = 0; kind < KINDS_OF_MOVES; kind++)
+        count += moves_ended[kind].count > 0;
+    PyObject *all = PyTuple_New(count);
+    for (struct kernel *kernel = with_ready; all != NULL && kernel != NULL; kernel = kernel->next_ready)
+        for (unsigned i = 0; i < kernel->ready_count; i++) {
+            struct ready *ready = kernel->ready[i];
+            if (ready->ended > 0)
+                PyTuple_SetItem(all, at++, pair_of(item_of(&(struct run){.ready = ready}), ready->ended));
+            ready->ended = 0;
+        }
+    for (unsigned kind = 0; all != NULL && kind < KINDS_OF_MOVES; kind++) {
+        struct ended *ended = &moves_ended[kind];
+        struct run run = {.kind = kind, .queue = ended->queue, .nbytes = ended->nbytes};
+        if (ended->count > 0)
+            PyTuple_SetItem(all, at++, pair_of(item_of(&run), ended->count));
+        *ended = (struct ended){0};
+    }
+    has_ended = 0;
+    return all;
+}
+
 /* With the interpreter's lock and `telling`. Nothing is made meanwhile, since this thread is inside. */
 static void tell_python(void) {
-    void *events[MOST_MADE];
-    struct object *handles[MOST_MADE];
-    struct run runs[MOST_MADE];
+    struct made commands[MOST_MADE];
     pthread_mutex_lock(&guard);
-    unsigned count = made_count, different = run_count;
+    unsigned count = made_count;
     struct kernel *kernels = untold;
-    memcpy(events, made_events, count * sizeof *events);
-    memcpy(handles, made_handles, count * sizeof *handles);
+    memcpy(commands, made, count * sizeof *commands);
     for (unsigned i = 0; i < count; i++)
-        if (handles[i] != NULL)
-            handles[i]->command->is_told = 1; /* from now on it is not released without Python, that is not before this is through */
-    memcpy(runs, made_runs, different * sizeof *runs);
-    made_count = run_count = 0;
+        if (commands[i].handle != NULL)
+            commands[i].handle->command->is_told = 1; /* from now on it is not released without Python, that is not before this is through */
+    made_count = 0;
     untold = NULL;
     pthread_mutex_unlock(&guard);
+    int32_t code;
+    if (has_ended) {
+        PyObject *ended = ended_of(), *result = call(tell_ended, &ended, 1, &code);
+        if (result != NULL)
+            Py_DecRef(result);
+    }
     if (count > 0) {
-        PyObject *arguments[3] = {runs_of(runs, different), addresses_of(events, count), wanted_of(handles, count)};
-        int32_t code;
+        PyObject *arguments[3] = {runs_of(commands, count), addresses_of(commands, count), wanted_of(commands, count)};
         PyObject *result = call(tell_made, arguments, 3, &code);
-        if (result == NULL || !take_over(result, handles, count))
+        if (result == NULL || !take_over(result, commands, count))
             is_off = 1; /* and the reason was printed */
         if (result == NULL || PyLong_AsLong(PyTuple_GetItem(result, 0)) == 0)
             has_changed = 1;
@@ -371,6 +429,8 @@ static int has_memory(const struct kernel *kernel, const struct ready *ready, in
         return 0;
     for (unsigned i = 0; i < kernel->count; i++) {
         const struct value *value = &kernel->values[i];
+        if (value->is_unset)
+            return 0;
         kernel->memory[i] = ready->memory[i];
         if (value->serial == ready->serials[i] && (value->serial == 0 || ready->objects[i]->serial == value->serial))
             continue;
@@ -459,11 +519,44 @@ struct handle {
     struct command command;
 };
 
-/* Tell Python, if that is due before another command is made. */
+/* Commands that have ended well, and whose events nobody has, are no longer told one by one, but counted: as all are in one queue of the
+ * driver's, nothing that comes later has to wait for them, or fails with them. Under `guard`. */
+static void let_ended_go(void) {
+    unsigned left = 0;
+    for (unsigned i = 0; i < made_count; i++) {
+        int32_t state = -1;
+        if (made[i].handle != NULL || ask_natively(made[i].event, 0x11D3, sizeof state, &state, NULL) != SUCCESS || state != 0) {
+            if (made[i].handle != NULL)
+                made[i].handle->command->place = left;
+            made[left++] = made[i];
+            continue;
+        }
+        release_natively(made[i].event);
+        const struct run *run = &made[i].run;
+        if (run->ready != NULL)
+            run->ready->ended++;
+        else
+            moves_ended[run->kind] = (struct ended){run->queue, moves_ended[run->kind].count + 1, moves_ended[run->kind].nbytes + run->nbytes};
+        has_ended = 1;
+    }
+    made_count = left;
+}
+
+/* The program has waited for something. */
+static void note_wait(void) {
+    pthread_mutex_lock(&guard);
+    let_ended_go();
+    pthread_mutex_unlock(&guard);
+}
+
+/* Tell Python, if that is due before another command is made: where there are many that have not ended. */
 static void make_room(void) {
     int state;
     pthread_mutex_lock(&guard);
-    int is_due = made_count == MOST_MADE && inside == 0;
+    int is_full = made_count == MOST_MADE;
+    if (is_full)
+        let_ended_go();
+    int is_due = is_full && made_count > MOST_MADE / 2 && inside == 0;
     pthread_mutex_unlock(&guard);
     if (is_due && enter(&state)) {
         kept = 1;
@@ -512,25 +605,18 @@ static const void *waits_of(const struct around *around) { return around->count 
 
 /* The command was made: `event` is the driver's, which is Python's from now on. Under `guard`. */
 static void note_made(struct around *around, struct run run, void *event, uint32_t type) {
-    struct run *last = run_count > 0 ? &made_runs[run_count - 1] : NULL;
     const struct lane *lane = run.queue->lane;
-    if (last == NULL || run.item == NULL || last->item != run.item || memcmp(last->memories, run.memories, sizeof run.memories) != 0) {
-        made_runs[run_count] = run;
-        last = &made_runs[run_count++];
-    }
-    last->count++;
     if (around->handle != NULL) {
         retain_natively(event);
         *around->handle->command = (struct command){event, run.queue, lane->context, type, lane->is_profiled, lane->offset_ns,
                                                     made_count, 0};
     }
-    made_handles[made_count] = around->handle;
-    made_events[made_count++] = event;
+    made[made_count++] = (struct made){event, around->handle, run};
 }
 
 /* The program gets its event; where the command was not made, there is none. */
-static void end_around(struct around *around, int made) {
-    if (made && around->handle != NULL)
+static void end_around(struct around *around, int is_made) {
+    if (is_made && around->handle != NULL)
         *around->event = around->handle;
     else
         free(around->handle);
@@ -544,7 +630,7 @@ static int forget_untold(struct object *object) {
     pthread_mutex_lock(&guard);
     int is_untold = !command->is_told;
     if (is_untold)
-        made_handles[command->place] = NULL;
+        made[command->place].handle = NULL;
     pthread_mutex_unlock(&guard);
     if (is_untold) {
         release_natively(command->native);
@@ -566,7 +652,7 @@ static int launch_without_python(const struct object *queue, const struct object
                                  const size_t *global, const size_t *local, uint32_t count, const void *list, void *event) {
     struct kernel *kernel = object->kernel;
     struct around around;
-    int made = 0;
+    int is_made = 0;
     if (kernel == NULL || !begin_around(&around, count, list, event))
         return 0;
     pthread_mutex_lock(&guard);
@@ -575,12 +661,12 @@ static int launch_without_python(const struct object *queue, const struct object
         struct ready *ready = find_ready(kernel, queue, dims, offset, global, local, &is_other);
         const struct lane *lane = queue->lane;
         void *done;
-        made = ready != NULL && gather(&around, lane) && bring_values(kernel, ready) &&
+        is_made = ready != NULL && gather(&around, lane) && bring_values(kernel, ready) &&
                launch_natively(lane->native, ready->native_kernel, ready->native_dims, ready->first,
                                ready->global_size, ready->has_native_local ? ready->local_size : NULL, count,
                                waits_of(&around), &done) == SUCCESS;
-        if (made) {
-            struct run run = {.item = ready->item, .queue = queue};
+        if (is_made) {
+            struct run run = {.ready = ready, .queue = queue};
             if (is_other)
                 note_others(kernel, &run);
             note_made(&around, run, done, 0x11F0 /* CL_COMMAND_NDRANGE_KERNEL */);
@@ -588,13 +674,12 @@ static int launch_without_python(const struct object *queue, const struct object
         }
     }
     pthread_mutex_unlock(&guard);
-    end_around(&around, made);
-    return made;
+    end_around(&around, is_made);
+    return is_made;
 }
 
-static uint64_t count_reads(void) { return reads_made; }
-
-static uint64_t count_buffers(void) { return buffers_made; }
+/* How many reads, buffers and kernels were made here. */
+static uint64_t count_made(int kind) { return kind == 0 ? reads_made : kind == 1 ? buffers_made : kernels_made; }
 
 /* Whether it is the handle of a memory object that a launch is ready with, or that may be in the place of one. It is only compared: it may
  * be anything. */
@@ -714,7 +799,7 @@ static void learn_from_ready(const struct kernel *kernel, struct object *queue, 
         for (int j = 0; j < 2; j++)
             rooms[j] = (size_t)handle_at(PyTuple_GetItem(ready->all, 8 + j), i);
         if (ready->serials[i] != 0 && (rooms[READS] > 0 || rooms[WRITES] > 0 || ready->takes_others))
-            learn_memory(ready->objects[i], ready->memory[i], queue->lane->context, rooms);
+            learn_memory(ready->objects[i], ready->memory[i], queue->lane, rooms);
         count += ready->serials[i] != 0;
     }
     ready->takes_others &= count <= MOST_OTHERS;
