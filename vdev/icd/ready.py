@@ -136,8 +136,8 @@ def made(
     wanted: tuple[tuple[int, CommandQueue, int], ...],
 ) -> tuple[Any, ...] | None:
     """The library has made commands: of each a launch's record, that and the memory of its pointers, or what `_moved` takes, in order, and
-    how often in a row; their native events; and of those whose events the program has: the place among them, the queue and the type. Whether
-    there may be more of them, and these events.
+    how often in a row; their native events; and of those whose events the program has: the place among them, the queue and the type.
+    Whether there may be more of them, and these events.
     """
     global _made, _moves
     commands = [(_command(item), count) for item, count in runs]
@@ -182,7 +182,7 @@ def _maker_of(item: Any) -> Maker | None:
 def _moved(kind: int, queue: CommandQueue | Context, nbytes: int, *memories: Memory) -> ReadyMove:
     """A transfer that the library has made, in a queue, or in none: of the first content of a buffer."""
     name, prepared = _KINDS[kind]
-    order = None if type(queue) is Context else state_of(queue).order
+    order = None if isinstance(queue, Context) else state_of(queue).order
     return ReadyMove(name, prepared, [memory.buffer for memory in memories], nbytes, order)
 
 

@@ -308,8 +308,8 @@ class AtOnce(MapsAtOnce):
     def ended(
         self, launches: Sequence[tuple[ReadyLaunch, int]], moves: Sequence[tuple[str, int, int]]
     ) -> None:
-        """Commands that were made without Python have ended well, and nobody asks for any of them: they are only counted. `launches`: which,
-        and how often. `moves`: under which name transfers are counted, how many, and of how many bytes.
+        """Commands that were made without Python have ended well, and nobody asks for any of them: they are only counted. `launches`:
+        which, and how often. `moves`: under which name transfers are counted, how many, and of how many bytes.
         """
         session, line = self._session, self._executor.lines[0]
         assert line is not None

@@ -68,7 +68,10 @@ class Made(Protocol):
 
     entry: Entry
     buffers: Sequence[VirtualBuffer]
-    queue: QueueOrder | None
+
+    @property
+    def queue(self) -> QueueOrder | None:
+        """None for what is in no queue: the first content of a buffer."""
 
     def count(self, times: int, ledger: Ledger) -> None:
         """It was made so often."""

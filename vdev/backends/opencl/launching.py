@@ -211,7 +211,8 @@ class OpenCLLaunches(Backend):
     def driver_memory(self, allocation: Allocation) -> DriverMemory | None:
         if self.device.orders_launches or type(allocation) is not Allocation:
             return None
-        return DriverMemory(self._queue.int_ptr, allocation.native.int_ptr, self._offset_ns)
+        native: Any = allocation.native
+        return DriverMemory(self._queue.int_ptr, native.int_ptr, self._offset_ns)
 
     def launched(self, handles: Sequence[int], launches: int) -> None:
         from_handle = self._cl.Event.from_int_ptr
