@@ -59,7 +59,7 @@ _WAITING = ("clFlush", "clFinish", "clWaitForEvents")
 #: calls that make or register what no launch has anything to do with yet
 _BEGINNING = (
     "clCreateCommandQueue", "clCreateCommandQueueWithProperties", "clCreateSubBuffer", "clCreateKernel", "clCreateUserEvent",
-    "clSetEventCallback",
+    "clSetEventCallback", "clSetMemObjectDestructorCallback", "clSetContextDestructorCallback",
 )  # fmt: skip
 #: calls that refuse a kernel with arguments that are not set, or gone; that refuse a program which kernels are attached to
 _LAUNCHING = ("clEnqueueTask", "clGetKernelSuggestedLocalWorkSizeKHR")

@@ -1075,12 +1075,15 @@ static int32_t c_clSetKernelArg(void *handle, uint32_t index, size_t size, const
             Py_IncRef(none);
         PyObject *arguments[5] = {given(object), PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(size),
                                   bytes, PyLong_FromUnsignedLongLong(value != NULL)};
+        int was_known = kernel->values[index].known;
         kernel->values[index].known = 0;
         kernel->being_set++;
         PyObject *result = call(set_argument, arguments, 5, &code);
         code = as_status(result, code);
         if (code == SUCCESS)
             note_value(kernel, index, size, value);
+        else if (kernel->being_set == 1)
+            kernel->values[index].known |= was_known; /* it is what it was */
         kernel->being_set--;
         kernel->sets++;
         kernel->changes += !kernel->values[index].known || is_local(kernel, index);
