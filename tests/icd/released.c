@@ -73,7 +73,11 @@ static void rounds(void) {
     for (unsigned r = 0; r < MANY; r++) one_round(k, r);
     for (unsigned r = 0; r < MANY; r++) { /* of many sizes, in another order than they were made in */
         handle all[5]; unsigned sum = 0;
-        for (unsigned i = 0; i < 5; i++) write_in(queue, all[i] = new_buffer(i % 2 ? READ_WRITE : 0, 4 * (N + (r + i) % 9), NULL), 100 * i + r, i % 2);
+        for (unsigned i = 0; i < 5; i++) {
+            size_t nbytes = 0;
+            write_in(queue, all[i] = new_buffer(i % 2 ? READ_WRITE : 0, 4 * (N + (r + i) % 9), NULL), 100 * i + r, i % 2);
+            must(clGetMemObjectInfo(all[i], 0x1102, sizeof nbytes, &nbytes, NULL), "size"); sum = 3 * sum + nbytes;
+        }
         for (unsigned i = 0; i < 5; i++) { set_mem(k, 0, all[i]); set_uint(k, 1, i + r); launch(k); }
         for (unsigned i = 0; i < 5; i++) { sum = 17 * sum + sum_in(queue, all[i]); let_go(all[r % 2 ? i : 4 - i]), all[r % 2 ? i : 4 - i] = NULL; if (r % 2 == 0) break; }
         for (unsigned i = 0; i < 5; i++) if (all[i] != NULL) sum = 17 * sum + sum_in(queue, all[i]), let_go(all[i]);
@@ -133,7 +137,7 @@ static void kernels(void) { /* a new one has no argument */
 static void tell_end(handle m, void *count) { (void)m; ++*(_Atomic int *)count; }
 static unsigned references(handle m) { unsigned count = 0; must(clGetMemObjectInfo(m, 0x1105, sizeof count, &count, NULL), "references"); return count; }
 static void used_otherwise(void) { /* mapped, with a part, with a callback, held twice */
-    static _Atomic int ends; int32_t code; handle k = new_kernel("add");
+    static _Atomic int ends; int32_t code; handle k = new_kernel("add"), rest = NULL;
     for (unsigned r = 0; r < MANY; r++) {
         handle m = new_buffer(READ_WRITE, 4 * N, NULL), part = NULL; unsigned *at; const size_t region[2] = {0, 2 * N};
         uint64_t flags = 0; size_t nbytes = 0, was = ends;
@@ -149,7 +153,11 @@ static void used_otherwise(void) { /* mapped, with a part, with a callback, held
         if (r % 5 == 0) printf("used %u: %u, flags %u, %zu bytes, %u references\n", r, sum_in(queue, m), (unsigned)flags, nbytes, references(m));
         if (r % 6 == 3) let_go(m);
         must(clFinish(queue), "finish"); let_go(m);
-        if (part != NULL) { unsigned first = 0; must(clEnqueueReadBuffer(queue, part, 1, 4, 4, &first, 0, NULL, NULL), "read"); printf("part %u: %u\n", r, first); let_go(part); }
+        if (rest != NULL) { /* a part of a buffer that was released before this one was made */
+            unsigned first = 0;
+            must(clEnqueueReadBuffer(queue, rest, 1, 4, 4, &first, 0, NULL, NULL), "read"); printf("part %u: %u\n", r, first); let_go(rest);
+        }
+        rest = part;
         for (int i = 0; r % 6 == 1 && ends == (int)was && i < 2000; i++) usleep(1000);
     }
     printf("ends: %d\n", ends);
@@ -181,6 +189,9 @@ static void held_events(void) { /* longer than what their commands used */
         must(clEnqueueNDRangeKernel(q, k, 1, NULL, &count, NULL, 1, &events[2 * r], &events[2 * r + 1]), "launch");
         must(clWaitForEvents(1, &events[2 * r + 1]), "wait"); let_go(m);
     }
+    handle m = new_buffer(READ_WRITE, 4 * N, NULL), mapped; /* Python has not heard of the first ones yet */
+    unsigned *at = clEnqueueMapBuffer(queue, m, 1, 2, 0, 4 * N, 4, events, &mapped, &code); must(code, "map");
+    must(clEnqueueUnmapMemObject(queue, m, at, 1, &mapped, NULL), "unmap"); must(clFinish(queue), "finish"); let_go(m); clReleaseEvent(mapped);
     for (unsigned i = 0; i < 2 * MANY; i++) {
         int32_t state = 5; uint64_t start = 0, end = 0;
         must(clGetEventInfo(events[i], 0x11D3, sizeof state, &state, NULL), "state"); states += state != 0;
@@ -244,8 +255,9 @@ static void contexts(void) { /* what is kept does not keep its context */
         queue = clCreateCommandQueue(context, device, 0, &code);
         program = clCreateProgramWithSource(context, 1, &source, NULL, &code); must(clBuildProgram(program, 1, &device, "", NULL, NULL), "build");
         must(clSetContextDestructorCallback(context, tell_context, &ends), "callback");
-        handle k = new_kernel("add"); warm_up(k);
+        handle k = new_kernel("add"), last = r % 2 ? new_buffer(READ_WRITE, 4 * N, NULL) : NULL; warm_up(k);
         must(clReleaseKernel(k), "release"); must(clReleaseProgram(program), "release"); must(clReleaseCommandQueue(queue), "release"); must(clReleaseContext(context), "release");
+        if (last != NULL) let_go(last);
         for (int i = 0; ends <= r && i < 5000; i++) usleep(1000);
         printf("contexts gone: %d\n", ends);
         context = outer; queue = before; program = old;

@@ -1,5 +1,5 @@
-"""Buffers and kernels that a program releases, and that the library makes new ones of without Python (`vdev/icd/native/memory.c`): what they
-leave is as natively.
+"""Buffers and kernels that a program releases, and that the library makes new ones of without Python (`vdev/icd/native/memory.c`):
+what they leave is as natively.
 """
 
 from __future__ import annotations
