@@ -1,5 +1,5 @@
-/* What programs do between launches that are ready (ready.c), made without Python as these are: transfers of buffers that such a launch
- * uses, markers, and what is asked about events.
+/* What programs do before and between launches that are ready (ready.c), made without Python as these are: transfers of buffers that are
+ * known (memory.c), markers, and what is asked about events.
  *
  * All of such a buffer is on the worker, and nobody else has any of it, so a transfer changes nothing for anybody; and nothing of the
  * queue's is anywhere but in the driver's queue. Python is told as it is of launches. A blocking transfer whose event nobody wants is over

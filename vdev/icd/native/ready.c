@@ -1,8 +1,11 @@
-/* Launches that are made again without Python. What is made between them stands in commands.c.
+/* Launches that are made again without Python. What is made between them stands in commands.c, and what both know of memory in memory.c.
  *
  * Where there is one worker, a launch like an earlier one needs nothing of vdev but to be counted, as long as no other
  * command has come between. Such a launch is *ready*: Python has said how the native driver takes it. It is handed to that
  * driver from here, and Python is told at the next call that enters it, before anything else happens there.
+ *
+ * A launch that is ready may be made with other buffers than its own as well, where these are known and shared alike. Python is told which.
+ * Commands that have ended well before Python is told, and whose events nobody has any more, are only counted.
  *
  * The driver knows best how far such a command is. Its event, where the program wants one, is a handle around the driver's, of which
  * Python knows nothing; it gets one of Python's own when Python is told of the command, as long as the program has it.
