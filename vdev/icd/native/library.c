@@ -588,7 +588,8 @@ static int32_t retain(struct object *object) {
 }
 
 static int forget_untold(struct object *object);
-static int keep_without_python(struct object *object), keep_in_python(struct object *object), keep_kernel_without_python(struct object *object);
+static int keep_without_python(struct object *object), keep_in_python(struct object *object);
+static int keep_kernel_without_python(struct object *object);
 static struct kernel *kernel_of(struct object *object, int32_t *code);
 static void touch(const struct object *object);
 

@@ -47,7 +47,9 @@
 NATIVE(DECLARE_NATIVE)
 #undef DECLARE_NATIVE
 
-enum { KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK, KIND_CONTENT, KINDS_OF_MOVES }; /* vdev.icd.ready */
+enum { /* vdev.icd.ready */
+    KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK, KIND_CONTENT, KINDS_OF_MOVES
+};
 enum {
     MOST_WAITS = 16, /* in a wait list */
     MOST_MADE = 62,  /* before Python is told: with the launch through it, a marker's worth */
@@ -95,7 +97,7 @@ static struct made {       /* a command of which Python has not been told */
     } run;
 } made[MOST_MADE]; /* in order */
 static unsigned made_count;
-static struct ended { /* commands that have ended well, of which Python need not know more than that; launches are counted where they are ready */
+static struct ended { /* commands that have ended well, but for launches, which are counted where they are ready */
     const struct object *queue; /* of the last of them, or its context */
     uint64_t count, nbytes;
 } moves_ended[KINDS_OF_MOVES];
@@ -522,6 +524,13 @@ struct handle {
     struct command command;
 };
 
+static void note_ended(const struct run *run) {
+    struct ended *ended = &moves_ended[run->kind];
+    ended->queue = run->queue;
+    ended->count++;
+    ended->nbytes += run->nbytes;
+}
+
 /* Commands that have ended well, and whose events nobody has, are no longer told one by one, but counted: as all are in one queue of the
  * driver's, nothing that comes later has to wait for them, or fails with them. Under `guard`. */
 static void let_ended_go(void) {
@@ -539,7 +548,7 @@ static void let_ended_go(void) {
         if (run->ready != NULL)
             run->ready->ended++;
         else
-            moves_ended[run->kind] = (struct ended){run->queue, moves_ended[run->kind].count + 1, moves_ended[run->kind].nbytes + run->nbytes};
+            note_ended(run);
         has_ended = 1;
     }
     made_count = left;
