@@ -32,15 +32,15 @@ def _made(log: str) -> tuple[int, int, int, int]:
 @pytest.mark.parametrize(
     ("part", "least"),
     [
-        ("rounds", (180, 0, 180, 30)),
-        ("shared", (50, 30, 60, 0)),
-        ("content", (100, 80, 80, 0)),
-        ("used", (0, 0, 15, 0)),
-        ("gated", (40, 0, 40, 0)),
-        ("events", (25, 25, 25, 0)),
+        ("rounds", (100, 0, 100, 15)),
+        ("shared", (30, 15, 30, 0)),
+        ("content", (50, 40, 40, 0)),
+        ("used", (0, 0, 5, 0)),
+        ("gated", (20, 0, 20, 0)),
+        ("events", (10, 10, 10, 0)),
         ("threads", (0, 0, 0, 0)),  # mostly another thread is in Python
-        ("leaky", (800, 0, 100, 0)),
-        ("kernels", (0, 0, 0, 30)),  # refused launches may have changed something
+        ("leaky", (400, 0, 50, 0)),
+        ("kernels", (0, 0, 0, 15)),  # refused launches may have changed something
     ],
 )
 def test_on_one_worker(program: Path, part: str, least: tuple[int, ...]) -> None:
