@@ -38,6 +38,7 @@ _RUNS = (
     *(("repeated.c", words, "cpu:1") for words in ((), ("orphan",), ("strange",), ("sizes",))),
     ("with_events.c", (), "cpu:1"),
     ("with_events.c", ("failing",), "cpu:1"),
+    *(("released.c", words, "cpu:1") for words in ((), ("gone",), ("contexts",))),
     ("every_call.c", (), "cpu:3"),
     ("threads.c", (), "cpu:3"),
     ("pipeline.c", (), "cpu:3"),

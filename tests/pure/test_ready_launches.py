@@ -177,6 +177,62 @@ def test_what_has_failed_meanwhile_concerns_them() -> None:
         assert program.content(result).tolist() == times(1, numbers(7))
 
 
+def test_launches_on_other_buffers_are_theirs() -> None:
+    """Of what was ready on two buffers: a failure spreads to what reads the others' bytes, and to nothing else."""
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        source, result, other, last = (program.buffer(each) for each in range(4))
+        launch = must_be_ready(program, result, source)
+        must_be_ready(program, last, other)
+        assert launch.pointers == (0, 1)
+        made = launch.on([BufferArg(each, 0, NBYTES) for each in (last, other)])
+        assert (made.buffers, [*made.entry[1]]) == ([last, other], [last.holdings, other.holdings])
+        assert [arg.buffer for arg in made.entry[2]] == [last, other]
+        both = must_be_ready(program, source, source).on(2 * [BufferArg(other, 0, NBYTES)])
+        assert both.buffers == [other]
+        program.session.executor.quiesce()
+        faults[program.backends[0]._handed_over] = -5
+        tell(program, (made, 1), (launch, 1))
+        wrong = [ended(program.read(each)[0]) < 0 for each in (source, result, other, last)]
+        assert wrong == [False, False, False, True]
+
+
+def test_what_has_ended_is_counted() -> None:
+    with Program(1) as program:
+        buffer = program.buffer(3)
+        launch, session = must_be_ready(program, buffer, buffer), program.session
+        number, counted, made = (
+            session.number,
+            launch.cached.outcome.launches,
+            program.backends[0].counters.launches,
+        )
+        _at_once(program).ended([(launch, 5)], [("write", 2, 64), ("read", 1, 8), ("marker", 4, 0)])
+        assert session.number == number + 12
+        assert buffer.used == number + 5
+        assert launch.cached.outcome.launches == counted + 5
+        assert program.backends[0].counters.launches == made + 5
+        write = session.ledger.command("write")
+        assert write.moved.host_to_worker >= 64
+
+
+def test_buffers_that_may_serve_as_new_ones() -> None:
+    """What nobody has anything of, or the worker everything, unless something is held back or has failed."""
+    with Program(1) as program:
+        session, at_once = program.session, _at_once(program)
+        home, used, new = program.buffer(3), program.buffer(4), session.create_buffer(NBYTES)
+        must_be_ready(program, used, used)
+        assert [at_once.may_be_kept(each) for each in (home, used, new)] == [False, True, True]
+        gate, unordered = session.user_completion(), session.create_queue(in_order=False)
+        program.submit(Marker(barrier=True), [gate], unordered)
+        assert not at_once.may_be_kept(used)
+        gate.set_status(0)
+        must_be_ready(program, used, used)
+        assert at_once.may_be_kept(used)
+        session.observers.append(object())
+        assert not at_once.may_be_kept(used)
+        session.observers.clear()
+
+
 COPY, WRITE = touching(reads=(0,), writes=(1,)), touching(writes=(0,))
 OVERWRITE, READ = touching(writes=(0,), overwrites=(0,)), touching(reads=(0,))
 

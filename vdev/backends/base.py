@@ -310,6 +310,15 @@ class DriverLaunch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DriverMemory:
+    """Memory as the driver takes it, and its queue, for C code that moves bytes without Python (`vdev/icd/native/memory.c`)."""
+
+    queue: int
+    memory: int  #: the driver's handle
+    offset_ns: int  #: as of `DriverLaunch`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FoldPart:
     """What a peer holds of a sum: the bytes `region` of a buffer, byte b at index b - `start` of `source`."""
 
@@ -739,9 +748,14 @@ class Backend(ABC):
         """
         return None
 
+    def driver_memory(self, allocation: Allocation) -> DriverMemory | None:
+        """What a caller needs who moves bytes from and to this memory himself; None if that is not possible."""
+        return None
+
     def launched(self, handles: Sequence[int], launches: int) -> None:
-        """Commands were made from what `driver_launch` gave, by threads that did so one after the other, and nothing was handed
-        over meanwhile. `handles`: their events, which are the back end's from now on. `launches`: how many of them are launches.
+        """Commands were made from what `driver_launch` and `driver_memory` gave, by threads that did so one after the other, and
+        nothing was handed over meanwhile. `handles`: their events, which are the back end's from now on. `launches`: how many of them are
+        launches.
         """
         raise TypeError("this back end's launches are its own")
 

@@ -27,7 +27,7 @@ from vdev.executor.worker_progress import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 
 if TYPE_CHECKING:
-    from vdev.backends.base import Bytes, Deliver, DriverLaunch, LaunchShape, Repeated
+    from vdev.backends.base import Bytes, Deliver, DriverLaunch, DriverMemory, LaunchShape, Repeated
     from vdev.executor.holdings import Holdings
     from vdev.executor.step import LaunchForm
     from vdev.executor.worker import Worker
@@ -650,6 +650,16 @@ class Line:
             worker.turn.release()
             if worker.queue:
                 worker.wake()
+
+    def memory_for_driver(self, holdings: Holdings) -> DriverMemory | None:
+        """A buffer's memory on this worker, which has all of it, for a caller who moves its bytes himself; None where that is not possible.
+        Under the session's lock.
+        """
+        worker = self.worker
+        replica = holdings.replicas[worker.number]
+        if worker.queue or replica is None or replica.start or replica.stop < holdings.nbytes:
+            return None
+        return worker.backend.driver_memory(replica.allocation)
 
     @contextmanager
     def turn(self) -> Iterator[bool]:

@@ -29,7 +29,7 @@ _OUT_OF_RESOURCES, _OUT_OF_HOST_MEMORY, _INVALID_VALUE = -5, -6, -30
 
 
 def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, ...]:
-    """Take the library's functions, and give it the functions that it calls: nine of its own, and one for each row
+    """Take the library's functions, and give it the functions that it calls: twelve of its own, and one for each row
     of the tables.
 
     `is_own`: the library has started this interpreter, in which no Python program runs.
@@ -49,7 +49,8 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
         joining.use_handles()
         _open(set_platform)
         kernels = (programs.kernel_kinds, programs.set_argument, programs.launch)
-        return (failure, acquire, drop, end, *kernels, ready.make, ready.made, *_calls())
+        making = (ready.make, ready.made, ready.ended, ready.place, ready.may_be_kept)
+        return (failure, acquire, drop, end, *kernels, *making, *_calls())
 
 
 def _prepare_interpreter() -> None:
@@ -168,11 +169,11 @@ def drop(memory: Any) -> None:
     memory.release()
 
 
-def end(reads: int) -> None:
-    """The process is ending, and Python with it. `reads`: how many the library has made without Python."""
+def end(reads: int, buffers: int, kernels: int) -> None:
+    """The process is ending, and Python with it. How many reads, buffers and kernels the library has made without Python."""
     from vdev.icd import ready
 
-    ready.report(reads)
+    ready.report(reads, buffers, kernels)
     ending.end()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -13,6 +13,7 @@ from vdev.facade.handles import state_of
 from vdev.facade.images import ImageMemory
 from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.launch import enqueue_nd_range_kernel, suggested_local_size
+from vdev.facade.memory import Memory
 from vdev.facade.program import _create_program_with_il, _Program
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host, ready
@@ -28,6 +29,9 @@ _BUILD_FAILURES = (
 )
 _EXEC_SVM, _EXEC_FINE = 0x11B6, 0x11B7  # CL_KERNEL_EXEC_INFO_SVM_PTRS, …_SVM_FINE_GRAIN_SYSTEM
 _MOST_LOCAL = 2**62
+_GONE: Memory = object.__new__(
+    Memory
+)  #: stands for memory that is no longer there: it has nothing that a launch could capture
 
 
 def clCreateProgramWithSource(context: Context, count: int, strings: int, lengths: int) -> _Program:
@@ -215,10 +219,12 @@ def kernel_kinds(kernel: Kernel) -> bytes:
 
 
 def set_argument(kernel: Kernel, index: int, size: int, data: bytes | None, has_value: int) -> None:
-    """clSetKernelArg. `data`: a copy of the value's bytes; None for local memory, and if there is no value."""
+    """clSetKernelArg. `data`: a copy of the value's bytes; None for local memory, and if there is no value. `has_value`: 2 for a memory
+    object that the program had when it set it, and has no longer.
+    """
     state = state_of(kernel)
     kind = state.kernel.declared.args[index].kind
-    kept = _SETTERS.get(kind, _set_value)(state, index, size, data, has_value)
+    kept = _GONE if has_value == 2 else _SETTERS.get(kind, _set_value)(state, index, size, data, has_value)
     state.args[index] = kept
     state.forget()
 

@@ -59,8 +59,11 @@ _WAITING = ("clFlush", "clFinish", "clWaitForEvents")
 #: calls that make or register what no launch has anything to do with yet
 _BEGINNING = (
     "clCreateCommandQueue", "clCreateCommandQueueWithProperties", "clCreateSubBuffer", "clCreateKernel", "clCreateUserEvent",
-    "clSetEventCallback",
+    "clSetEventCallback", "clSetMemObjectDestructorCallback", "clSetContextDestructorCallback",
 )  # fmt: skip
+#: calls that refuse a kernel with arguments that are not set, or gone; that refuse a program which kernels are attached to
+_LAUNCHING = ("clEnqueueTask", "clGetKernelSuggestedLocalWorkSizeKHR")
+_BUILDING = ("clBuildProgram", "clCompileProgram", "clLinkProgram")
 #: by function: what makes the call without Python, where that is possible (`native/commands.c`)
 _WITHOUT_PYTHON: Mapping[str, str] = {
     "clEnqueueReadBuffer": "read_without_python(a0, a1, a2, a3, a4, (void *)a5, a6, a6_list, event)",
@@ -74,6 +77,20 @@ _WITHOUT_PYTHON: Mapping[str, str] = {
     "clWaitForEvents": "wait_without_python(a0, a1)",
     "clFlush": "flush_without_python(a0)",
     "clFinish": "finish_without_python(a0)",
+}
+#: by function: what makes its object without Python, where that is possible (`native/memory.c`)
+_MADE_WITHOUT_PYTHON: Mapping[str, str] = {
+    "clCreateBuffer": "create_without_python(a0, a1, a2, a3)",
+    "clCreateKernel": "create_kernel_without_python(a0, a1)",
+}
+#: by function: what is noted once Python has made the call
+_NOTED: Mapping[str, str] = {
+    "clCreateBuffer": "note_buffer(value_of, a0, a1, a2)",
+    "clCreateKernel": "note_kernel(value_of, a0, a1)",
+    "clCloneKernel": "note_clone(value_of, a0)",
+    "clEnqueueReadBuffer": "moved((void *)a0, (void *)a1)",
+    "clEnqueueWriteBuffer": "moved((void *)a0, (void *)a1)",
+    "clEnqueueFillBuffer": "moved((void *)a0, (void *)a1)",
 }
 #: what answers a query without Python
 _ANSWERED: Mapping[str, str] = {
@@ -226,6 +243,10 @@ def _checks(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str
         yield from _known_answers(function, kinds)
     if function.name in _WITHOUT_PYTHON:
         yield f"    if ({_WITHOUT_PYTHON[function.name]}) return SUCCESS;"
+    if function.name in _MADE_WITHOUT_PYTHON:
+        yield f"    void *object = {_MADE_WITHOUT_PYTHON[function.name]};"
+        yield "    if (object != NULL && errcode != NULL) *(int32_t *)errcode = SUCCESS;"
+        yield "    if (object != NULL) return object;"
     if function.name in _ANSWERED:
         yield "    int32_t answer;"
         yield f"    if ({_ANSWERED[function.name]}(a0, a1, size, value, size_ret, &answer)) return answer;"
@@ -269,6 +290,11 @@ def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     boxes = [_BOXES.get(word, "given(a{0})").format(number) for number, word in enumerate(function.takes)]
     yield "    int32_t code; int state;"
     yield f"    if (!enter(&state)) {_fail(function, kinds, 'refuse_entry()')}"
+    if function.name in _LAUNCHING:
+        kernel = function.takes.index("kernel")
+        yield f"    if (has_gone(a{kernel})) {{ kept = 1; leave(state); return INVALID_KERNEL_ARGS; }}"
+    if function.name in _BUILDING:
+        yield "    let_go_of_kernels();"
     yield f"    PyObject *arguments[] = {{{', '.join(boxes)}}};"
     if function.name == "clSetKernelArgSVMPointer":
         yield "    forget_values((struct object *)a0);"
@@ -281,6 +307,8 @@ def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         yield from leave
         return
     yield f"    {kind_of_result} value_of = {value};"
+    if function.name in _NOTED:
+        yield f"    {_NOTED[function.name]};"
     yield from leave
     if function.result in kinds or function.result in _WITH_ERRCODE:
         yield "    if (errcode != NULL) *(int32_t *)errcode = code;"

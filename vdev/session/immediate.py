@@ -35,12 +35,13 @@ from vdev.session.commands import (
 from vdev.session.immediate_forms import Formed
 from vdev.session.immediate_maps import MapsAtOnce
 from vdev.session.immediate_moves import completion_of, is_at_home, is_new, timed_in
-from vdev.session.in_a_row import InARow, Made, ReadyLaunch
+from vdev.session.in_a_row import InARow, Made, ReadyLaunch, count_moves
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.telling import tell_direct
 
 if TYPE_CHECKING:
+    from vdev.backends.base import DriverMemory
     from vdev.executor.holdings import Holdings
     from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
@@ -247,16 +248,10 @@ class AtOnce(MapsAtOnce):
 
         `own`: that of an earlier answer for the same kernel object, if there was one.
         """
-        session, executor = self._session, self._executor
-        with session.lock:
-            watched = session.observers or session.checker is not None or session.recorder is not None
-            if self._only is None or watched:
-                return None
-            held_up = queue.barrier is not None and not queue.barrier.settled
-            if session.deferrals.held or held_up or executor.failures.any:
-                return None
-            found, line = self._found(kernel.plans, args, ndrange), executor.lines[self._only]
-            if found is None or line is None or not line.is_at_worker:
+        with self._session.lock:
+            line = self._line_without_python(queue)
+            found = None if line is None else self._found(kernel.plans, args, ndrange)
+            if line is None or found is None:
                 return None
             cached, _, buffers, holdings, places = found
             if own is None:
@@ -264,6 +259,37 @@ class AtOnce(MapsAtOnce):
             entry = (cached.prepared, holdings, args, ndrange, places, ())
             driver = None if own is None else line.for_driver(entry, own)
             return None if driver is None else ReadyLaunch(self, cached, buffers, entry, queue, own, driver)
+
+    def ready_memory(self, buffer: VirtualBuffer, queue: QueueOrder) -> DriverMemory | None:
+        """The same for transfers of a buffer's bytes in a queue: all of it is on the only worker."""
+        with self._session.lock:
+            line = self._line_without_python(queue)
+            if line is None or buffer.resident != line.worker.number:
+                return None
+            return line.memory_for_driver(buffer.holdings)
+
+    def may_be_kept(self, buffer: VirtualBuffer) -> bool:
+        """Whether a buffer that a program no longer needs may serve as a new one later: the only worker has all of it, or nobody has any,
+        and nothing is held back or has failed that may have to do with it.
+        """
+        with self._session.lock:
+            if self._line_without_python(None) is None:
+                return False
+            return buffer.resident == self._only or is_new(buffer.state)
+
+    def _line_without_python(self, queue: QueueOrder | None) -> Line | None:
+        """The direct way to the only worker, if commands may be made without Python, in that queue if one is given. Under the session's
+        lock.
+        """
+        session, executor = self._session, self._executor
+        watched = session.observers or session.checker is not None or session.recorder is not None
+        if self._only is None or watched:
+            return None
+        held_up = queue is not None and queue.barrier is not None and not queue.barrier.settled
+        if session.deferrals.held or held_up or executor.failures.any:
+            return None
+        line = executor.lines[self._only]
+        return line if line is not None and line.is_at_worker else None
 
     def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
         """Commands were made without Python, since anything else was submitted: which, in order, and how often in a row.
@@ -278,6 +304,25 @@ class AtOnce(MapsAtOnce):
         if line.worker.marked != line.looked_at:
             line.throttle()
         return first
+
+    def ended(
+        self, launches: Sequence[tuple[ReadyLaunch, int]], moves: Sequence[tuple[str, int, int]]
+    ) -> None:
+        """Commands that were made without Python have ended well, and nobody asks for any of them: they are only counted. `launches`:
+        which, and how often. `moves`: under which name transfers are counted, how many, and of how many bytes.
+        """
+        session, line = self._session, self._executor.lines[0]
+        assert line is not None
+        with session.lock:
+            for ready, count in launches:
+                session.number += count
+                for buffer in ready.buffers:
+                    buffer.used = session.number
+                ready.count(count, session.ledger)
+                line.worker.backend.counters.launches += count
+            for name, count, nbytes in moves:
+                session.number += count
+                count_moves(name, count, nbytes, session.ledger)
 
     @property
     def may_go_on(self) -> bool:
@@ -297,7 +342,7 @@ class AtOnce(MapsAtOnce):
                 for buffer in ready.buffers:
                     buffer.used = session.number
                 ready.count(count, session.ledger)
-                if ready.queue.last is not completion:
+                if ready.queue is not None and ready.queue.last is not completion:
                     ready.queue.remember(completion)
         return first
 

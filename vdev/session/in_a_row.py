@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vdev.observe.tallies import Ledger
     from vdev.planner.directory import BufferState
     from vdev.session.buffers import VirtualBuffer
-    from vdev.session.commands import Argument
+    from vdev.session.commands import Argument, BufferArg
     from vdev.session.core import SessionCore
     from vdev.session.launch_plans import CachedPlan, LaunchCache
     from vdev.session.ordering import QueueOrder
@@ -53,6 +53,11 @@ class Maker(Protocol):
     def made(self, runs: Sequence[tuple[Made, int]], handles: Sequence[int]) -> Part | None:
         """Commands were made without Python."""
 
+    def ended(
+        self, launches: Sequence[tuple[ReadyLaunch, int]], moves: Sequence[tuple[str, int, int]]
+    ) -> None:
+        """Commands that were made without Python have ended well, and nobody asks for any of them."""
+
     @property
     def may_go_on(self) -> bool:
         """Whether more of them may be made."""
@@ -63,7 +68,10 @@ class Made(Protocol):
 
     entry: Entry
     buffers: Sequence[VirtualBuffer]
-    queue: QueueOrder
+
+    @property
+    def queue(self) -> QueueOrder | None:
+        """None for what is in no queue: the first content of a buffer."""
 
     def count(self, times: int, ledger: Ledger) -> None:
         """It was made so often."""
@@ -92,6 +100,22 @@ class ReadyLaunch:
         self.own = own  #: the kernel of the back end's that it uses
         self.driver = driver
 
+    @property
+    def pointers(self) -> tuple[int, ...]:
+        """The arguments that point into buffers, if each points to the beginning of one."""
+        _, _, _, _, places, _ = self.entry
+        return tuple([index for index, _, offset in places if not offset])
+
+    def on(self, pointed: Sequence[BufferArg]) -> ReadyLaunch:
+        """The same launch where its pointers, in order, point to the beginnings of these buffers, which they share as its own."""
+        prepared, _, args, ndrange, places, after = self.entry
+        buffers = [*dict.fromkeys([each.buffer for each in pointed])]
+        now = [*args]
+        for (index, _, _), each in zip(places, pointed, strict=True):
+            now[index] = each
+        entry: Entry = (prepared, [*map(_holdings_of, buffers)], now, ndrange, places, after)
+        return ReadyLaunch(self.maker, self.cached, buffers, entry, self.queue, self.own, self.driver)
+
     def count(self, times: int, ledger: Ledger) -> None:
         self.cached.outcome.launches += times
 
@@ -107,23 +131,28 @@ class ReadyMove:
         prepared: PreparedPlan,
         buffers: Sequence[VirtualBuffer],
         nbytes: int,
-        queue: QueueOrder,
+        queue: QueueOrder | None,
     ) -> None:
-        """`name`: under which it is counted. `prepared`: what it does to `buffers`."""
+        """`name`: under which it is counted. `prepared`: what it does to `buffers`. `queue`: None for the first content of a buffer."""
         self.entry: Entry = (prepared, [buffer.holdings for buffer in buffers], (), None, (), ())
         self.buffers = buffers
         self.queue = queue
         self._name, self._nbytes = name, nbytes
 
     def count(self, times: int, ledger: Ledger) -> None:
-        if self._name == "marker":
-            return
-        tally = ledger.command(self._name)
-        tally.count += times
-        if self._name == "read":
-            tally.moved.worker_to_host += times * self._nbytes
-        elif self._name == "write":
-            tally.moved.host_to_worker += times * self._nbytes
+        count_moves(self._name, times, times * self._nbytes, ledger)
+
+
+def count_moves(name: str, times: int, nbytes: int, ledger: Ledger) -> None:
+    """Count transfers, markers, or first contents of buffers, of one kind that were made without Python, of so many bytes together."""
+    if name in ("marker", "content"):
+        return
+    tally = ledger.command(name)
+    tally.count += times
+    if name == "read":
+        tally.moved.worker_to_host += nbytes
+    elif name == "write":
+        tally.moved.host_to_worker += nbytes
 
 
 class InARow:

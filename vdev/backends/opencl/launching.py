@@ -25,6 +25,7 @@ from vdev.backends.base import (
     BackendProgram,
     BuildResult,
     DriverLaunch,
+    DriverMemory,
     HostPlace,
     KernelArgument,
     LaunchShape,
@@ -206,6 +207,12 @@ class OpenCLLaunches(Backend):
             shape.hidden,
             self._offset_ns,
         )
+
+    def driver_memory(self, allocation: Allocation) -> DriverMemory | None:
+        if self.device.orders_launches or type(allocation) is not Allocation:
+            return None
+        native: Any = allocation.native
+        return DriverMemory(self._queue.int_ptr, native.int_ptr, self._offset_ns)
 
     def launched(self, handles: Sequence[int], launches: int) -> None:
         from_handle = self._cl.Event.from_int_ptr

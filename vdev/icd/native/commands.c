@@ -1,5 +1,5 @@
-/* What programs do between launches that are ready (ready.c), made without Python as these are: transfers of buffers that such a launch
- * uses, markers, and what is asked about events.
+/* What programs do before and between launches that are ready (ready.c), made without Python as these are: transfers of buffers that are
+ * known (memory.c), markers, and what is asked about events.
  *
  * All of such a buffer is on the worker, and nobody else has any of it, so a transfer changes nothing for anybody; and nothing of the
  * queue's is anywhere but in the driver's queue. Python is told as it is of launches. A blocking transfer whose event nobody wants is over
@@ -10,8 +10,6 @@
  * they used once it knows that they are complete.
  */
 
-enum { KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK }; /* vdev.icd.ready */
-enum { READS, WRITES }; /* of `rooms` */
 
 /* ---- transfers and markers ----------------------------------------------------------------------------------------- */
 
@@ -24,32 +22,6 @@ struct move { /* what is to be made, between memory of the program's, or none, a
     uint32_t type;
     int blocking;
 };
-
-/* What a launch is ready with in that queue; NULL where there is none. Under `guard`. */
-static const struct ready *find_in(const struct object *queue) {
-    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
-        for (unsigned at = 0; at < kernel->ready_count; at++)
-            if (kernel->ready[at]->queue == queue && kernel->ready[at]->queue_serial == queue->serial)
-                return kernel->ready[at];
-    return NULL;
-}
-
-/* The driver's memory of an object that a launch in that queue is ready with; NULL where bytes up to `stop` may not be moved so. `room`: all
- * of its bytes. Under `guard`. */
-static void *find_memory(const struct object *queue, const struct object *mem, size_t stop, int use, size_t *room) {
-    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
-        for (unsigned at = 0; at < kernel->ready_count; at++) {
-            const struct ready *ready = kernel->ready[at];
-            if (ready->queue != queue || ready->queue_serial != queue->serial)
-                continue;
-            for (unsigned i = 0; i < kernel->count; i++)
-                if (ready->objects[i] == mem && ready->serials[i] == mem->serial && stop <= ready->rooms[use][i]) {
-                    *room = ready->rooms[use][i];
-                    return ready->memory[i];
-                }
-        }
-    return NULL;
-}
 
 static int32_t move_natively(const struct move *move, void *queue, void *const *memories, uint32_t count, const void *waits, void *done) {
     const size_t *starts = move->starts;
@@ -64,15 +36,19 @@ static int32_t move_natively(const struct move *move, void *queue, void *const *
 }
 
 /* Find its memory; 0 where the move cannot be made without Python. `kind`: with whether it replaces all of a buffer. Under `guard`. */
-static int find_memories(const struct move *move, void **memories, unsigned *kind) {
+static int find_memories(const struct move *move, const struct lane *lane, void **memories, unsigned *kind) {
     size_t room = 0;
     *kind = move->kind;
     for (int i = 0; i < 2 && move->mems[i] != NULL; i++) {
         int use = move->kind == KIND_READ || (move->kind == KIND_COPY && i == 0) ? READS : WRITES;
         if (move->nbytes == 0 || move->nbytes > SIZE_MAX - move->starts[i])
             return 0;
-        memories[i] = find_memory(move->queue, move->mems[i], move->starts[i] + move->nbytes, use, &room);
-        if (memories[i] == NULL || (i == 1 && memories[0] == memories[1]))
+        const struct memory *memory = move->mems[i]->memory;
+        if (!is_known_in(memory, lane) || move->starts[i] + move->nbytes > memory->rooms[use])
+            return 0;
+        memories[i] = memory->native;
+        room = memory->rooms[use];
+        if (i == 1 && memories[0] == memories[1])
             return 0;
     }
     *kind += move->mems[0] != NULL && move->kind != KIND_READ && move->nbytes == room;
@@ -83,18 +59,18 @@ static int find_memories(const struct move *move, void **memories, unsigned *kin
 static int begin_move(const struct move *move, struct around *around, int is_told, void **done) {
     void *memories[2];
     unsigned kind;
-    int made = 0;
+    int is_made = 0;
     pthread_mutex_lock(&guard);
-    const struct ready *ready = inside == 0 && made_count < MOST_MADE ? find_in(move->queue) : NULL;
-    if (ready != NULL && (ready->is_in_order || move->kind != KIND_MARK) && find_memories(move, memories, &kind) &&
-        gather(around, ready))
-        made = move_natively(move, ready->native_queue, memories, around->count, waits_of(around), done) == SUCCESS;
-    if (made && is_told)
-        note_made(around, ready,
+    const struct lane *lane = inside == 0 && made_count < MOST_MADE ? lane_of(move->queue) : NULL;
+    if (lane != NULL && (lane->is_in_order || move->kind != KIND_MARK) && find_memories(move, lane, memories, &kind) &&
+        gather(around, lane))
+        is_made = move_natively(move, lane->native, memories, around->count, waits_of(around), done) == SUCCESS;
+    if (is_made && is_told)
+        note_made(around,
                   (struct run){.kind = kind, .queue = move->queue, .memories = {move->mems[0], move->mems[1]}, .nbytes = move->nbytes},
                   *done, move->type);
     pthread_mutex_unlock(&guard);
-    return made;
+    return is_made;
 }
 
 /* Make it without Python; 0 where that is not possible, or has failed, of which Python then tells. */
@@ -104,8 +80,8 @@ static int move_without_python(const struct move *move, uint32_t count, const vo
     int is_told = !move->blocking || event != NULL;
     if ((move->blocking && (events_held > 0 || callbacks_open)) || !begin_around(&around, count, list, event))
         return 0;
-    int made = begin_move(move, &around, is_told, &done);
-    if (made && move->blocking) { /* `guard` is not held while the device is at work */
+    int is_made = begin_move(move, &around, is_told, &done);
+    if (is_made && move->blocking) { /* `guard` is not held while the device is at work */
         int has_ended = wait_natively(1, is_told ? &around.handle->command->native : &done) == SUCCESS;
         if (!is_told)
             release_natively(done);
@@ -113,11 +89,12 @@ static int move_without_python(const struct move *move, uint32_t count, const vo
             release(around.handle);
             return 0;
         }
-        made = has_ended;
+        is_made = has_ended;
         reads_made += has_ended && move->kind == KIND_READ;
+        note_wait();
     }
-    end_around(&around, made);
-    return made;
+    end_around(&around, is_made);
+    return is_made;
 }
 
 static int read_without_python(const void *queue, const void *mem, uint32_t blocking, size_t offset, size_t nbytes, void *target,
@@ -156,15 +133,18 @@ static void *native_queue_of(const struct object *queue) {
     if (over || lost)
         return NULL;
     pthread_mutex_lock(&guard);
-    const struct ready *ready = inside == 0 ? find_in(queue) : NULL;
-    void *found = ready == NULL ? NULL : ready->native_queue;
+    const struct lane *lane = inside == 0 ? lane_of(queue) : NULL;
+    void *found = lane == NULL ? NULL : lane->native;
     pthread_mutex_unlock(&guard);
     return found;
 }
 
 static int finish_without_python(const void *queue) {
     void *native = events_held > 0 || has_enqueued || callbacks_open ? NULL : native_queue_of(queue);
-    return native != NULL && finish_natively(native) == SUCCESS;
+    int is_finished = native != NULL && finish_natively(native) == SUCCESS;
+    if (is_finished)
+        note_wait();
+    return is_finished;
 }
 
 static int flush_without_python(const void *queue) {
@@ -183,7 +163,10 @@ static int wait_without_python(uint32_t count, const void *list) {
             return 0;
         natives[i] = events[i]->command->native;
     }
-    return wait_natively(count, natives) == SUCCESS;
+    int has_waited = wait_natively(count, natives) == SUCCESS;
+    if (has_waited)
+        note_wait();
+    return has_waited;
 }
 
 /* A command's state; 0 with `failed` where it has failed, and Python knows with which status. */

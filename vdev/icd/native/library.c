@@ -33,6 +33,7 @@ enum {
     INVALID_VALUE = -30,
     INVALID_PLATFORM = -32,
     INVALID_ARG_INDEX = -49,
+    INVALID_KERNEL_ARGS = -52,
     INVALID_EVENT_WAIT_LIST = -57,
     INVALID_EVENT = -58,
     INVALID_OPERATION = -59,
@@ -105,9 +106,10 @@ struct value { /* an argument as it was set last: of local memory, how much */
     uint64_t serial; /* of the object whose handle it is, 0 where it is none */
     unsigned char bytes[64];
     int known, is_untold; /* it was set here, and Python does not know */
+    int is_unset;         /* … of another kernel, which this one was (memory.c) */
 };
 
-enum { MOST_READY = 8 }; /* launches of a kernel that are ready: with other buffers, sizes or queues */
+enum { MOST_READY = 32 }; /* launches of a kernel that are ready: with other buffers, sizes or queues */
 
 struct kernel { /* what a kernel's handle remembers */
     unsigned count;
@@ -125,9 +127,14 @@ struct kernel { /* what a kernel's handle remembers */
     uint64_t calls, changes;         /* how often an argument was set to what is not known here */
     uint64_t sets, being_set;        /* arguments that were set through Python, and that some threads are just setting */
     struct value *natively;          /* what the driver's kernel has */
+    void **memory;                   /* by argument: the driver's memory of the launch that is being made */
     const char *hidden;              /* … and of the hidden argument of a launch that is ready */
     int is_untold;                   /* some value is */
     struct kernel *next_ready, *next_untold;
+    /* what it was made from, if it may be the next kernel like it (memory.c) */
+    const struct object *made_in; /* the program; NULL for others */
+    char *name;
+    struct kernel *next_kept;
 };
 
 struct answer { /* to a query, which never changes */
@@ -158,6 +165,8 @@ struct object {
     struct object *next, *before; /* in the register */
     struct kernel *kernel;
     struct command *command; /* NULL for events that Python has made */
+    struct lane *lane;       /* of a queue, and what is known of a memory object (memory.c); NULL where nothing is */
+    struct memory *memory;
     uint64_t era;            /* of such an event: when it was held first, as `eras` counts */
     _Atomic(struct answer *) answers;
 };
@@ -170,7 +179,7 @@ static struct object *registered[BUCKETS];
 static uint64_t serials;
 
 static const void *const dispatch_table[];
-static struct object the_platform = {dispatch_table, MAGIC, 0, 1, NULL, 1, NULL, NULL, NULL, NULL, 0, NULL};
+static struct object the_platform = {.dispatch = dispatch_table, .magic = MAGIC, .references = 1, .serial = 1};
 
 /* whether C code has given an object of that kind */
 static int is(const void *handle, uint32_t kind) {
@@ -191,6 +200,7 @@ static struct object *find_object(const void *address) {
 }
 
 static void drop_ready(struct kernel *only, const struct object *with);
+static void free_memory(struct memory *memory);
 static int32_t (*release_natively)(void *);
 
 static void free_kernel(struct kernel *kernel) {
@@ -203,6 +213,8 @@ static void free_kernel(struct kernel *kernel) {
     free(kernel->kinds);
     free(kernel->values);
     free(kernel->natively);
+    free(kernel->memory);
+    free(kernel->name);
     free(kernel);
 }
 
@@ -220,6 +232,8 @@ static void free_object(struct object *object) {
         answer = next;
     }
     free_kernel(object->kernel);
+    free_memory(object->memory);
+    free(object->lane);
     if (object->command != NULL)
         release_natively(object->command->native);
     object->magic = 0;
@@ -345,7 +359,7 @@ static PyObject *attribute(PyObject *module, const char *name) {
     return found;
 }
 
-static PyObject *make_builtins(void), *make_ready, *tell_made;
+static PyObject *make_builtins(void), *make_ready, *tell_made, *tell_ended, *place_of, *may_be_kept;
 static void end(void);
 
 static int load_functions(void) {
@@ -360,7 +374,7 @@ static int load_functions(void) {
         return 0;
     }
     PyObject **places[] = {&failure, &acquire, &drop, &end_function, &kernel_kinds, &set_argument, &launch,
-                            &make_ready, &tell_made};
+                            &make_ready, &tell_made, &tell_ended, &place_of, &may_be_kept};
     ptrdiff_t count = sizeof places / sizeof *places;
     for (ptrdiff_t i = 0; i < PyTuple_Size(all); i++) {
         PyObject *item = PyTuple_GetItem(all, i);
@@ -400,7 +414,7 @@ static int start_python(void) {
 
 static int come_in(void);
 static void tell_python(void);
-static uint64_t count_reads(void);
+static uint64_t count_made(int kind);
 static void leave(int state); /* Python, in the state that `enter` has given */
 static pthread_mutex_t telling;
 static __thread unsigned depth; /* calls that this thread is in: one may call the program, and that another one */
@@ -436,8 +450,11 @@ static void end(void) {
     int state;
     if (!enter(&state))
         return;
-    PyObject *reads = PyLong_FromUnsignedLongLong(count_reads());
-    PyObject *result = reads == NULL ? NULL : PyObject_Vectorcall(end_function, &reads, 1, NULL);
+    PyObject *counts[3];
+    int is_complete = 1;
+    for (int i = 0; i < 3; i++)
+        is_complete &= (counts[i] = PyLong_FromUnsignedLongLong(count_made(i))) != NULL;
+    PyObject *result = is_complete ? PyObject_Vectorcall(end_function, counts, 3, NULL) : NULL;
     if (result == NULL)
         PyErr_Print();
     over = 1;
@@ -571,6 +588,10 @@ static int32_t retain(struct object *object) {
 }
 
 static int forget_untold(struct object *object);
+static int keep_without_python(struct object *object), keep_in_python(struct object *object);
+static int keep_kernel_without_python(struct object *object);
+static struct kernel *kernel_of(struct object *object, int32_t *code);
+static void touch(const struct object *object);
 
 static int32_t release(struct object *object) {
     int references = object->references;
@@ -579,13 +600,14 @@ static int32_t release(struct object *object) {
             return SUCCESS;
     if (references <= 0)
         return INVALID_VALUE; /* it is Python's alone */
-    if (object->command != NULL && forget_untold(object))
+    if ((object->command != NULL && forget_untold(object)) || keep_without_python(object) ||
+        keep_kernel_without_python(object))
         return SUCCESS;
     int state;
     if (!enter(&state))
         return SUCCESS; /* at the process's end, and in a forked child, nothing is left to be given back */
     uint32_t kind = object->kind;
-    if (atomic_fetch_sub(&object->references, 1) == 1) {
+    if (atomic_fetch_sub(&object->references, 1) == 1 && !keep_in_python(object)) {
         if (kind == KIND_QUEUE || kind == KIND_MEM)
             drop_ready(NULL, object);
         let_go(object);
@@ -619,6 +641,8 @@ static PyObject *item_at(PyObject *self, PyObject *arguments) {
     if (address == &the_platform)
         object = &the_platform;
     PyObject *item = object == NULL || (long)object->kind != kind || object->item == NULL ? none : object->item;
+    if (item != none)
+        touch(object);
     PyErr_Clear();
     Py_IncRef(item);
     return item;
@@ -690,12 +714,19 @@ static PyObject *make_builtins(void) {
 
 /* ---- calls --------------------------------------------------------------------------------------------------------- */
 
-static PyObject *given(const void *handle) {
+/* What stands for it in Python, which is told of it only. */
+static PyObject *told(const void *handle) {
     PyObject *item = handle == NULL ? none : ((const struct object *)handle)->item;
     if (item == NULL)
         item = none; /* the platform, before a session has opened */
     Py_IncRef(item);
     return item;
+}
+
+static PyObject *given(const void *handle) {
+    if (handle != NULL)
+        touch(handle);
+    return told(handle);
 }
 
 /* 0 where number and address of a wait list do not fit, or an element is no event */
@@ -970,10 +1001,11 @@ static struct kernel *kernel_of(struct object *object, int32_t *code) {
     kernel->kinds = strdup(PyBytes_AsString(kinds));
     kernel->values = calloc(kernel->count + 1, sizeof *kernel->values);
     kernel->natively = calloc(kernel->count + 1, sizeof *kernel->natively);
+    kernel->memory = calloc(kernel->count + 1, sizeof *kernel->memory);
     kernel->object = object;
     kernel->after = AFTER;
     Py_DecRef(kinds);
-    if (kernel->kinds == NULL || kernel->values == NULL || kernel->natively == NULL) {
+    if (kernel->kinds == NULL || kernel->values == NULL || kernel->natively == NULL || kernel->memory == NULL) {
         *code = OUT_OF_HOST_MEMORY;
         free_kernel(kernel);
         return NULL;
@@ -999,6 +1031,8 @@ static int is_set(const struct kernel *kernel, uint32_t index, size_t size, cons
     if (kernel == NULL || index >= kernel->count || (value == NULL) != is_local(kernel, index))
         return 0;
     const struct value *last = &kernel->values[index];
+    if (last->is_unset)
+        return 0;
     if (!last->known || last->nbytes != size || value == NULL)
         return last->known && last->nbytes == size;
     return memcmp(last->bytes, value, size) == 0 && last->serial == serial_of(kernel->kinds[index], size, value);
@@ -1006,7 +1040,7 @@ static int is_set(const struct kernel *kernel, uint32_t index, size_t size, cons
 
 static void note_value(struct kernel *kernel, uint32_t index, size_t size, const void *value) {
     struct value *last = &kernel->values[index];
-    last->known = 0;
+    last->known = last->is_unset = 0;
     last->serial = 0;
     if (!is_own) /* a program in Python sets arguments as well, of which nobody hears here */
         return;
@@ -1042,12 +1076,15 @@ static int32_t c_clSetKernelArg(void *handle, uint32_t index, size_t size, const
             Py_IncRef(none);
         PyObject *arguments[5] = {given(object), PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(size),
                                   bytes, PyLong_FromUnsignedLongLong(value != NULL)};
+        int was_known = kernel->values[index].known;
         kernel->values[index].known = 0;
         kernel->being_set++;
         PyObject *result = call(set_argument, arguments, 5, &code);
         code = as_status(result, code);
         if (code == SUCCESS)
             note_value(kernel, index, size, value);
+        else if (kernel->being_set == 1)
+            kernel->values[index].known |= was_known; /* it is what it was */
         kernel->being_set--;
         kernel->sets++;
         kernel->changes += !kernel->values[index].known || is_local(kernel, index);
@@ -1055,6 +1092,15 @@ static int32_t c_clSetKernelArg(void *handle, uint32_t index, size_t size, const
     kept = 1; /* each launch's own values are looked at */
     leave(state);
     return code;
+}
+
+/* A kernel was made with the arguments of another one, some of which may be gone by the time that it is launched. */
+static void note_clone(struct object *object, const struct object *other) {
+    int32_t code;
+    if (object == NULL || other->kernel == NULL || kernel_of(object, &code) == NULL)
+        return;
+    for (unsigned i = 0; i < object->kernel->count && i < other->kernel->count; i++)
+        object->kernel->values[i] = other->kernel->values[i];
 }
 
 /* An argument was set in another way: as an SVM pointer, or by Python. */
@@ -1115,7 +1161,10 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
     if (!enter(&state))
         return refuse_entry();
     struct kernel *kernel = kernel_of(object, &code);
-    if (kernel != NULL) {
+    if (kernel != NULL && has_gone(object)) {
+        code = INVALID_KERNEL_ARGS;
+        kept = 1;
+    } else if (kernel != NULL) {
         note_space(kernel, dims, offset, global, local);
         PyObject *arguments[7] = {given(queue),     given(object),       kernel->space[1],
                                   kernel->space[2], kernel->space[0],    waits(count, list),

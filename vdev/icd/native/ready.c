@@ -1,8 +1,11 @@
-/* Launches that are made again without Python. What is made between them stands in commands.c.
+/* Launches that are made again without Python. What is made between them stands in commands.c, and what both know of memory in memory.c.
  *
  * Where there is one worker, a launch like an earlier one needs nothing of vdev but to be counted, as long as no other
  * command has come between. Such a launch is *ready*: Python has said how the native driver takes it. It is handed to that
  * driver from here, and Python is told at the next call that enters it, before anything else happens there.
+ *
+ * A launch that is ready may be made with other buffers than its own as well, where these are known and shared alike. Python is told which.
+ * Commands that have ended well before Python is told, and whose events nobody has any more, are only counted.
  *
  * The driver knows best how far such a command is. Its event, where the program wants one, is a handle around the driver's, of which
  * Python knows nothing; it gets one of Python's own when Python is told of the command, as long as the program has it.
@@ -44,32 +47,33 @@
 NATIVE(DECLARE_NATIVE)
 #undef DECLARE_NATIVE
 
+enum { /* vdev.icd.ready */
+    KIND_READ, KIND_WRITE, KIND_WRITE_WHOLE, KIND_FILL, KIND_FILL_WHOLE, KIND_COPY, KIND_COPY_WHOLE, KIND_MARK, KIND_CONTENT, KINDS_OF_MOVES
+};
 enum {
     MOST_WAITS = 16, /* in a wait list */
     MOST_MADE = 62,  /* before Python is told: with the launch through it, a marker's worth */
     AFTER = 3,      /* launches of a kernel in a row: the last of them is made ready */
     LATEST = 64,    /* … where that was not possible, or was of no use again and again */
-    USEFUL = 8      /* launches without Python: then it was worth it */
+    USEFUL = 8,     /* launches without Python: then it was worth it */
+    MOST_OTHERS = 8 /* buffers of one that is made with others than the one that is ready */
 };
 
 struct ready {
-    unsigned used;
+    unsigned used, ended; /* launches, and how many of them have ended and are to be told */
     PyObject *all;  /* what Python has said, owned */
     PyObject *item; /* … and of that, what its side knows of the launch */
     /* what the program gives */
     const struct object *queue;
     uint64_t queue_serial, changes;
     uint64_t *serials; /* by argument: of the memory object, 0 for all else */
-    void **objects;    /* … and its handle, which is valid as long as this is ready: its release ends that */
-    size_t *rooms[2];  /* … and how many of its bytes may be read, and written: 0 where Python has to look at that */
+    struct object **objects;  /* … and its handle, which is valid as long as this is ready: its release ends that */
+    int takes_others;  /* … any of which may be another buffer that is known (memory.c), if they are shared in the same way */
     unsigned dims;
     int has_offset, has_local;
     size_t sizes[9];
-    uint64_t context; /* identifies the queue's */
-    int is_in_order, is_profiled;
-    int64_t offset_ns; /* from the driver's times to the host's */
     /* what the driver gets */
-    void *native_queue, *native_kernel, **memory;
+    void *native_kernel, **memory;
     unsigned native_dims;
     int has_native_local;
     size_t first[3], global_size[3], local_size[3];
@@ -82,20 +86,32 @@ static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER; /* held while Python
 static unsigned inside;     /* threads in Python */
 static int is_telling;      /* one of them tells it of launches */
 static int is_off;          /* Python could not be told: there are no more of them */
-static unsigned made_count; /* commands of which Python has not been told, in order, and their events: the driver's and the program's */
-static void *made_events[MOST_MADE];
-static struct object *made_handles[MOST_MADE];
-static struct run {
-    PyObject *item; /* of a launch that is ready; NULL for others, which differ in the rest */
-    unsigned count, kind;
-    const struct object *queue, *memories[2];
-    size_t nbytes;
-} made_runs[MOST_MADE];
-static unsigned run_count;
+static struct made {       /* a command of which Python has not been told */
+    void *event;           /* the driver's */
+    struct object *handle; /* the program's event, NULL where it has none */
+    struct run {           /* what it is: that of others, too */
+        struct ready *ready; /* of a launch; NULL for others, which differ in the rest */
+        const struct object *queue;                 /* of what a new buffer was filled with, its context */
+        const struct object *memories[MOST_OTHERS]; /* of such a launch: none, or others in their places */
+        size_t nbytes, kind; /* no room between them: runs are compared byte by byte */
+    } run;
+} made[MOST_MADE]; /* in order */
+static unsigned made_count;
+static struct ended { /* commands that have ended well, but for launches, which are counted where they are ready */
+    const struct object *queue; /* of the last of them, or its context */
+    uint64_t count, nbytes;
+} moves_ended[KINDS_OF_MOVES];
+static int has_ended; /* there are such commands */
 static struct kernel *with_ready, *untold; /* kernels with launches that are ready; with values that Python does not know */
-static uint64_t calls;                     /* that have changed something */
+static uint64_t calls = 1;                 /* that have changed something, and one */
 static _Atomic uint64_t reads_made;
 static __thread int has_changed; /* one of the calls that this thread is in has changed something */
+
+static void *handle_at(PyObject *tuple, ptrdiff_t index) {
+    return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, index));
+}
+
+#include "memory.c"
 
 /* ---- entering and leaving ------------------------------------------------------------------------------------------ */
 
@@ -103,7 +119,7 @@ static __thread int has_changed; /* one of the calls that this thread is in has 
 static int come_in(void) {
     pthread_mutex_lock(&guard);
     inside++;
-    int owes = made_count > 0 || untold != NULL || is_telling;
+    int owes = made_count > 0 || has_ended || untold != NULL || is_telling;
     is_telling |= owes;
     pthread_mutex_unlock(&guard);
     return owes;
@@ -120,8 +136,6 @@ static void begin_anew_in_child(void) {
 static void free_ready(struct ready *ready) {
     free(ready->serials);
     free(ready->objects);
-    free(ready->rooms[0]);
-    free(ready->rooms[1]);
     free(ready->memory);
     free(ready);
 }
@@ -190,6 +204,8 @@ static void leave(int state) {
         if (has_changed) {
             calls++;
             drop_ready(NULL, NULL);
+            let_go_of_kept(NULL);
+            let_go_of_kernels();
         }
         has_changed = 0;
         pthread_mutex_lock(&guard);
@@ -201,46 +217,73 @@ static void leave(int state) {
 
 /* ---- telling Python ------------------------------------------------------------------------------------------------ */
 
-/* A launch's record, or (kind, queue, bytes, memories …). */
+/* A launch's record, (record, memories …) where it has others, or (kind, queue, bytes, memories …). */
 static PyObject *item_of(const struct run *run) {
-    const struct object *given_objects[3] = {run->queue, run->memories[0], run->memories[1]};
-    if (run->item != NULL) {
-        Py_IncRef(run->item);
-        return run->item;
-    }
-    PyObject *all = PyTuple_New(3 + (run->memories[0] != NULL) + (run->memories[1] != NULL));
+    unsigned count = 0, first = run->ready != NULL ? 1 : 3;
+    while (count < MOST_OTHERS && run->memories[count] != NULL)
+        count++;
+    if (run->ready != NULL)
+        Py_IncRef(run->ready->item);
+    if (run->ready != NULL && count == 0)
+        return run->ready->item;
+    PyObject *all = PyTuple_New(first + count);
     if (all == NULL)
         return NULL;
-    PyTuple_SetItem(all, 0, PyLong_FromLongLong(run->kind));
-    PyTuple_SetItem(all, 2, PyLong_FromUnsignedLongLong(run->nbytes));
-    for (int i = 0; i < 3 && given_objects[i] != NULL; i++)
-        PyTuple_SetItem(all, i == 0 ? 1 : 2 + i, given(given_objects[i]));
+    PyTuple_SetItem(all, 0, run->ready != NULL ? run->ready->item : PyLong_FromLongLong(run->kind));
+    if (run->ready == NULL) {
+        PyTuple_SetItem(all, 1, told(run->queue));
+        PyTuple_SetItem(all, 2, PyLong_FromUnsignedLongLong(run->nbytes));
+    }
+    for (unsigned i = 0; i < count; i++)
+        PyTuple_SetItem(all, first + i, told(run->memories[i]));
     return all;
 }
 
-static PyObject *runs_of(const struct run *runs, unsigned count) {
-    PyObject *all = PyTuple_New(count);
-    for (unsigned i = 0; all != NULL && i < count; i++) {
-        PyObject *pair = PyTuple_New(2), *item = item_of(&runs[i]);
-        if (pair == NULL || item == NULL) {
+static PyObject *pair_of(PyObject *item, uint64_t count) {
+    PyObject *pair = item == NULL ? NULL : PyTuple_New(2);
+    if (pair == NULL)
+        return NULL;
+    PyTuple_SetItem(pair, 0, item);
+    PyTuple_SetItem(pair, 1, PyLong_FromUnsignedLongLong(count));
+    return pair;
+}
+
+/* How many commands from one on are launches like that one. */
+static unsigned count_alike(const struct made *commands, unsigned count, unsigned first) {
+    const struct run *run = &commands[first].run;
+    unsigned last = first + 1;
+    while (last < count && run->ready != NULL && memcmp(run, &commands[last].run, sizeof *run) == 0)
+        last++;
+    return last - first;
+}
+
+static PyObject *runs_of(const struct made *commands, unsigned count) {
+    unsigned different = 0, at = 0;
+    for (unsigned i = 0; i < count; i += count_alike(commands, count, i))
+        different++;
+    PyObject *all = PyTuple_New(different);
+    for (unsigned i = 0; all != NULL && i < count;) {
+        unsigned alike = count_alike(commands, count, i);
+        PyObject *pair = pair_of(item_of(&commands[i].run), alike);
+        if (pair == NULL) {
             Py_DecRef(all);
             return NULL;
         }
-        PyTuple_SetItem(pair, 0, item);
-        PyTuple_SetItem(pair, 1, PyLong_FromLongLong(runs[i].count));
-        PyTuple_SetItem(all, i, pair);
+        PyTuple_SetItem(all, at++, pair);
+        i += alike;
     }
     return all;
 }
 
 /* (place, queue, type) of each command whose event the program has. */
-static PyObject *wanted_of(struct object *const *handles, unsigned count) {
+static PyObject *wanted_of(const struct made *commands, unsigned count) {
     unsigned wanted = 0;
     for (unsigned i = 0; i < count; i++)
-        wanted += handles[i] != NULL;
+        wanted += commands[i].handle != NULL;
     PyObject *all = PyTuple_New(wanted);
     for (unsigned i = 0, at = 0; all != NULL && i < count; i++) {
-        if (handles[i] == NULL)
+        const struct object *handle = commands[i].handle;
+        if (handle == NULL)
             continue;
         PyObject *each = PyTuple_New(3);
         if (each == NULL) {
@@ -248,41 +291,41 @@ static PyObject *wanted_of(struct object *const *handles, unsigned count) {
             return NULL;
         }
         PyTuple_SetItem(each, 0, PyLong_FromLongLong(i));
-        PyTuple_SetItem(each, 1, given(handles[i]->command->queue));
-        PyTuple_SetItem(each, 2, PyLong_FromLongLong(handles[i]->command->type));
+        PyTuple_SetItem(each, 1, told(handle->command->queue));
+        PyTuple_SetItem(each, 2, PyLong_FromLongLong(handle->command->type));
         PyTuple_SetItem(all, at++, each);
     }
     return all;
 }
 
 /* Python's events stand for the program's from now on: `all` has them behind its first element. */
-static int take_over(PyObject *all, struct object *const *handles, unsigned count) {
+static int take_over(PyObject *all, const struct made *commands, unsigned count) {
     ptrdiff_t at = 1;
     int is_complete = 1;
     for (unsigned i = 0; i < count; i++) {
-        if (handles[i] == NULL)
+        if (commands[i].handle == NULL)
             continue;
         PyObject *item = PyTuple_GetItem(all, at++);
-        is_complete &= item != NULL && register_handle(handles[i], item);
+        is_complete &= item != NULL && register_handle(commands[i].handle, item);
         if (item != NULL)
             Py_IncRef(item); /* the program has references */
     }
     return is_complete;
 }
 
-static PyObject *addresses_of(void *const *handles, unsigned count) {
+static PyObject *addresses_of(const struct made *commands, unsigned count) {
     PyObject *all = PyTuple_New(count);
     for (unsigned i = 0; all != NULL && i < count; i++)
-        PyTuple_SetItem(all, i, PyLong_FromUnsignedLongLong((uintptr_t)handles[i]));
+        PyTuple_SetItem(all, i, PyLong_FromUnsignedLongLong((uintptr_t)commands[i].event));
     return all;
 }
 
-/* Tell Python of an argument that was set without it, which it has accepted before. */
+/* Tell Python of an argument that was set without it, which it has accepted before, or that it is gone by now. */
 static void tell_value(struct object *object, unsigned index) {
     const struct value *value = &object->kernel->values[index];
     PyObject *arguments[5] = {object->item, PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(value->nbytes),
                               PyBytes_FromStringAndSize((const char *)value->bytes, (ptrdiff_t)value->nbytes),
-                              PyLong_FromUnsignedLongLong(1)};
+                              PyLong_FromUnsignedLongLong(is_gone(object->kernel, index) ? 2 : 1)};
     PyObject *result = PyObject_Vectorcall(set_argument, arguments, 5, NULL);
     if (result == NULL) {
         PyErr_Print();
@@ -303,28 +346,56 @@ static void tell_values(struct kernel *kernel) {
         }
 }
 
+/* ((record, count) …, ((kind, queue, bytes), count) …) of the commands that have ended. Python is told of them now. */
+static PyObject *ended_of(void) {
+    unsigned count = 0, at = 0;
+    for (const struct kernel *kernel = with_ready; kernel != NULL; kernel = kernel->next_ready)
+        for (unsigned i = 0; i < kernel->ready_count; i++)
+            count += kernel->ready[i]->ended > 0;
+    for (unsigned kind = 0; kind < KINDS_OF_MOVES; kind++)
+        count += moves_ended[kind].count > 0;
+    PyObject *all = PyTuple_New(count);
+    for (struct kernel *kernel = with_ready; all != NULL && kernel != NULL; kernel = kernel->next_ready)
+        for (unsigned i = 0; i < kernel->ready_count; i++) {
+            struct ready *ready = kernel->ready[i];
+            if (ready->ended > 0)
+                PyTuple_SetItem(all, at++, pair_of(item_of(&(struct run){.ready = ready}), ready->ended));
+            ready->ended = 0;
+        }
+    for (unsigned kind = 0; all != NULL && kind < KINDS_OF_MOVES; kind++) {
+        struct ended *ended = &moves_ended[kind];
+        struct run run = {.kind = kind, .queue = ended->queue, .nbytes = ended->nbytes};
+        if (ended->count > 0)
+            PyTuple_SetItem(all, at++, pair_of(item_of(&run), ended->count));
+        *ended = (struct ended){0};
+    }
+    has_ended = 0;
+    return all;
+}
+
 /* With the interpreter's lock and `telling`. Nothing is made meanwhile, since this thread is inside. */
 static void tell_python(void) {
-    void *events[MOST_MADE];
-    struct object *handles[MOST_MADE];
-    struct run runs[MOST_MADE];
+    struct made commands[MOST_MADE];
     pthread_mutex_lock(&guard);
-    unsigned count = made_count, different = run_count;
+    unsigned count = made_count;
     struct kernel *kernels = untold;
-    memcpy(events, made_events, count * sizeof *events);
-    memcpy(handles, made_handles, count * sizeof *handles);
+    memcpy(commands, made, count * sizeof *commands);
     for (unsigned i = 0; i < count; i++)
-        if (handles[i] != NULL)
-            handles[i]->command->is_told = 1; /* from now on it is not released without Python, that is not before this is through */
-    memcpy(runs, made_runs, different * sizeof *runs);
-    made_count = run_count = 0;
+        if (commands[i].handle != NULL)
+            commands[i].handle->command->is_told = 1; /* from now on it is not released without Python, that is not before this is through */
+    made_count = 0;
     untold = NULL;
     pthread_mutex_unlock(&guard);
+    int32_t code;
+    if (has_ended) {
+        PyObject *ended = ended_of(), *result = call(tell_ended, &ended, 1, &code);
+        if (result != NULL)
+            Py_DecRef(result);
+    }
     if (count > 0) {
-        PyObject *arguments[3] = {runs_of(runs, different), addresses_of(events, count), wanted_of(handles, count)};
-        int32_t code;
+        PyObject *arguments[3] = {runs_of(commands, count), addresses_of(commands, count), wanted_of(commands, count)};
         PyObject *result = call(tell_made, arguments, 3, &code);
-        if (result == NULL || !take_over(result, handles, count))
+        if (result == NULL || !take_over(result, commands, count))
             is_off = 1; /* and the reason was printed */
         if (result == NULL || PyLong_AsLong(PyTuple_GetItem(result, 0)) == 0)
             has_changed = 1;
@@ -356,28 +427,54 @@ static void read_space(size_t *sizes, int *has_offset, unsigned dims, const size
     *has_offset = sizes[0] || sizes[1] || sizes[2];
 }
 
-static int has_values(const struct kernel *kernel, const struct ready *ready) {
+/* Whether a launch's memory, which becomes `memory` of the kernel, is that of what is ready, or may be in its place. Under `guard`. */
+static int has_memory(const struct kernel *kernel, const struct ready *ready, int *is_other) {
+    *is_other = 0;
     if (ready->changes != kernel->changes)
         return 0;
-    for (unsigned i = 0; i < kernel->count; i++)
-        if (ready->serials[i] != kernel->values[i].serial)
+    for (unsigned i = 0; i < kernel->count; i++) {
+        const struct value *value = &kernel->values[i];
+        if (value->is_unset)
             return 0;
+        kernel->memory[i] = ready->memory[i];
+        if (value->serial == ready->serials[i] && (value->serial == 0 || ready->objects[i]->serial == value->serial))
+            continue;
+        if (value->serial == 0 || ready->serials[i] == 0 || !ready->takes_others)
+            return 0;
+        const void *handle;
+        memcpy(&handle, value->bytes, sizeof handle);
+        const struct memory *other = find_memory(handle, ready->queue->lane);
+        if (other == NULL || other->object->serial != value->serial)
+            return 0;
+        kernel->memory[i] = other->native;
+        *is_other = 1;
+    }
     return 1;
 }
 
-/* Under `guard`. */
+/* Whether pointers that share a buffer, and only these, do so in what is ready. */
+static int is_shared_alike(const struct kernel *kernel, const struct ready *ready) {
+    for (unsigned i = 0; i < kernel->count; i++)
+        for (unsigned j = 0; j < i; j++)
+            if (ready->memory[i] != NULL && ready->memory[j] != NULL &&
+                (ready->memory[i] == ready->memory[j]) != (kernel->memory[i] == kernel->memory[j]))
+                return 0;
+    return 1;
+}
+
+/* `is_other`: whether the launch is with others' memory. Under `guard`. */
 static struct ready *find_ready(const struct kernel *kernel, const struct object *queue, unsigned dims, const size_t *offset,
-                                const size_t *global, const size_t *local) {
+                                const size_t *global, const size_t *local, int *is_other) {
     size_t sizes[9];
     int has_offset;
-    if (kernel->ready_count == 0)
+    if (kernel->ready_count == 0 || lane_of(queue) == NULL)
         return NULL;
     read_space(sizes, &has_offset, dims, offset, global, local);
     for (unsigned i = 0; i < kernel->ready_count; i++) {
         struct ready *ready = kernel->ready[i];
         if (ready->queue == queue && ready->queue_serial == queue->serial && ready->dims == dims &&
             ready->has_local == (local != NULL) && memcmp(ready->sizes, sizes, sizeof sizes) == 0 &&
-            has_values(kernel, ready))
+            has_memory(kernel, ready, is_other) && (!*is_other || is_shared_alike(kernel, ready)))
             return ready;
     }
     return NULL;
@@ -390,7 +487,7 @@ static int is_local(const struct kernel *kernel, unsigned index) { return kernel
 static int bring_values(struct kernel *kernel, const struct ready *ready) {
     for (unsigned i = 0; i < kernel->count; i++) {
         struct value *value = &kernel->values[i], *native = &kernel->natively[i];
-        void *const *memory = &ready->memory[i];
+        void *const *memory = &kernel->memory[i];
         int is_memory = ready->serials[i] != 0;
         const void *bytes = is_memory ? (const void *)memory : value->bytes;
         size_t nbytes = is_memory ? sizeof *memory : value->nbytes;
@@ -427,11 +524,51 @@ struct handle {
     struct command command;
 };
 
-/* Tell Python, if that is due before another command is made. */
+static void note_ended(const struct run *run) {
+    struct ended *ended = &moves_ended[run->kind];
+    ended->queue = run->queue;
+    ended->count++;
+    ended->nbytes += run->nbytes;
+}
+
+/* Commands that have ended well, and whose events nobody has, are no longer told one by one, but counted: as all are in one queue of the
+ * driver's, nothing that comes later has to wait for them, or fails with them. Under `guard`. */
+static void let_ended_go(void) {
+    unsigned left = 0;
+    for (unsigned i = 0; i < made_count; i++) {
+        int32_t state = -1;
+        if (made[i].handle != NULL || ask_natively(made[i].event, 0x11D3, sizeof state, &state, NULL) != SUCCESS || state != 0) {
+            if (made[i].handle != NULL)
+                made[i].handle->command->place = left;
+            made[left++] = made[i];
+            continue;
+        }
+        release_natively(made[i].event);
+        const struct run *run = &made[i].run;
+        if (run->ready != NULL)
+            run->ready->ended++;
+        else
+            note_ended(run);
+        has_ended = 1;
+    }
+    made_count = left;
+}
+
+/* The program has waited for something. */
+static void note_wait(void) {
+    pthread_mutex_lock(&guard);
+    let_ended_go();
+    pthread_mutex_unlock(&guard);
+}
+
+/* Tell Python, if that is due before another command is made: where there are many that have not ended. */
 static void make_room(void) {
     int state;
     pthread_mutex_lock(&guard);
-    int is_due = made_count == MOST_MADE && inside == 0;
+    int is_full = made_count == MOST_MADE;
+    if (is_full)
+        let_ended_go();
+    int is_due = is_full && made_count > MOST_MADE / 2 && inside == 0;
     pthread_mutex_unlock(&guard);
     if (is_due && enter(&state)) {
         kept = 1;
@@ -465,11 +602,11 @@ static int begin_around(struct around *around, uint32_t count, const void *list,
     return 1;
 }
 
-/* Whether a launch's queue is of the same context as all that the command waits for. Under `guard`. */
-static int gather(struct around *around, const struct ready *ready) {
+/* Whether a command's queue is of the same context as all that it waits for. Under `guard`. */
+static int gather(struct around *around, const struct lane *lane) {
     for (uint32_t i = 0; i < around->count; i++) {
         const struct command *earlier = around->list[i]->command;
-        if (earlier->context != ready->context)
+        if (earlier->context != lane->context)
             return 0;
         around->waits[i] = earlier->native;
     }
@@ -479,25 +616,19 @@ static int gather(struct around *around, const struct ready *ready) {
 static const void *waits_of(const struct around *around) { return around->count > 0 ? around->waits : NULL; }
 
 /* The command was made: `event` is the driver's, which is Python's from now on. Under `guard`. */
-static void note_made(struct around *around, const struct ready *ready, struct run run, void *event, uint32_t type) {
-    struct run *last = run_count > 0 ? &made_runs[run_count - 1] : NULL;
-    if (last == NULL || run.item == NULL || last->item != run.item) {
-        made_runs[run_count] = run;
-        last = &made_runs[run_count++];
-    }
-    last->count++;
+static void note_made(struct around *around, struct run run, void *event, uint32_t type) {
+    const struct lane *lane = run.queue->lane;
     if (around->handle != NULL) {
         retain_natively(event);
-        *around->handle->command = (struct command){event, ready->queue, ready->context, type, ready->is_profiled, ready->offset_ns,
+        *around->handle->command = (struct command){event, run.queue, lane->context, type, lane->is_profiled, lane->offset_ns,
                                                     made_count, 0};
     }
-    made_handles[made_count] = around->handle;
-    made_events[made_count++] = event;
+    made[made_count++] = (struct made){event, around->handle, run};
 }
 
 /* The program gets its event; where the command was not made, there is none. */
-static void end_around(struct around *around, int made) {
-    if (made && around->handle != NULL)
+static void end_around(struct around *around, int is_made) {
+    if (is_made && around->handle != NULL)
         *around->event = around->handle;
     else
         free(around->handle);
@@ -511,7 +642,7 @@ static int forget_untold(struct object *object) {
     pthread_mutex_lock(&guard);
     int is_untold = !command->is_told;
     if (is_untold)
-        made_handles[command->place] = NULL;
+        made[command->place].handle = NULL;
     pthread_mutex_unlock(&guard);
     if (is_untold) {
         release_natively(command->native);
@@ -521,39 +652,59 @@ static int forget_untold(struct object *object) {
     return is_untold;
 }
 
+/* The memory objects of a launch that is made with others, in order. */
+static void note_others(const struct kernel *kernel, struct run *run) {
+    for (unsigned i = 0, count = 0; i < kernel->count; i++)
+        if (kernel->values[i].serial != 0)
+            memcpy(&run->memories[count++], kernel->values[i].bytes, sizeof run->memories[0]);
+}
+
 /* Launch without Python; 0 where that is not possible: then nothing has happened. */
 static int launch_without_python(const struct object *queue, const struct object *object, unsigned dims, const size_t *offset,
                                  const size_t *global, const size_t *local, uint32_t count, const void *list, void *event) {
     struct kernel *kernel = object->kernel;
     struct around around;
-    int made = 0;
+    int is_made = 0;
     if (kernel == NULL || !begin_around(&around, count, list, event))
         return 0;
     pthread_mutex_lock(&guard);
     if (inside == 0 && made_count < MOST_MADE) {
-        struct ready *ready = find_ready(kernel, queue, dims, offset, global, local);
+        int is_other;
+        struct ready *ready = find_ready(kernel, queue, dims, offset, global, local, &is_other);
+        const struct lane *lane = queue->lane;
         void *done;
-        made = ready != NULL && gather(&around, ready) && bring_values(kernel, ready) &&
-               launch_natively(ready->native_queue, ready->native_kernel, ready->native_dims, ready->first,
+        is_made = ready != NULL && gather(&around, lane) && bring_values(kernel, ready) &&
+               launch_natively(lane->native, ready->native_kernel, ready->native_dims, ready->first,
                                ready->global_size, ready->has_native_local ? ready->local_size : NULL, count,
                                waits_of(&around), &done) == SUCCESS;
-        if (made) {
-            note_made(&around, ready, (struct run){.item = ready->item}, done, 0x11F0 /* CL_COMMAND_NDRANGE_KERNEL */);
+        if (is_made) {
+            struct run run = {.ready = ready, .queue = queue};
+            if (is_other)
+                note_others(kernel, &run);
+            note_made(&around, run, done, 0x11F0 /* CL_COMMAND_NDRANGE_KERNEL */);
             ready->used++;
         }
     }
     pthread_mutex_unlock(&guard);
-    end_around(&around, made);
-    return made;
+    end_around(&around, is_made);
+    return is_made;
 }
 
-static uint64_t count_reads(void) { return reads_made; }
+/* How many reads, buffers and kernels were made here. */
+static uint64_t count_made(int kind) { return kind == 0 ? reads_made : kind == 1 ? buffers_made : kernels_made; }
 
-/* Whether it is the handle of a memory object that a launch is ready with. It is only compared: it may be anything. */
+/* Whether it is the handle of a memory object that a launch is ready with, or that may be in the place of one. It is only compared: it may
+ * be anything. */
 static int is_ready_with(const struct kernel *kernel, unsigned index, const void *handle) {
-    for (unsigned i = 0; i < kernel->ready_count; i++)
-        if (kernel->ready[i]->serials[index] != 0 && kernel->ready[i]->objects[index] == handle)
+    for (unsigned i = 0; i < kernel->ready_count; i++) {
+        const struct ready *ready = kernel->ready[i];
+        if (ready->serials[index] == 0)
+            continue;
+        if (ready->objects[index] == handle && ready->objects[index]->kind == KIND_MEM)
             return 1;
+        if (ready->takes_others && lane_of(ready->queue) != NULL && find_memory(handle, ready->queue->lane) != NULL)
+            return 1;
+    }
     return 0;
 }
 
@@ -603,12 +754,8 @@ static void read_sizes(PyObject *tuple, size_t *sizes) {
         sizes[i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
 }
 
-static void *handle_at(PyObject *tuple, ptrdiff_t index) {
-    return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, index));
-}
-
 /* (item, queue, kernel, memory by argument, first, global size, local size or None, hidden value or None, bytes that may be read and bytes
- * that may be written by argument, context, whether in order, whether profiled, offset of times) -> what is ready; NULL without memory */
+ * that may be written by argument, whether it takes other memory, what `learn_lane` takes) -> what is ready; NULL without memory */
 static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     struct ready *ready = calloc(1, sizeof *ready);
     if (ready == NULL)
@@ -616,22 +763,16 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     ready->serials = calloc(kernel->count + 1, sizeof *ready->serials);
     ready->objects = calloc(kernel->count + 1, sizeof *ready->objects);
     ready->memory = calloc(kernel->count + 1, sizeof *ready->memory);
-    for (int i = 0; i < 2; i++)
-        ready->rooms[i] = calloc(kernel->count + 1, sizeof **ready->rooms);
-    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL || ready->rooms[0] == NULL ||
-        ready->rooms[1] == NULL) {
+    if (ready->serials == NULL || ready->objects == NULL || ready->memory == NULL) {
         free_ready(ready);
         return NULL;
     }
     ready->all = all;
     ready->item = PyTuple_GetItem(all, 0);
-    ready->native_queue = handle_at(all, 1);
     ready->native_kernel = handle_at(all, 2);
     PyObject *memory = PyTuple_GetItem(all, 3), *global = PyTuple_GetItem(all, 5), *local = PyTuple_GetItem(all, 6);
     for (unsigned i = 0; i < kernel->count; i++) {
         ready->memory[i] = handle_at(memory, i);
-        for (int j = 0; j < 2; j++)
-            ready->rooms[j][i] = (size_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(PyTuple_GetItem(all, 8 + j), i));
         ready->serials[i] = kernel->values[i].serial;
         if (ready->serials[i] != 0)
             memcpy(&ready->objects[i], kernel->values[i].bytes, sizeof ready->objects[i]);
@@ -642,10 +783,7 @@ static struct ready *read_ready(const struct kernel *kernel, PyObject *all) {
     ready->has_native_local = local != none;
     if (local != none)
         read_sizes(local, ready->local_size);
-    ready->context = PyLong_AsUnsignedLongLong(PyTuple_GetItem(all, 10));
-    ready->is_in_order = (int)PyLong_AsLong(PyTuple_GetItem(all, 11));
-    ready->is_profiled = (int)PyLong_AsLong(PyTuple_GetItem(all, 12));
-    ready->offset_ns = PyLong_AsLong(PyTuple_GetItem(all, 13));
+    ready->takes_others = (int)PyLong_AsLong(PyTuple_GetItem(all, 10));
     PyObject *hidden = PyTuple_GetItem(all, 7);
     if (hidden != none) {
         ready->hidden = PyBytes_AsString(hidden);
@@ -662,6 +800,21 @@ static int fits(const struct kernel *kernel, const struct ready *ready) {
         if ((ready->memory[i] != NULL) != (ready->serials[i] != 0))
             return 0;
     return 1;
+}
+
+/* What Python has said of a launch's queue and memory is so for all commands. In Python. */
+static void learn_from_ready(const struct kernel *kernel, struct object *queue, struct ready *ready) {
+    unsigned count = 0;
+    learn_lane(queue, handle_at(ready->all, 1), ready->all, 11);
+    for (unsigned i = 0; queue->lane != NULL && i < kernel->count; i++) {
+        size_t rooms[2];
+        for (int j = 0; j < 2; j++)
+            rooms[j] = (size_t)handle_at(PyTuple_GetItem(ready->all, 8 + j), i);
+        if (ready->serials[i] != 0 && (rooms[READS] > 0 || rooms[WRITES] > 0 || ready->takes_others))
+            learn_memory(ready->objects[i], ready->memory[i], queue->lane, rooms);
+        count += ready->serials[i] != 0;
+    }
+    ready->takes_others &= count <= MOST_OTHERS;
 }
 
 /* Add it to the kernel's, in the place of the oldest if there are many. */
@@ -702,7 +855,9 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         kernel->calls = calls;
         kernel->in_a_row = 0;
     }
-    if (!is_own || is_off || ++kernel->in_a_row < kernel->after || find_ready(kernel, queue, dims, offset, global, local) != NULL)
+    int is_other;
+    if (!is_own || is_off || ++kernel->in_a_row < kernel->after ||
+        find_ready(kernel, queue, dims, offset, global, local, &is_other) != NULL)
         return;
     note_space(kernel, dims, offset, global, local); /* another thread may have launched it over something else meanwhile */
     PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
@@ -727,6 +882,7 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         ready->dims = dims;
         ready->has_local = local != NULL;
         read_space(ready->sizes, &ready->has_offset, dims, offset, global, local);
+        learn_from_ready(kernel, queue, ready);
         add_ready(kernel, ready);
         return;
     }
