@@ -86,7 +86,7 @@ def test_a_device_that_is_not_there():
     assert status == 1
     problem = next(each for each in report["problems"] if "opencl:7.0" in each["text"])
     assert problem["text"].startswith("VDEV_WORKERS names opencl:7.0, which does not exist; available: ")
-    assert problem["remedy"] == "set VDEV_WORKERS to what exists, or unset it"
+    assert problem["remedy"] == "set VDEV_WORKERS to what can be used, or unset it"
 
 
 def test_what_was_not_looked_for_is_not_called_missing():

@@ -101,7 +101,9 @@ def gather() -> Report:
         try:
             look(report)
         except NoWorkers as error:
-            report.problems.append(Problem(str(error), "set VDEV_WORKERS to what exists, or unset it"))
+            named = os.environ.get(switches.WORKERS.name)
+            remedy = f"set {switches.WORKERS.name} to what can be used, or unset it" if named else ""
+            report.problems.append(Problem(str(error), remedy))
             break
         except Exception as error:
             # whatever it is, the user wants to read it here, together with everything else

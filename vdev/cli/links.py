@@ -11,7 +11,7 @@ import json
 import sys
 
 from vdev import boot
-from vdev.errors import Failure
+from vdev.errors import Failure, NoWorkers
 from vdev.session import calibration, measuring
 from vdev.session.measuring import Measured
 
@@ -24,7 +24,7 @@ def main(*, as_json: bool = False) -> int:
     try:
         session = get_session()
         found = measuring.measure(session)
-    except Failure as error:
+    except (Failure, NoWorkers) as error:
         print(f"vdev-info: the links were not measured: {error}", file=sys.stderr)
         return 1
     calibration.keep(session.workers, found.times)
