@@ -373,3 +373,16 @@ def test_a_full_disk(machine, monkeypatch):
     monkeypatch.setattr(engines, "write_private", full)
     register_engines()
     assert os.environ["OCL_ICD_VENDORS"] == str(mine)
+
+
+def test_a_machine_where_nothing_can_be_written(machine, monkeypatch):
+    """A container whose file systems are read-only: the driver itself is named."""
+
+    def nowhere():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    library = machine.library("prefix/lib/libintelocl.so")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(machine.library("a file") / "cache"))
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    register_engines()
+    assert os.environ["OCL_ICD_VENDORS"] == str(library)

@@ -13,7 +13,6 @@ first clGetPlatformIDs, so all this comes before it.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -269,12 +268,19 @@ def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
 
 
 def _parents_of_folders() -> Iterator[Path]:
-    yield folders.cache_dir()
-    yield folders.user_temporary_folder()
+    for parent in (folders.cache_dir, folders.user_temporary_folder, _new_folder):
+        try:
+            found = parent()
+        except OSError as error:  # where nothing can be written, there is no folder for temporary files
+            logger.info("no folder for .icd files: %s", error)
+            continue
+        yield found
+
+
+def _new_folder() -> Path:
     import tempfile  # hardly ever needed
 
-    with contextlib.suppress(OSError):
-        yield Path(tempfile.mkdtemp(prefix="vdev-"))
+    return Path(tempfile.mkdtemp(prefix="vdev-"))
 
 
 def _names_of_folders(engines: tuple[Engine, ...]) -> Iterator[str]:
