@@ -81,6 +81,12 @@ def test_a_bad_switch():
     assert "valid: auto, cpu:N" in texts(report)
 
 
+@pytest.mark.parametrize("workers", ["gpu:2", "opencl:99.0"])
+def test_links_of_workers_that_are_not_there(workers):
+    status, output = run("--links", VDEV_WORKERS=workers)  # which looks for a traceback
+    assert (status, output) == (1, "")
+
+
 def test_a_device_that_is_not_there():
     status, report = run_json(VDEV_WORKERS="opencl:7.0")
     assert status == 1

@@ -13,6 +13,7 @@ import sys
 from vdev import boot
 from vdev.errors import Failure, NoWorkers
 from vdev.process.folders import cache_dir
+from vdev.process.switches import SwitchError
 from vdev.session import calibration, measuring
 from vdev.session.measuring import Measured
 
@@ -25,7 +26,7 @@ def main(*, as_json: bool = False) -> int:
     try:
         session = get_session()
         found = measuring.measure(session)
-    except (Failure, NoWorkers) as error:
+    except (Failure, NoWorkers, SwitchError) as error:
         print(f"vdev-info: the links were not measured: {error}", file=sys.stderr)
         return 1
     calibration.keep(session.workers, found.times)
