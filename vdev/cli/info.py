@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import importlib
 import json
 import os
@@ -126,10 +125,7 @@ def _look_at_switches(report: Report) -> None:
             switch.value()
         except switches.SwitchError as error:
             report.problems.append(Problem(str(error), f"set {switch.name} to a valid value or unset it"))
-    for name in switches.unknown():
-        near = difflib.get_close_matches(name, [switch.name for switch in switches.SWITCHES], 1)
-        remedy = f"did you mean {near[0]}?" if near else "unset it; the switches are listed below"
-        report.problems.append(Problem(f"{name} is set but is not a switch", remedy, fatal=False))
+    report.problems += [Problem(text, remedy, fatal=False) for text, remedy in switches.slips()]
 
 
 def _look_at_packages(report: Report) -> None:
