@@ -261,4 +261,4 @@ class WorkerMemory:
         try:
             self.free(allocation)
         except BackendError as error:  # no command's failure: the memory simply stays taken
-            logger.warning("memory of %d bytes cannot be given back: %s", allocation.nbytes, error)
+            logger.info("%d bytes of memory are not given back: %s", allocation.nbytes, error)

@@ -162,8 +162,8 @@ class Staging:
         return min(max(-(-share // 4096) * 4096, PIECE_NBYTES), BLOCK_NBYTES)
 
     def _pin_ahead(self, context: int) -> None:
-        """Pinning takes 5 ms a block, in which the driver does little else: one after the other, so that what the program calls
-        meanwhile waits for one of them at most; and only until it gives a GPU something to do, since each launch would wait so long.
+        """Pinning takes milliseconds a block, in which the driver does little else: one after the other, so that what the program
+        calls meanwhile waits for one of them at most; and only until it gives a GPU something to do, since each launch would wait so long.
         Transfers pin for themselves what is missing then.
         """
         self._closing.wait(_BEFORE_PINNING)
