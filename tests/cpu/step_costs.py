@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -311,7 +312,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     names = options.only.split(",")
-    folder = Path(tempfile.gettempdir()) / "vdev-step-costs"
+    folder = Path(tempfile.gettempdir()) / f"vdev-step-costs-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     always = {
         "VDEV_MIN_ITEMS": "0",

@@ -25,14 +25,17 @@ from vdev.backends.base import BackendProgram, Box, LaunchShape, LocalBytes
 from vdev.backends.opencl.backend import OpenCLBackend, opener
 from vdev.backends.opencl.binaries import Binaries
 from vdev.backends.opencl.boxes import halves, pieces_within
+from vdev.backends.opencl.device import SharedDevice
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.backends.opencl.native import load_native, native_kernel
-from vdev.errors import BackendError, BuildFailure
+from vdev.errors import BackendError, BuildFailure, NoWorkers
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
 from vdev.executor.launch_step import LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
+from vdev.process.switches import WorkerSpec
 from vdev.start.engines import register_engines
+from vdev.start.workers import open_workers
 
 SOURCE = """
 struct where { long shift[2]; };
@@ -741,3 +744,11 @@ def test_binaries_are_kept_by_the_drivers_settings(device: Any, monkeypatch: pyt
     assert len({plain, one, binaries._key(program)}) == 3
     monkeypatch.delenv("POCL_WORK_GROUP_METHOD")
     assert binaries._key(program) == plain
+
+
+def test_a_device_that_does_not_open_is_named_with_its_drivers_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = classmethod(lambda cls, native: load_native().Context([]))
+    monkeypatch.setattr(SharedDevice, "of", refused)
+    opener = open_workers([WorkerSpec("cpu", (), 1)])[0]
+    with pytest.raises(NoWorkers, match="cannot be used: the driver fails with INVALID_VALUE: Context"):
+        opener()

@@ -45,7 +45,7 @@ def _found(source: Path) -> command_buffers.Figures:
     engines.register_engines()
     with tempfile.TemporaryDirectory() as folder:
         program = c_programs.build(Path(folder), None, source)
-        done = subprocess.run([str(program), "1"], capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run([str(program), "1"], capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr
     first, *lines = done.stdout.splitlines()
     assert first.startswith("# ")

@@ -68,7 +68,7 @@ print("goes on")
         [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=900,
         env=environ,
         check=False,
     )

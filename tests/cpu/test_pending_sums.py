@@ -33,7 +33,7 @@ def test_sums_are_those_of_one_device(workers: int, switches: dict[str, str], pe
         env=clean | own | switches,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the same" in done.stdout

@@ -219,7 +219,7 @@ def test_several_processes_at_once(made: tuple[Place, Any], tmp_path: Path) -> N
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, env=place.environ(), **pipes) for _ in range(3)]
     for process in processes:
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=900)
         assert process.returncode == 0, err
         assert same(made[1], json.loads(out))
     assert place.run()["loaded"] == []

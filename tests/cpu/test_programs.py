@@ -52,7 +52,7 @@ def run(count: int) -> dict[str, Any]:
         "PYOPENCL_NO_CACHE": "1",
     }
     command = [sys.executable, "-m", "tests.cpu.programs"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return results

@@ -168,8 +168,11 @@ def test_a_file_with_comments_in_another_encoding_than_utf_8(tmp_path: Path) -> 
 
 
 def test_wrong_command_lines(folder: Path) -> None:
-    for arguments in ((), ("--format", "xml", "odd.cl"), ("nothing.cl",)):
-        assert check(*arguments, folder=folder).returncode == 2
+    for arguments in ((), ("--format", "xml", "odd.cl"), ("nothing.cl",), ("nothing.py",), ("-m",), ("-c",)):
+        done = check(*arguments, folder=folder)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("vdev-check: "), done.stderr
 
 
 @pytest.mark.parametrize(

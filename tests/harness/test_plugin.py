@@ -193,6 +193,42 @@ def test_a_marker_with_a_slip_says_what_there_is(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        (
+            "'k.cl', workers='gpu:2'",
+            "the workers 'gpu:2' are not valid: it names an unknown kind of worker (valid: ",
+        ),
+        (
+            "'k.cl', local_sizes=['16', '4x4']",
+            "the local size '4x4' is not valid: give one to three positive numbers",
+        ),
+        ("'k.cl', local_sizes=0", "the local size 0 is not valid"),
+        ("'nosuch.cl'", "the marker opencl names 'nosuch.cl', but "),
+    ],
+)
+def test_a_marker_that_leads_nowhere_says_so_without_the_plugins_own_lines(
+    marker: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "k.cl").write_text("kernel void k(global int *a) { a[0] = 1; }")
+    (tmp_path / "test_one.py").write_text(
+        f"import pytest\n@pytest.mark.opencl({marker})\ndef test_one(kernels): pass\n"
+    )
+    output = run(tmp_path)
+
+    assert said in output
+    assert "def kernels" not in output, output
+    assert "parse_workers" not in output, output
+
+
+def test_errors_of_a_build_are_shown_once(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n@pytest.mark.opencl('kernel void k() { wrong(); }')\ndef test_one(kernels): pass\n"
+    )
+    assert run(tmp_path).count("the program does not build:") == run(tmp_path).count("wrong(); }\n") == 1
+
+
 def test_an_older_pytest_is_told_of_where_fixtures_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(pytest, "HIDDEN_PARAM")
     plugin.pytest_generate_tests(SimpleNamespace(fixturenames=["tmp_path"]))  # type: ignore[arg-type]

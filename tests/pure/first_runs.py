@@ -194,9 +194,7 @@ def _milliseconds(source: str, options: list[str]) -> float | None:
 def _named(source: str) -> str:
     """What a program is, in a few words: its kernels."""
     if "vdev/vectors.h" not in source:
-        from vdev.backends.cuda.kernels import KERNEL_OF
-
-        return f"vdev's own {KERNEL_OF[source]}"
+        return f"vdev's own {fake_cuda.own_kernel(source)}"
     return f"a translation of {len(source)} bytes"
 
 

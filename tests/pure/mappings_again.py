@@ -6,7 +6,6 @@ Each maps a buffer until that is made again as it was, changes one thing, and do
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,17 @@ from vdev.executor.stretch import Part
 from vdev.session.immediate_maps import MapsAtOnce
 
 from .reads_again import Reads
-from .transfer_cases import GROUP, IS_SPLIT, READ_WRITE, N, case, counted, same_error, until_again
+from .transfer_cases import (
+    GROUP,
+    IS_SPLIT,
+    READ_WRITE,
+    N,
+    case,
+    counted,
+    opened_later,
+    same_error,
+    until_again,
+)
 
 FLAGS = cl.map_flags
 READS, WRITES, BOTH = FLAGS.READ, FLAGS.WRITE_INVALIDATE_REGION, FLAGS.READ | FLAGS.WRITE
@@ -164,10 +173,8 @@ def mappings_behind_their_queue() -> None:
         other, gate = cl.CommandQueue(maps.context), cl.UserEvent(maps.context)
         launched = maps.launch(other, wait_for=[gate])
         cl.enqueue_barrier(maps.queue, wait_for=[launched])
-        timer = threading.Timer(0.05, gate.set_status, [0])
-        timer.start()
-        maps.end(maps.map(how), given=None if how == READS else 9)
-        timer.join()
+        with opened_later(gate):
+            maps.end(maps.map(how), given=None if how == READS else 9)
         maps.read()
         maps.check()
 

@@ -7,7 +7,6 @@ Each reads a buffer until that is made again as it was, changes one thing, and d
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +23,9 @@ from .transfer_cases import (
     Buffers,
     N,
     case,
+    check_that_reads_are_counted,
     counted,
+    opened_later,
     run_at_once,
     said,
     same_error,
@@ -247,12 +248,10 @@ def a_wait_list() -> None:
     for behind in (False, True):
         gate = cl.UserEvent(reads.context)
         awaited = reads.launch(other, wait_for=[gate]) if behind else gate
-        timer = threading.Timer(0.05, gate.set_status, [0])
-        timer.start()
-        reads.read(wait_for=[awaited])
-        assert gate.command_execution_status == cl.command_execution_status.COMPLETE, "it did not wait"
-        reads.check()
-        timer.join()
+        with opened_later(gate):
+            reads.read(wait_for=[awaited])
+            assert gate.command_execution_status == cl.command_execution_status.COMPLETE, "it did not wait"
+            reads.check()
 
 
 @case
@@ -298,13 +297,11 @@ def a_buffer_that_comes_behind_the_program() -> None:
     for status in (0, -5):
         reads.buffer = reads.new(reads.array)
         launched, gate, host = reads.launch(), cl.UserEvent(reads.context), np.zeros(8, np.uint32)
-        timer = threading.Timer(0.05, gate.set_status, [status])
-        timer.start()
-        found = said(
-            lambda host=host, gate=gate, launched=launched: reads.read(host, wait_for=[gate, launched])
-        )  # type: ignore[misc]
-        assert gate.command_execution_status == status, "it did not wait"
-        timer.join()
+        with opened_later(gate, status):
+            found = said(
+                lambda host=host, gate=gate, launched=launched: reads.read(host, wait_for=[gate, launched])
+            )  # type: ignore[misc]
+            assert gate.command_execution_status == status, "it did not wait"
         assert ("EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST" in found) is (status < 0), found
         if not status:
             reads.check(host)
@@ -317,11 +314,9 @@ def a_launch_that_waits_for_the_program() -> None:
     reads.until_again()
     gate = cl.UserEvent(reads.context)
     reads.launch(wait_for=[gate])
-    timer = threading.Timer(0.05, lambda: gate.set_status(0))
-    timer.start()
-    reads.read()
-    reads.check()
-    timer.join()
+    with opened_later(gate):
+        reads.read()
+        reads.check()
 
 
 @case
@@ -334,11 +329,9 @@ def a_barrier() -> None:
     other, gate = cl.CommandQueue(reads.context), cl.UserEvent(reads.context)
     launched = reads.launch(other, wait_for=[gate])
     cl.enqueue_barrier(reads.queue, wait_for=[launched])
-    timer = threading.Timer(0.05, lambda: gate.set_status(0))
-    timer.start()
-    reads.read()
-    reads.check()
-    timer.join()
+    with opened_later(gate):
+        reads.read()
+        reads.check()
 
 
 @case
@@ -371,11 +364,9 @@ def another_queue() -> None:
         reads.check()
         gate = cl.UserEvent(reads.context)
         reads.launch(other, wait_for=[gate])
-        timer = threading.Timer(0.02, gate.set_status, [0])
-        timer.start()
-        reads.read(queue=other)
-        reads.check()
-        timer.join()
+        with opened_later(gate, seconds=0.02):
+            reads.read(queue=other)
+            reads.check()
 
 
 @case
@@ -505,19 +496,11 @@ def threads() -> None:
 
 @case
 def figures() -> None:
-    """Each read is counted, and its bytes are."""
+    """Of each read, and of the wait for it."""
     from vdev.start.current import current_session
 
     reads = Reads()
     reads.until_again()
-    with current_session().observing() as ledger:
-        tally = ledger.command("read")
-        count, moved = tally.count, tally.moved.worker_to_host
-        waits = current_session().executor.waits
-    for _ in range(20):
-        reads.launch()
-        reads.read()
-        reads.check()
-    assert tally.count == count + 20
-    assert tally.moved.worker_to_host == moved + 20 * reads.host.nbytes
+    waits = current_session().executor.waits
+    check_that_reads_are_counted(reads, reads.read)
     assert current_session().executor.waits >= waits + 20

@@ -37,8 +37,10 @@ def test_every_link_is_measured_and_what_is_found_is_kept(folder: Path) -> None:
         assert all(value >= 0 for value in dataclasses.astuple(found.times))
         assert found.times.launch > 0
         assert all(link.latency >= link.host > 0 and link.per_byte > 0 for link in found.links)
-        text = links.as_text(["a", "b", "c"], found)
+        text, lost = (links.as_text(["a", "b", "c"], found, stored=stored) for stored in (True, False))
         assert "2 to 1: 4096 bytes" in text
+        assert text.endswith("stored for the time model, for these workers and this version of vdev")
+        assert f"not stored: nothing can be written in {folder.parent}" in lost
         assert calibration.kept(opened.workers) is None
         calibration.keep(opened.workers, found.times)
         assert calibration.kept(opened.workers) == found.times

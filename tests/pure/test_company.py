@@ -196,7 +196,7 @@ def test_it_does_not_wait_for_what_is_then_done_in_the_hosts_memory() -> None:
 
     def delay(_: int) -> float:
         if held[0]:
-            let_go.append(go_on.wait(5))
+            let_go.append(go_on.wait(60))
         return 0
 
     with Program(2, {0: Faults(delay=delay)}) as program:

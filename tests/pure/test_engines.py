@@ -87,6 +87,22 @@ def test_a_driver_that_does_not_load_is_named_with_its_reason(machine):
     assert said.endswith("file too short.")
 
 
+@pytest.mark.parametrize(
+    ("library", "is_misplaced"),
+    [
+        ("/home/an other/venv/lib/libintelocl.so", True),
+        ("/home/other/venv/lib/libintelocl.so", False),
+        ("/home/an other/lib/libpocl.so", False),
+    ],
+)
+def test_a_place_where_a_driver_does_not_work(library, is_misplaced, monkeypatch):
+    """Intel's: one with a space in its path."""
+    monkeypatch.setattr(engines, "find_engines", lambda: (engines.Engine(library, "somewhere"),))
+    found = engines.misplaced()
+    assert len(found) == is_misplaced
+    assert all(library in text for text in found)
+
+
 def test_in_the_environments_lib(machine):
     library = machine.library("prefix/lib/libintelocl.so")
     assert libraries() == [str(library)]
@@ -357,3 +373,16 @@ def test_a_full_disk(machine, monkeypatch):
     monkeypatch.setattr(engines, "write_private", full)
     register_engines()
     assert os.environ["OCL_ICD_VENDORS"] == str(mine)
+
+
+def test_a_machine_where_nothing_can_be_written(machine, monkeypatch):
+    """A container whose file systems are read-only: the driver itself is named."""
+
+    def nowhere():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    library = machine.library("prefix/lib/libintelocl.so")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(machine.library("a file") / "cache"))
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    register_engines()
+    assert os.environ["OCL_ICD_VENDORS"] == str(library)

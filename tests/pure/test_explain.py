@@ -196,6 +196,7 @@ def test_the_most_expensive_thing_is_always_named():
     ("kernel", "named"),
     [
         (replace(KERNEL, planning_ns=9 * 10**9, plans=3), "making 3 plans (kernel work)"),
+        (replace(KERNEL, planning_ns=9 * 10**9, plans=1), "making 1 plan (kernel work)"),
         (
             replace(KERNEL, times=Times(kernel_ns=1, merge_ns=10**9)),
             "merging what workers wrote (kernel work)",

@@ -94,7 +94,7 @@ hazards.HazardsOfPlan.__init__ = forgetful
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where our own kernels are compiled already: a program that waits for a compiler finds that everything else has been done."""
     found = tmp_path_factory.mktemp("cuda")
-    for source in kernels.KERNEL_OF:
+    for source in kernels.SOURCE_OF.values():
         fake_cuda.library_of(source, (), found)
     return found
 
@@ -128,7 +128,8 @@ class _Launcher:
 
     def __init__(self, folder: Path) -> None:
         self._libraries = {
-            source: ctypes.CDLL(str(fake_cuda.library_of(source, (), folder))) for source in kernels.KERNEL_OF
+            source: ctypes.CDLL(str(fake_cuda.library_of(source, (), folder)))
+            for source in kernels.SOURCE_OF.values()
         }
         self.count = 0
 

@@ -368,8 +368,8 @@ def test_who_wants_to_be_called_is_not_kept_waiting(monkeypatch: pytest.MonkeyPa
     """The worker's thread looks after an idle device now and then when a launch is handed over by its caller. It is woken and puts a
     marker behind the launch; from then on it must look often.
     """
-    monkeypatch.setattr("vdev.executor.worker.GRACE", 60.0)
-    monkeypatch.setattr("vdev.executor.worker.LONGEST_PAUSE", 60.0)
+    monkeypatch.setattr("vdev.executor.worker.GRACE", 300.0)
+    monkeypatch.setattr("vdev.executor.worker.LONGEST_PAUSE", 300.0)
     with Program(1) as program:
         buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
         for _ in range(8):
@@ -380,7 +380,7 @@ def test_who_wants_to_be_called_is_not_kept_waiting(monkeypatch: pytest.MonkeyPa
         for _ in range(20):
             watched += worker.watching
             launch(buffer, buffer).add_callback(lambda state: called.release())
-            assert called.acquire(timeout=20)
+            assert called.acquire(timeout=100)
         assert watched
 
 

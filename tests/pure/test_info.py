@@ -81,12 +81,33 @@ def test_a_bad_switch():
     assert "valid: auto, cpu:N" in texts(report)
 
 
+@pytest.mark.skipif(not HAS_ENGINE, reason="no OpenCL driver here")
+def test_a_program_is_told_once_of_a_switch_with_a_slip():
+    script = "import pyopencl as cl; [cl.create_some_context(interactive=False) for _ in range(2)]"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "VDEV_WORKES": "cpu:2"},
+        text=True,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    said = "VDEV_WORKES is set but is not a switch: did you mean VDEV_WORKERS?\n"
+    assert (done.returncode, done.stderr) == (0, said)
+
+
+@pytest.mark.parametrize("workers", ["gpu:2", "opencl:99.0"])
+def test_links_of_workers_that_are_not_there(workers):
+    status, output = run("--links", VDEV_WORKERS=workers)  # which looks for a traceback
+    assert (status, output) == (1, "")
+
+
 def test_a_device_that_is_not_there():
     status, report = run_json(VDEV_WORKERS="opencl:7.0")
     assert status == 1
     problem = next(each for each in report["problems"] if "opencl:7.0" in each["text"])
     assert problem["text"].startswith("VDEV_WORKERS names opencl:7.0, which does not exist; available: ")
-    assert problem["remedy"] == "set VDEV_WORKERS to what exists, or unset it"
+    assert problem["remedy"] == "set VDEV_WORKERS to what can be used, or unset it"
 
 
 def test_what_was_not_looked_for_is_not_called_missing():

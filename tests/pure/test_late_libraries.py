@@ -17,8 +17,7 @@ from vdev.process import ending, late_libraries
 WAY = sys.argv[1]
 if WAY != "python":
     ending.let_c_call()
-if WAY == "hangs":
-    late_libraries._LONGEST = 0.3
+late_libraries._LONGEST = 0.3 if WAY == "hangs" else 200
 library = late_libraries.LateLibrary("the compiler")
 exits = ctypes.CDLL(None)["__cxa_atexit"]
 
@@ -44,11 +43,14 @@ def compile():
         library.loaded()
         library.loaded()
         entered.set()
-        time.sleep(60 if WAY == "hangs" else 0.5)
+        if WAY in ("hangs", "python"):
+            time.sleep(600)
+        ends.wait()
+        time.sleep(0.5)  # it is still inside when the exit begins
         say("compiled")
 
 
-entered = threading.Event()
+entered, ends = threading.Event(), threading.Event()
 threading.Thread(target=compile, daemon=True).start()
 entered.wait()
 if WAY == "forked":
@@ -57,6 +59,7 @@ if WAY == "forked":
         ctypes.CDLL(None).exit(0)
     os.waitpid(child, 0)
     say("the child has ended")
+ends.set()
 if WAY != "python":
     ctypes.CDLL(None).exit(3)
 sys.exit(3)
@@ -84,7 +87,7 @@ def test_an_exit_waits_for_who_is_inside(way: str, said: list[str], tmp_path: Pa
         env=os.environ | {"PYTHONPATH": root},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (3, said, "")

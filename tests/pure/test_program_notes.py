@@ -183,7 +183,7 @@ program(Path(sys.argv[1])).note("kernel_0", "cuts", {"number": 7})
 
 def test_notes_are_written_at_the_end_of_the_process(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", ENDING, str(tmp_path)], check=True, timeout=120, cwd=root)
+    subprocess.run([sys.executable, "-c", ENDING, str(tmp_path)], check=True, timeout=900, cwd=root)
     assert program(tmp_path).noted("kernel_0", "cuts", number) == 7
 
 

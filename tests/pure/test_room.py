@@ -17,7 +17,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Map, Read, Write
 from vdev.session.programs import SessionProgram
 from vdev.session.session import NoRoom, Session, VirtualBuffer
@@ -229,6 +229,24 @@ def test_memory_of_dropped_buffers_counts_no_more() -> None:
             del buffer
             gc.collect()
         assert run.from_workers_to_host() == 0
+
+
+def test_memory_that_the_back_end_does_not_take_back_fails_no_command(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(self: ReferenceBackend, allocation: object) -> None:
+        raise BackendError(OUT_OF_RESOURCES, "the device is gone")
+
+    words = 32 * KIB
+    with program(2, 1024) as run, caplog.at_level("INFO", "vdev.executor"):
+        monkeypatch.setattr(ReferenceBackend, "free", refused)
+        for seed in range(8):
+            kept = run.make(words, seed)
+            gc.collect()
+            run.check(kept, seed)
+        monkeypatch.undo()
+    said = [record.getMessage() for record in caplog.records]
+    assert any(text.endswith("bytes of memory are not given back: the device is gone (-5)") for text in said)
 
 
 def test_without_room_a_command_fails_before_anything_happens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,11 @@ def test_wrong_memory(monkeypatch, text):
 def test_unknown_names():
     environ = {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "VDEV_WORKES": "cpu:1", "VDEVICE": "1"}
     assert switches.unknown(environ) == ["VDEV_WORKES"]
+    assert switches.slips(environ) == [
+        ("VDEV_WORKES is set but is not a switch", "did you mean VDEV_WORKERS?")
+    ]
+    ((_, remedy),) = switches.slips({"VDEV_XYZZY_PLUGH": "1"})
+    assert remedy == "unset it; `vdev-info` lists the switches"
 
 
 def test_nothing_else_is_read_from_the_environment():

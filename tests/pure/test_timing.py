@@ -24,6 +24,7 @@ from vdev.session.kernel_timing import (
     UNTIL_LOOKED_AT,
     KernelTiming,
 )
+from vdev.session.launch_plans import PlanHistory
 from vdev.session.way_times import WayTimes
 
 seconds = st.floats(0, 20, allow_nan=False, width=32)
@@ -255,7 +256,7 @@ def test_handing_over_more_transfers_takes_longer_than_what_was_measured() -> No
     times = WayTimes(machine, LinkCosts.uniform(16), exchanges=True)
     few, many = (Stake(1, 1 / 16, None, (), 0.0, (), 0.0, False, 16, messages) for messages in (10, 200))
     plan = SimpleNamespace(growth=())
-    cached: Any = SimpleNamespace(direct=False, stake=few, plan=plan, filled=False, handed=[0])
+    cached: Any = SimpleNamespace(direct=False, stake=few, plan=plan, filled=False, history=PlanHistory())
     for _ in range(2):  # which come with what is done once
         times.handed_over(tally, cached, 100 * machine.handing_over(16, 10))
     for _ in range(3):
@@ -274,7 +275,7 @@ def test_what_a_sample_takes_of_the_host_says_nothing_of_launches_without_one() 
     """
     tally, machine, stake = KernelTally("kernel", 1, 1), MachineTimes(), _stake(64)
     times, plan = WayTimes(machine, LinkCosts.uniform(16), exchanges=True), SimpleNamespace(growth=())
-    cached: Any = SimpleNamespace(direct=False, stake=stake, plan=plan, filled=False, handed=[0])
+    cached: Any = SimpleNamespace(direct=False, stake=stake, plan=plan, filled=False, history=PlanHistory())
     usual = machine.handing_over(stake.workers, stake.messages)
     for _ in range(9):
         times.handed_over(tally, cached, 10 * usual, sampled=True)

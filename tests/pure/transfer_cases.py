@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -116,6 +117,32 @@ def same_error(of: Kind, change: Callable[[Kind, cl.Buffer], object]) -> None:
     other = of.new(of.array)
     expected, found = said(lambda: change(of, other)), said(lambda: change(of, of.buffer))
     assert found == expected != "nothing", (found, expected)
+
+
+@contextmanager
+def opened_later(gate: cl.UserEvent, status: int = 0, seconds: float = 0.05) -> Iterator[None]:
+    """Around what waits for `gate`: another thread sets it."""
+    timer = threading.Timer(seconds, gate.set_status, [status])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def check_that_reads_are_counted(reads: Kind, read: Callable[[], object]) -> None:
+    """Each read is counted, and its bytes are."""
+    from vdev.start.current import current_session
+
+    with current_session().observing() as ledger:
+        tally = ledger.command("read")
+        count, moved = tally.count, tally.moved.worker_to_host
+    for _ in range(20):
+        reads.launch()
+        read()
+        reads.check()
+    assert tally.count == count + 20
+    assert tally.moved.worker_to_host == moved + 20 * reads.host.nbytes
 
 
 def run_at_once(run: Callable[[int], None], threads: int = 4) -> None:

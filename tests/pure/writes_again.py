@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 import warnings
 import weakref
@@ -22,7 +21,18 @@ import pyopencl as cl
 from vdev.session.immediate_moves import MovesAtOnce
 
 from .reads_again import Reads, made
-from .transfer_cases import GROUP, IS_SPLIT, READ_WRITE, N, case, counted, said, same_error, until_again
+from .transfer_cases import (
+    GROUP,
+    IS_SPLIT,
+    READ_WRITE,
+    N,
+    case,
+    counted,
+    opened_later,
+    said,
+    same_error,
+    until_again,
+)
 
 WRITTEN = 16  #: items of a write
 
@@ -216,11 +226,9 @@ def writes_behind_what_waits_for_the_program() -> None:
         launched = writes.launch(writes.queue if how == "queue" else other, wait_for=[gate])
         if how == "barrier":
             cl.enqueue_barrier(writes.queue, wait_for=[launched])
-        timer = threading.Timer(0.05, gate.set_status, [0])
-        timer.start()
-        writes.write(wait_for=[launched] if how == "wait list" else None)
-        writes.check_all()
-        timer.join()
+        with opened_later(gate):
+            writes.write(wait_for=[launched] if how == "wait list" else None)
+            writes.check_all()
 
 
 @case

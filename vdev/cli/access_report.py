@@ -260,7 +260,10 @@ def main(arguments: Sequence[str]) -> int:
     except CompileError as error:
         print(error.log, file=sys.stderr)
         return 1
-    except (AccessError, OSError) as error:
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except AccessError as error:
         print(error, file=sys.stderr)
         return 1
     return 0 if setting is None or all(report.launch is not None for report in reports) else 1

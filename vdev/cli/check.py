@@ -7,6 +7,7 @@ Decides what the command line means; `vdev.harness` does the rest.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--write-accepted needs --accepted FILE")
     if not program:
         parser.error("name a .cl file, or a program to run")
+    if program[0] in ("-m", "-c") and not program[1:]:
+        parser.error(f"{program[0]} needs an argument")
+    if program[0] not in ("-m", "-c") and not os.path.exists(program[0]):
+        parser.error(f"there is no file {program[0]!r}")
     coverage = _coverage(given)
     try:
         if coverage is not None:

@@ -41,11 +41,21 @@ def main(arguments: Sequence[str], *, as_json: bool = False, page: str | None = 
     if not rest or rest[0] in ("-h", "--help", "--html") or (as_json and page is not None):
         (sys.stdout if rest else sys.stderr).write(USAGE)
         return 0 if rest and rest[0] != "--html" and not (as_json and page is not None) else 2
-    if page is not None:
-        return _write_page(rest, Path(page))
+    try:
+        return _explain(rest, as_json) if page is None else _write_page(rest, Path(page))
+    except OSError as error:
+        print(
+            f"vdev-info: the report needs a temporary file (TMPDIR names another folder): {error}",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def _explain(arguments: Sequence[str], as_json: bool) -> int:
+    """Run the program and print its report."""
     with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
         suffix = ".json" if as_json else ".txt"
-        process, status = _run(rest, str(Path(folder, f"%p{suffix}")), as_json)
+        process, status = _run(arguments, str(Path(folder, f"%p{suffix}")), as_json)
         reports = {int(path.stem): path.read_text("utf-8") for path in Path(folder).glob(f"*{suffix}")}
     own = reports.pop(process, None)
     sys.stderr.flush()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import importlib
 import json
 import os
@@ -101,7 +100,9 @@ def gather() -> Report:
         try:
             look(report)
         except NoWorkers as error:
-            report.problems.append(Problem(str(error), "set VDEV_WORKERS to what exists, or unset it"))
+            named = os.environ.get(switches.WORKERS.name)
+            remedy = f"set {switches.WORKERS.name} to what can be used, or unset it" if named else ""
+            report.problems.append(Problem(str(error), remedy))
             break
         except Exception as error:
             # whatever it is, the user wants to read it here, together with everything else
@@ -124,10 +125,7 @@ def _look_at_switches(report: Report) -> None:
             switch.value()
         except switches.SwitchError as error:
             report.problems.append(Problem(str(error), f"set {switch.name} to a valid value or unset it"))
-    for name in switches.unknown():
-        near = difflib.get_close_matches(name, [switch.name for switch in switches.SWITCHES], 1)
-        remedy = f"did you mean {near[0]}?" if near else "unset it; the switches are listed below"
-        report.problems.append(Problem(f"{name} is set but is not a switch", remedy, fatal=False))
+    report.problems += [Problem(text, remedy, fatal=False) for text, remedy in switches.slips()]
 
 
 def _look_at_packages(report: Report) -> None:

@@ -252,7 +252,7 @@ class Line:
                 is_changed = executor.standing is not standing or worker.queue or executor.closed
                 if is_changed or home.completed < home.submitted or executor.uses_host_elsewhere(self._at):
                     return None
-                part = self._begin_read(entry, host, begin, timed)
+                part = self._make(entry, begin, (), timed, host)
             finally:
                 executor.lock.release()
         finally:
@@ -280,7 +280,7 @@ class Line:
                     return None
                 outside = None if visit is None else visit()
                 try:
-                    part = self._write_again(entry, host, make, timed)
+                    part = self._make(entry, make, (host,), timed)
                 finally:
                     if outside is not None:
                         self._leave(outside)
@@ -290,45 +290,35 @@ class Line:
             self._give_turn(part)
         return part
 
-    def _write_again(
-        self, entry: Entry, host: Bytes, make: Callable[[Bytes], object], timed: Timed | None
+    def _make(
+        self,
+        entry: Entry,
+        make: Callable[..., Any],
+        given: tuple[Bytes, ...],
+        timed: Timed | None,
+        into: Bytes | None = None,
     ) -> Part | None:
-        """The same with the turn and the executor's lock, on a thread that is ready; None if it is refused."""
+        """The same with the turn and the executor's lock, on a thread that is ready: enter what `make` makes with what is `given`; None
+        if it is refused. `into`: of a read, which `make` only begins; it gives what delivers the bytes, or None where it did not begin.
+        """
         worker, executor = self.worker, self._executor
         before = None if timed is None else self._before()
         number = executor.last_number = executor.last_number + 1
         step = worker.submitted = worker.submitted + 1
         try:
-            make(host)
+            delivers = make(*given)
         except Exception as error:
             self._refused(error, number, step)
             return None
         except BaseException:  # as in `_perform`
             self._enter(entry, number, step, -1, timed, before)
             raise
-        return self._enter(entry, number, step, -1, timed, before)
-
-    def _begin_read(
-        self, entry: Entry, host: Bytes, begin: Callable[[], Deliver | None], timed: Timed | None
-    ) -> Part | None:
-        """The same with the turn and the executor's lock."""
-        worker, executor = self.worker, self._executor
-        before = None if timed is None else self._before()
-        number = executor.last_number = executor.last_number + 1
-        step = worker.submitted = worker.submitted + 1
-        try:
-            delivers = begin()
-        except Exception as error:
-            self._refused(error, number, step)
-            return None
-        except BaseException:  # as in `_perform`
-            self._enter(entry, number, step, -1, timed, before)
-            raise
-        if delivers is None:
-            executor.last_number, worker.submitted = number - 1, step - 1
-            return None
-        executor.enter_host(host, self._at, step, writes=True)
-        worker.arrivals.append((step, partial(delivers, host, 0), delivers))
+        if into is not None:
+            if delivers is None:
+                executor.last_number, worker.submitted = number - 1, step - 1
+                return None
+            executor.enter_host(into, self._at, step, writes=True)
+            worker.arrivals.append((step, partial(delivers, into, 0), delivers))
         return self._enter(entry, number, step, -1, timed, before)
 
     def _start(self, form: LaunchForm, changes: Any, entry: Entry, timed: Timed | None) -> Part | None:

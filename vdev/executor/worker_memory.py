@@ -7,6 +7,7 @@ new buffer at once. Who has to wait for what meanwhile is the worker's concern (
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from vdev.executor.red_zones import allocate_guarded
 
 if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
+
+logger = logging.getLogger("vdev.executor")
 
 #: how often memory is asked for, and seconds before the last attempts
 _ATTEMPTS, _LETTING_GO = 5, 0.01
@@ -74,7 +77,6 @@ class WorkerMemory:
         #: what allocations would have added up to when the back end last refused one, and the most bytes that they
         #: ever did
         self.refused: tuple[int, int] | None = None
-        self.lost_allocations = 0  #: memory that the back end refused to take back
         self.discarded: deque[Allocation] = deque()  #: what nothing uses any more, and is not freed yet
 
     def discard(self, allocation: Allocation) -> None:
@@ -263,5 +265,5 @@ class WorkerMemory:
     def _free(self, allocation: Allocation) -> None:
         try:
             self.free(allocation)
-        except BackendError:
-            self.lost_allocations += 1  # no command's failure: the memory simply stays taken
+        except BackendError as error:  # no command's failure: the memory simply stays taken
+            logger.info("%d bytes of memory are not given back: %s", allocation.nbytes, error)

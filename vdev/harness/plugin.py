@@ -139,7 +139,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     _check_pytest()
     marker, options = metafunc.definition.get_closest_marker("opencl"), metafunc.config.option
     said = {} if marker is None else marker.kwargs
-    _check_settings(metafunc.definition.nodeid, said)
+    nodeid = metafunc.definition.nodeid
+    _check_settings(nodeid, said)
     choices = list(
         product(
             _listed(said.get("workers"), options.opencl_workers),
@@ -154,10 +155,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             folder=metafunc.definition.path.parent,
             source=marker.args[0] if marker is not None and marker.args else None,
             options=_hashable(said.get("options", ())),
-            workers=str(workers),
+            workers=_workers(nodeid, str(workers)),
             engine=None if engine is None else str(engine),
             order=None if order is None else str(order),
-            local_size=_size(local_size),
+            local_size=_size(nodeid, local_size),
             check=bool(said.get("check", not options.no_opencl_check)),
             report=report,
             ignore=ignore,
@@ -266,7 +267,12 @@ def kernels(_opencl_way: _Way, opencl_program: Callable[..., Program]) -> Progra
             program.prepare()
         return program
     except BuildError as error:
-        pytest.fail(f"the program does not build:\n{error}", pytrace=False)
+        wrong = f"the program does not build:\n{error}"
+    except OSError as error:
+        if error.filename is None:
+            raise
+        wrong = f"the marker opencl names {str(_opencl_way.source)!r}, but {error.filename}: {error.strerror}"
+    pytest.fail(wrong, pytrace=False)  # not while the error is handled: pytest would show it as well
 
 
 def _found(source: str | Path, folder: Path) -> str | Path:
@@ -275,13 +281,36 @@ def _found(source: str | Path, folder: Path) -> str | Path:
     return folder / source if is_file else source
 
 
-def _size(text: object) -> tuple[int, ...] | None:
-    if text is None:
+def _workers(nodeid: str, text: str) -> str:
+    """The workers that a test names. UsageError if there is no such kind."""
+    from vdev.process.switches import parse_workers
+
+    if text != "native":
+        try:
+            parse_workers(text)
+        except ValueError as error:
+            raise pytest.UsageError(
+                f"{nodeid}: the workers {text!r} are not valid: {error} (valid: those of VDEV_WORKERS, such as cpu:2, and native)"
+            ) from None
+    return text
+
+
+def _size(nodeid: str, given: object) -> tuple[int, ...] | None:
+    """The local size that a test names. UsageError if it is none."""
+    if given is None:
         return None
-    if isinstance(text, int):
-        return (text,)
-    parts = text.split(",") if isinstance(text, str) else text
-    return tuple(int(part) for part in parts)  # type: ignore[attr-defined]
+    parts = (
+        given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else (given,)
+    )
+    try:
+        size = tuple(int(part) for part in parts)
+    except (TypeError, ValueError):
+        size = ()
+    if not 1 <= len(size) <= 3 or min(size) < 1:
+        raise pytest.UsageError(
+            f"{nodeid}: the local size {given!r} is not valid: give one to three positive numbers, such as 16 or 8,8"
+        )
+    return size
 
 
 # failures ---------------------------------------------------------------------------------------

@@ -111,7 +111,8 @@ def _expenses(figures: Statistics) -> Iterator[Expense]:
             text = f"{_moved_each(kernel, argument)}, {_main_route(argument.moved)} ({place})"
             yield Expense(text, round(moved * ns_per_byte), moved)
         yield Expense(f"merging what workers wrote (kernel {kernel.name})", kernel.times.merge_ns, 0)
-        yield Expense(f"making {kernel.plans} plans (kernel {kernel.name})", kernel.planning_ns, 0)
+        plans = "1 plan" if kernel.plans == 1 else f"{kernel.plans} plans"
+        yield Expense(f"making {plans} (kernel {kernel.name})", kernel.planning_ns, 0)
     for row in figures.commands:
         text = f"{row.count} x {row.kind}: {size(row.moved.nbytes)} moved, {_main_route(row.moved)}"
         yield Expense(text, round(row.moved.nbytes * ns_per_byte) + row.times.host_ns, row.moved.nbytes)

@@ -460,6 +460,18 @@ def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
     )
 
 
+def slips(environ: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """What is wrong with each of them, and what to do about it."""
+    found = []
+    for name in unknown(environ):
+        import difflib  # hardly ever needed
+
+        near = difflib.get_close_matches(name, [switch.name for switch in SWITCHES], 1)
+        remedy = f"did you mean {near[0]}?" if near else "unset it; `vdev-info` lists the switches"
+        found.append((f"{name} is set but is not a switch", remedy))
+    return found
+
+
 def as_markdown() -> str:
     """The table in the form that the guide uses."""
     rows = [f"| `{switch.name}` | `{switch.default}` | {switch.meaning} |" for switch in SWITCHES]

@@ -164,24 +164,27 @@ class Choosing:
         timing = self.times.timing(tally)
         if stake.kept is None:
             timing.passes(stake)
-        bulk = self.exchanges and stake.exchanges
-        # One launch stands for those that are skipped, where they are alike. What is merged after a kernel has to be known for that: until
-        # then nothing wrong is found with such launches, however many there are.
-        skips = self.thrifty and stake.kept is None and not self._by_size and len(timing.sizes) <= 1
-        if self.times.unit is None and stake.before < stake.moved:
-            skips = False
         is_due = self.thrifty and timing.is_due()
         # A steady one is repeated once it is not weighed, which asks nobody: it is weighed until something is decided.
         rests = self.thrifty and stake.kept is None and not (thought or steady)
         if rests and timing.skipped <= timing.rest:
             timing.unweighed += 1
             return False
-        if self.open or (bulk and not skips):
+        exchanges = self.exchanges and stake.exchanges
+        if self.open or (exchanges and not self._are_alike(stake, timing)):
             return True
         if self.thrifty and (thought > 0 or is_due):
             return True
         timing.unweighed += stake.kept is None
         return False
+
+    def _are_alike(self, stake: Stake, timing: KernelTiming) -> bool:
+        """Whether one launch stands for those that are skipped. What is merged after a kernel has to be known for that: until then nothing
+        wrong is found with such launches, however many there are.
+        """
+        if not self.thrifty or self._by_size or stake.kept is not None or len(timing.sizes) > 1:
+            return False
+        return self.times.unit is not None or stake.before >= stake.moved
 
     def weighs_only(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch that several workers come to has to be weighed, and nothing else is wanted of it: no sample. Counts it if so."""

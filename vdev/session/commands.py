@@ -208,4 +208,3 @@ class Marker:
 
 
 Command = Write | Read | CopyBuffer | Fill | Launch | Map | Unmap | Migrate | Marker
-AnyCommand = Any  #: annotation for code that dispatches on the command's type

@@ -215,7 +215,7 @@ class KernelTiming:
         """Whether to hand over this plan takes longer than it will, because of what is done once. Those that are filled in, and those of
         a kernel that keeps having new ones, take no less the next time.
         """
-        return not cached.filled and cached.handed[0] < _MET and self.met < _MOST_MET
+        return not cached.filled and cached.history.handed < _MET and self.met < _MOST_MET
 
     def wants_sample(self, stake: Stake, ahead: int = 0) -> bool:
         """Whether the last launch is to be sampled, or the one so many further on."""

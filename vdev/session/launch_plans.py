@@ -75,6 +75,16 @@ _EVERY = 1 << 20
 _MOST_TRANSFER_BOXES = 256
 
 
+@dataclass(slots=True, eq=False)
+class PlanHistory:
+    """What is counted of a plan from launch to launch."""
+
+    #: how often it was handed over for a launch that was weighed
+    handed: int = 0
+    #: the number of the kernel's launch before which nobody wants to know what its chunks take beside each other
+    looked_until: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedPlan:
     """A plan, ready to run, with the states it leads to and the arguments that are the same each time."""
@@ -103,10 +113,7 @@ class CachedPlan:
     unfolded: tuple[int, ...] = ()
     #: the plan with interiors that is handed over in its place, if there is one
     divided: Plan | None = None
-    #: how often it was handed over for a launch that was weighed
-    handed: list[int] = field(default_factory=lambda: [0])
-    #: the number of the kernel's launch before which nobody wants to know what its chunks take beside each other
-    level: list[int] = field(default_factory=lambda: [0])
+    history: PlanHistory = field(default_factory=PlanHistory)
 
 
 @dataclass(slots=True, eq=False)

@@ -53,11 +53,11 @@ class Samples:
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch has to be looked at for what its chunks take relative to each other."""
         launches = cache.tally.launches
-        if self._shared or launches < cached.level[0]:
+        if self._shared or launches < cached.history.looked_until:
             return False
         workers, chunks = self._parted(cached)
         balance, num_groups = cache.balance, ndrange.num_groups
-        cached.level[0] = balance.looks_again(num_groups, chunks, workers)
+        cached.history.looked_until = balance.looks_again(num_groups, chunks, workers)
         return balance.wants(num_groups, chunks, workers, launches)
 
     def is_wanted(

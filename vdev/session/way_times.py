@@ -86,7 +86,7 @@ class WayTimes:
             return
         timing = self.timing(tally)
         is_new = timing.is_new(cached)
-        cached.handed[0] += 1
+        cached.history.handed += 1
         timing.met += is_new
         # memory is taken once, however long the driver takes
         if cached.stake is not None and not cached.plan.growth and not is_new and not sampled:

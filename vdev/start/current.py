@@ -5,6 +5,7 @@ Decides what a switch means for a session. The one place where checking and repo
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from vdev.planner.links import LinkCosts
     from vdev.session.core import Checker
     from vdev.session.session import Session
+
+logger = logging.getLogger("vdev.start.current")
 
 _session: Session | None = None
 _opening = threading.Lock()
@@ -54,6 +57,8 @@ def get_session() -> Session:
             begin_opening(switches.workers())
             from vdev.session.session import Session  # loads most of vdev, while GPUs open
 
+            for text, remedy in switches.slips():
+                logger.warning("%s: %s", text, remedy)
             watch = _watch()
             workers = open_workers(switches.workers(), switches.memory())
             if len(workers) > 1:  # one plans nothing

@@ -13,7 +13,6 @@ first clGetPlatformIDs, so all this comes before it.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -34,6 +33,7 @@ logger = logging.getLogger("vdev.start.engines")
 VARIABLE = "OCL_ICD_VENDORS"
 #: Distributions on PyPI that bring a CPU driver, and the file in each that is the driver.
 _PACKAGED = (("intel-opencl-rt", "libintelocl.so"),)
+_INTEL = "libintelocl"
 _NVIDIA = "libnvidia-opencl.so.1"
 _OWN = "libvdev_opencl.so"  #: vdev as a driver, which must not run on itself
 _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
@@ -87,6 +87,18 @@ def no_engine() -> str:
         if (why := _why_not_loaded(engine.library))
     ]
     return _NO_DEVICE + (" ".join(reasons) or _WHAT_TO_INSTALL)
+
+
+def misplaced() -> list[str]:
+    """Of drivers that work only in some places and are elsewhere: what to do. Intel's finds its own folder in /proc/self/maps, and there
+    reads a path up to the first space: it shows its device, and every context fails.
+    """
+    return [
+        f"Intel's driver works in no folder with a space in its path, as {library} has: install it in another, such as a virtual "
+        "environment whose path has none."
+        for library in (os.path.realpath(engine.library) for engine in find_engines())
+        if os.path.basename(library).startswith(_INTEL) and any(map(str.isspace, library))
+    ]
 
 
 def _why_not_loaded(library: str) -> str:
@@ -256,12 +268,19 @@ def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
 
 
 def _parents_of_folders() -> Iterator[Path]:
-    yield folders.cache_dir()
-    yield folders.user_temporary_folder()
+    for parent in (folders.cache_dir, folders.user_temporary_folder, _new_folder):
+        try:
+            found = parent()
+        except OSError as error:  # where nothing can be written, there is no folder for temporary files
+            logger.info("no folder for .icd files: %s", error)
+            continue
+        yield found
+
+
+def _new_folder() -> Path:
     import tempfile  # hardly ever needed
 
-    with contextlib.suppress(OSError):
-        yield Path(tempfile.mkdtemp(prefix="vdev-"))
+    return Path(tempfile.mkdtemp(prefix="vdev-"))
 
 
 def _names_of_folders(engines: tuple[Engine, ...]) -> Iterator[str]:

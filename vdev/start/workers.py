@@ -14,7 +14,7 @@ from vdev.backends.base import Backend
 from vdev.backends.cuda import driver as cuda_driver
 from vdev.backends.opencl.backend import opener
 from vdev.backends.opencl.devices import NativeDevice, native_devices
-from vdev.errors import CudaMissing, NoWorkers
+from vdev.errors import BackendError, CudaMissing, NoWorkers
 from vdev.process.switches import MemoryLimit, WorkerSpec
 from vdev.start import engines
 
@@ -114,7 +114,16 @@ _OPENERS = {"cpu": _open_cpu, "opencl": _open_native, "cuda": _open_cuda, "auto"
 
 
 def _on_native(device: NativeDevice, count: int) -> list[Callable[[], Backend]]:
-    return [opener(device.native, count)] * count
+    open_backend = opener(device.native, count)
+
+    def open_worker() -> Backend:
+        try:
+            return open_backend()
+        except BackendError as error:
+            text = f"{device.name} ({device.platform}) cannot be used: {error}."
+            raise NoWorkers(" ".join([text, *engines.misplaced()])) from error
+
+    return [open_worker] * count
 
 
 def _on_gpu(number: int, count: int) -> list[Callable[[], Backend]]:

@@ -54,6 +54,13 @@ def driver_text() -> str:
     return text.replace('#include "textures.h"\n', textures)
 
 
+def own_kernel(source: str) -> str:
+    """The name of vdev's own kernel that a program has."""
+    from vdev.backends.cuda.kernels import SOURCE_OF
+
+    return next(name for name, each in SOURCE_OF.items() if each == source)
+
+
 def library_of(source: str, options: Sequence[str], folder: Path | None = None) -> Path:
     """What stands for a cubin: the library of a program for CUDA, vdev's own kernels or translated ones."""
     header, text, space = HERE / "plain.h", source, ""
@@ -66,9 +73,8 @@ def library_of(source: str, options: Sequence[str], folder: Path | None = None) 
         text = re.sub(r"\bconst(?:\s+const\b)+", "const", text)
     named = dict(KERNELS.findall(text))  # and the program's names of them
     if not space:
-        from vdev.backends.cuda.kernels import KERNEL_OF
-
-        named = {KERNEL_OF[source]: KERNEL_OF[source]}
+        own = own_kernel(source)
+        named = {own: own}
     kernels = "\n".join(f"KERNEL({space}, {name}, {own})" for name, own in named.items())
     defined = [option for option in options if option.startswith("-D")]
     defined += ["-DSAME_STACKS", "-fsanitize=alignment"]

@@ -70,7 +70,7 @@ _LONG_ROW = 64 << 10
 #: With VDEV_MEMORY, what memory kept for reuse and packed forms may take in addition to what is in use.
 _POOLED_NBYTES = 64 << 20
 #: How often a thread that reads a few bytes looks whether they have arrived, about a microsecond each time, before it lets
-#: others run: an empty kernel and the copy behind it take some 10 us.
+#: others run: an empty kernel and the copy behind it take about ten.
 _LOOKS = range(24)
 #: one GPU compiles each of vdev's own kernels, and the others find what it has made. Two kernels can be compiled at the same time: who
 #: needs one does not wait for those that are only prepared.

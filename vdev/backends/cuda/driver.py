@@ -105,7 +105,6 @@ class Driver:
         self.event_create = declared(library.cuEventCreate, handle, number)
         self.event_record = declared(library.cuEventRecord, handle, handle)
         self.event_query = declared(library.cuEventQuery, handle)
-        self.stream_query = declared(library.cuStreamQuery, handle)
         self.event_elapsed = declared(library.cuEventElapsedTime, handle, handle, handle)
         self.stream_wait = declared(library.cuStreamWaitEvent, handle, handle, number)
         self.copy = declared(library.cuMemcpyAsync, ctypes.c_uint64, ctypes.c_uint64, size, handle)
@@ -115,7 +114,7 @@ class Driver:
         self.read_pinned = declared(
             library.cuMemcpyDtoHAsync_v2, ctypes.c_uint64, ctypes.c_uint64, size, handle
         )
-        #: the same, and `stream_query`, for arguments that are ctypes objects already
+        #: the same, and whether all that is on a stream is done, for arguments that are ctypes objects already
         self.read_assembled = library["cuMemcpyDtoHAsync_v2"]
         self.query_assembled = library["cuStreamQuery"]
         #: `event_record`, likewise

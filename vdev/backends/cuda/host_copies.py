@@ -25,8 +25,8 @@ _PACKED_NBYTES = 256 << 20
 _LEAST_PACKED_NBYTES = 64 << 10
 #: The driver takes uploads of so many bytes immediately, whatever the memory (CUDA's "API synchronization behavior").
 AT_ONCE_NBYTES = 64 << 10
-#: Waking another thread takes some 100 us, in which the driver copies 1 MB. What is copied by several threads is left to the worker's
-#: thread, since the thread that asks for it may hold locks.
+#: Waking another thread takes as long as the driver needs to copy the better part of a megabyte. What is copied by several threads is
+#: left to the worker's thread, since the thread that asks for it may hold locks.
 OWN_THREAD_NBYTES = DIRECT_NBYTES
 
 _TO_DEVICE = 1  #: cudaMemcpyKind

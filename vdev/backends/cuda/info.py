@@ -11,7 +11,7 @@ _RESERVED_NBYTES = 1 << 30
 
 #: How much of what is free stays free: for copies of rectangles, compiled programs and fragments.
 _MARGIN_NBYTES = 2 << 30
-#: NVLink compared with the host's link: 380 to 55 GB/s with pinned memory, of which a plain array gets a part.
+#: NVLink compared with the host's link, of whose speed with pinned memory (a seventh of NVLink's) a plain array gets a part.
 _PEER_COST = 0.05
 
 #: What the translator to CUDA C++ supports.

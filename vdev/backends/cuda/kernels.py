@@ -191,8 +191,8 @@ COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, 
 WORDS = tuple(unit for unit, _ in COPIES)
 
 #: by a kernel's name: the program that has it, and nothing else. Each is compiled when it is first needed: the program waits for NVRTC
-#: then, in its midst, which takes some 15 ms for each kernel beside 20 for any program. Folds are named by operation and by NumPy's kind
-#: and size of an element.
+#: then, in its midst, for tens of milliseconds (`python -m tests.pure.first_runs` counts them). Folds are named by operation and by
+#: NumPy's kind and size of an element.
 SOURCE_OF = {
     **{f"copy_u{unit}": f"{_UNITS}{_COPIES}COPY(u{unit})\n" for unit, _ in COPIES},
     **{f"copy_boxes_u{unit}": f"{_UNITS}{_BOXES}COPY_BOXES(u{unit})\n" for unit, _ in COPIES},
@@ -211,6 +211,3 @@ NAMES = tuple(SOURCE_OF)
 
 #: those that nearly every program on several GPUs needs, which are compiled beside it
 USUAL = ("copy_u16", "copy_boxes_u16", "copy_u4", "copy_boxes_u4")
-
-#: by a program: its kernel
-KERNEL_OF = {source: name for name, source in SOURCE_OF.items()}

@@ -28,11 +28,12 @@ logger = logging.getLogger("vdev.cuda")
 
 #: bytes that a read may have for which somebody waits
 LANDING_NBYTES = 64 << 10
-#: … for which nobody does yet: who takes them copies them, at some 10 GB/s
+#: … for which nobody does yet: who takes them copies them, as fast as one thread copies memory
 _LONGER_NBYTES = (256 << 10, 1 << 20, 4 << 20)
 #: of memory for longer ones, the most that a worker keeps
 _MOST_NBYTES = 32 << 20
-#: bytes that are pinned in the time that it takes to wake another thread, which makes a read that has no memory: some 100 us
+#: bytes that are pinned in the time that it takes to wake another thread, which makes a read that has no memory: of the order of
+#: a hundred microseconds
 _WAKING_NBYTES = 160 << 10
 
 

@@ -32,12 +32,11 @@ logger = logging.getLogger("vdev.cuda")
 BLOCK_NBYTES = 8 << 20
 #: The least bytes of a piece: with shorter ones the threads' turns with the interpreter take longer than the copies.
 PIECE_NBYTES = 2 << 20
-#: Copies of fewer bytes are left to the driver's own staging, at some 10 to 15 GB/s, which several GPUs share (8 MB from
-#: each of four H200: 1.7 ms, and 2.7 through pinned blocks).
+#: Copies of fewer bytes are left to the driver's own staging, which is slower than the link, but not than what it costs
+#: to begin and end with blocks.
 DIRECT_NBYTES = 12 << 20
 #: For each so many bytes, another thread takes part. Threads take turns with the interpreter at every piece, and each
-#: turn takes tens of microseconds: with eight threads for each of four H200, 32 MB to each took 24 ms, with two of
-#: them 7.
+#: turn takes tens of microseconds: of many threads for few pieces, most of the time is turns.
 THREAD_NBYTES = 16 << 20
 #: Of copies that would get fewer, four threads take part, each for so many bytes; the GPUs share the four. One thread alone is no
 #: faster than the driver.
@@ -48,7 +47,7 @@ _LEAST_PIECES = 4
 _BEFORE_PINNING = 0.1
 #: Seconds that the end of the process waits for what is being pinned: the driver must not be at work then.
 _LAST_BLOCK = 1.0
-#: The most threads; about 12 saturate one link of 55 GB/s.
+#: The most threads; a dozen or so saturate one link of PCIe 5.
 MOST_THREADS = 32
 
 
@@ -163,8 +162,8 @@ class Staging:
         return min(max(-(-share // 4096) * 4096, PIECE_NBYTES), BLOCK_NBYTES)
 
     def _pin_ahead(self, context: int) -> None:
-        """Pinning takes 5 ms a block, in which the driver does little else: one after the other, so that what the program calls
-        meanwhile waits for one of them at most; and only until it gives a GPU something to do, since each launch would wait so long.
+        """Pinning takes milliseconds a block, in which the driver does little else: one after the other, so that what the program
+        calls meanwhile waits for one of them at most; and only until it gives a GPU something to do, since each launch would wait so long.
         Transfers pin for themselves what is missing then.
         """
         self._closing.wait(_BEFORE_PINNING)

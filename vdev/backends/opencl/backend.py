@@ -35,6 +35,7 @@ from vdev.backends.opencl.errors import allocation_failure_of, failure_of
 from vdev.backends.opencl.info import worker_info
 from vdev.backends.opencl.launching import Kernel, OpenCLLaunches
 from vdev.backends.opencl.marker import OpenCLMarker
+from vdev.backends.opencl.native import load_native
 from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.process.threads import others_asleep
 
@@ -561,6 +562,14 @@ def _with_host(
 
 def opener(device: Any, share: int = 1) -> Callable[[], Backend]:
     """What an executor calls on the worker's thread to open a worker on native `device`, one of `share`
-    there.
+    there. That raises BackendError if the driver refuses what every worker needs.
     """
-    return lambda: OpenCLBackend(device, share)
+    cl = load_native()
+
+    def open_backend() -> Backend:
+        try:
+            return OpenCLBackend(device, share)
+        except cl.Error as error:
+            raise failure_of(error, "the driver fails", named=True) from error
+
+    return open_backend

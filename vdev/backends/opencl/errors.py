@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vdev.backends.opencl.native import load_native
 from vdev.errors import (
     DEPENDENCY_FAILED,
     INVALID_BUFFER_SIZE,
@@ -14,13 +15,16 @@ from vdev.errors import (
 __all__ = ["allocation_failure_of", "failure_of"]
 
 
-def failure_of(error: Any, text: str) -> BackendError:
+def failure_of(error: Any, text: str, *, named: bool = False) -> BackendError:
     """A native error as a BackendError. PyOpenCL's own `code` property is missing where only vdev loaded the
-    module.
+    module. `named`: the text names the status as OpenCL does.
     """
     record: Any = error.args[0] if error.args else None
     status = record.code() if hasattr(record, "code") else DEPENDENCY_FAILED
     routine = record.routine() if hasattr(record, "routine") else ""
+    if named:
+        names = vars(load_native().status_code).items()
+        text += f" with {next((name for name, value in names if value == status), 'an unknown status')}"
     return BackendError(int(status), f"{text}: {routine}" if routine else text)
 
 

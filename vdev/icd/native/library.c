@@ -267,6 +267,8 @@ static void complain(const char *format, ...) {
 static int look_up(void *library) {
 #define LOOK_UP(result, name, arguments)                                                                                   \
     *(void **)&name = dlsym(library, #name);                                                                               \
+    if (name == NULL && strcmp(#name, "PyObject_Vectorcall") == 0) /* inline before 3.11: the same, without names */       \
+        *(void **)&name = dlsym(library, "PyObject_VectorcallDict");                                                       \
     if (name == NULL && strcmp(#name, "Py_SetProgramName") != 0)                                                           \
         return complain("this Python has no " #name), 0;
     PYTHON(LOOK_UP)
