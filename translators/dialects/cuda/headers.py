@@ -198,11 +198,11 @@ def _declared(text: str, macros: Mapping[str, _Macro]) -> set[str]:
     words = _outside(text)
     if _OPERATOR in words:
         return {_OPERATOR}
-    kind = next((word for word in words if word in _KINDS), None)
-    if kind is None or words[0] == "typedef":
+    keyword = next((word for word in words if word in _KINDS), None)
+    if keyword is None or words[0] == "typedef":
         return {words[-1]}
-    name = words[words.index(kind) + 1]
-    return {name, *_NAME.findall(text)} - {kind} if kind == "enum" else {name}
+    name = words[words.index(keyword) + 1]
+    return {name, *_NAME.findall(text)} - {keyword} if keyword == "enum" else {name}
 
 
 def _outside(text: str) -> list[str]:
