@@ -11,6 +11,7 @@ Python that the calling thread executes. How long the driver's calls take is not
     halo        a launch that reads its neighbours' items; two buffers take turns
     stencil     the same in three dimensions
     merge       bins added by atomics, and a kernel that reads them
+    anew        a launch into a new buffer, and one that reads it into another; both are dropped
     chain       four short kernels on the same buffers
     kmeans      4 KiB are written, a kernel adds to sums by atomics, and they are read
     gradient    a matrix-vector product that needs the whole vector, two sums, two updates, and a read of 4 bytes
@@ -172,6 +173,19 @@ class Programs:
 
         return step
 
+    def anew(self) -> Step:
+        scale = self.kernel("scale", None, None, np.float32)
+        smooth, begun, half = self.kernel("smooth", None, None, np.float32), self.buffer(), np.float32(0.5)
+
+        def step(_: int) -> None:
+            scaled, smoothed = (
+                self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, 4 * N) for _ in range(2)
+            )
+            scale(self.queue, (N,), (GROUP,), scaled, begun, half)
+            smooth(self.queue, (N,), (GROUP,), smoothed, scaled, half)
+
+        return step
+
     def chain(self) -> Step:
         scale, update = self.kernel("scale", None, None, np.float32), self.kernel("update", None, None, None)
         a, b, c, one = self.buffer(), self.buffer(), self.buffer(), self.buffer(64)
@@ -235,7 +249,7 @@ class Programs:
         return step
 
 
-NAMES = ("repeated", "pair", "halo", "stencil", "merge", "chain", "kmeans", "gradient", "pagerank")
+NAMES = ("repeated", "pair", "halo", "stencil", "merge", "anew", "chain", "kmeans", "gradient", "pagerank")
 
 
 def measure(programs: Programs, name: str, profiled: bool) -> dict[str, float]:
