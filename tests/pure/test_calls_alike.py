@@ -23,6 +23,7 @@ from vdev.facade.memory import Buffer, Memory
 from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.rotation import Rotation
 from vdev.facade.transfers import components
+from vdev.session.commands import BufferArg
 
 CALL = (None, (64,), (64,))
 CONTEXT = object()
@@ -31,7 +32,8 @@ CONTEXT = object()
 def buffer() -> Any:
     """A buffer with nothing behind it."""
     memory = cast(Any, object.__new__(Memory))
-    memory.argument, memory.references, memory.context = object(), 1, CONTEXT
+    memory.argument = BufferArg(cast(Any, None), 0, 64)
+    memory.references, memory.context = 1, CONTEXT
     wrapper = cast(Any, object.__new__(Buffer))
     wrapper._vdev_state = memory
     return wrapper

@@ -17,12 +17,8 @@ SECOND: Known = ONCE, 2
 def memory() -> Any:
     """What the façade keeps of a buffer, with nothing behind it."""
     made = cast(Any, object.__new__(Memory))
-    made.argument = BufferArg(cast(Any, _Buffer()), 0, 64)
+    made.argument = BufferArg(cast(Any, object()), 0, 64)
     return made
-
-
-class _Buffer:
-    """What may be referred to weakly."""
 
 
 def kernel(*args: object) -> Any:
@@ -66,13 +62,15 @@ def test_nothing_of_a_buffer_is_kept_alive() -> None:
     assert rotation.find(key(rotation, memory(), b"\1")) is None
 
 
-def test_parts_of_one_buffer_are_others() -> None:
+def test_a_buffer_that_serves_again_is_known() -> None:
     rotation, one, part = Rotation(), memory(), memory()
     part.argument = BufferArg(one.argument.buffer, 32, 32)
     rotation.keep(key(rotation, one), FIRST)
     assert rotation.find(key(rotation, part)) is None
-    part.argument = BufferArg(one.argument.buffer, 0, 64)  # the next one on the same memory
-    assert rotation.find(key(rotation, part)) is FIRST
+    following = memory()
+    following.argument, one.argument = one.argument, memory().argument
+    assert rotation.find(key(rotation, following)) is FIRST
+    assert rotation.find(key(rotation, one)) is None
 
 
 def test_nobody_looks_where_another_thread_has_set_an_argument() -> None:

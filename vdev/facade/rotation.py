@@ -63,7 +63,9 @@ class Rotation:
                     return None
                 if current is not arg:
                     return None
-                found += ref(arg.buffer), arg.offset, arg.nbytes
+                found.append(
+                    ref(arg)
+                )  # which is the next buffer's, too, if that is this one (`spare_buffers`)
             elif type(each) is not bytes:
                 if each is not arg:
                     return None

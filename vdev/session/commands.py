@@ -71,8 +71,14 @@ class Fill:
     pattern: bytes
 
 
+class _Known:
+    """What may be referred to weakly (`dataclass` gives it no place for that before Python 3.11)."""
+
+    __slots__ = ("__weakref__",)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class BufferArg:
+class BufferArg(_Known):
     """A buffer or sub-buffer as kernel argument.
 
     The pointer is `offset` bytes into `buffer`, `nbytes` from there are its own, and `before` bytes ahead of
