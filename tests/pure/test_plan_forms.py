@@ -27,7 +27,9 @@ import ctypes, gc, weakref
 import numpy as np, pyopencl as cl
 from vdev.executor.plan_form import PlanForm
 from vdev.facade.handles import state_of
+from vdev.session import spare_buffers
 from vdev.start.current import get_session
+spare_buffers.MOST_EACH = 0  # each buffer is new
 made, grown, take = [0], [0], PlanForm.was_made
 def noted(self):
     made[0] += 1
