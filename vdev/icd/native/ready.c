@@ -369,7 +369,6 @@ static PyObject *ended_of(void) {
             PyTuple_SetItem(all, at++, pair_of(item_of(&run), ended->count));
         *ended = (struct ended){0};
     }
-    has_ended = 0;
     return all;
 }
 
@@ -383,11 +382,12 @@ static void tell_python(void) {
     for (unsigned i = 0; i < count; i++)
         if (commands[i].handle != NULL)
             commands[i].handle->command->is_told = 1; /* from now on it is not released without Python, that is not before this is through */
-    made_count = 0;
+    int tells_ended = has_ended; /* other threads look at it as they come in */
+    has_ended = made_count = 0;
     untold = NULL;
     pthread_mutex_unlock(&guard);
     int32_t code;
-    if (has_ended) {
+    if (tells_ended) {
         PyObject *ended = ended_of(), *result = call(tell_ended, &ended, 1, &code);
         if (result != NULL)
             Py_DecRef(result);
