@@ -410,6 +410,8 @@ DEFECTS: tuple[Defect, ...] = (
              "session.deferrals.held or ", "")),
     _session("a part of a released buffer is its own", "test_spare_buffers", ("facade.memory",
              "        if parent is not None:\n            parent.retain()\n", "        pass\n")),
+    _session("whoever makes a buffer waits for whoever plans", "test_spare_buffers", ("session.spare_buffers",
+             "self._session.lock.acquire(blocking=False)", "self._session.lock.acquire()")),
     _session("released buffers are garbage", "test_spare_buffers", ("session.spare_buffers",
              "self._in_use[id(arg)] = arg\n\n", "pass\n\n")),
     _session("released buffers are in the way", "test_spare_buffers", ("session.core",

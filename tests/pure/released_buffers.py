@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -159,6 +160,33 @@ def garbage(program: Program) -> None:
     for step, other in enumerate(others, 1):
         assert (program.content(other) == wanted + np.uint32(step)).all(), step
     assert len(program.session.spares) == 3
+
+
+def locked(program: Program) -> None:
+    """Whoever makes or releases a buffer waits for nobody who is planning, or in the midst of another release."""
+    spares = program.session.spares
+    done = threading.Event()
+
+    def work() -> None:
+        kept = (
+            program.new()
+        )  # another thread holds the session's lock, and this one may hold what that one wants
+        assert virtual(kept) is not known
+        kept.release()
+        done.set()
+
+    known = virtual(program.new())
+    assert len(spares) == 1
+    thread = threading.Thread(target=work, daemon=True)
+    with program.session.lock:
+        thread.start()
+        assert done.wait(20), "it waits for the session's lock"
+    before = len(spares)
+    with spares._lock:  # as where a collection amid a change releases a buffer
+        program.new().release()
+        assert not spares.drop()
+    assert len(spares) == before
+    assert virtual(program.new()) is not None
 
 
 def few(program: Program) -> None:

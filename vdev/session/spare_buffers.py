@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MOST_EACH = 64 << 20
 #: bytes and number of all of them: programs make their temporaries of few sizes, and have little use for many
 MOST_NBYTES, MOST_BUFFERS = 256 << 20, 64
+#: seconds that a thread that lacks memory waits for another's change, which takes microseconds
+_PATIENCE = 0.1
 
 
 class SessionWithBuffers(Protocol):
@@ -43,15 +45,19 @@ class SessionWithBuffers(Protocol):
 
 
 class SpareBuffers:
-    """The released buffers of one session. Any thread may call any method, finalisers among them."""
+    """The released buffers of one session. Any thread may call any method, finalisers among them.
+
+    Nobody waits for a lock here to keep a buffer or to take one: finalisers may run wherever a lock is held, and whoever makes a buffer
+    may hold one that they want, as that of a memory pool. Where a lock is not to be had, a buffer is given up, or made.
+    """
 
     def __init__(self, session: SessionWithBuffers) -> None:
         self._session = session
         #: Those in use, by identity. The garbage of a program that refers to itself has them not among it: else their finalisers would
         #: run, and give their memory back, though they are kept.
         self._in_use: dict[int, BufferArg] = {}
-        #: reentrant: a collection while it is held may release another buffer
-        self._lock = threading.RLock()
+        #: not reentrant: a collection while it is held may release another buffer, which would find half of a change
+        self._lock = threading.Lock()
         #: what launches know them by, in the order in which they were released, by number
         self._kept: dict[int, BufferArg] = {}
         self._by_size: dict[int, list[int]] = {}  #: the numbers of those of one size, in bytes, in that order
@@ -68,7 +74,7 @@ class SpareBuffers:
         self._in_use[id(arg)] = arg
 
     def keep(self, arg: BufferArg) -> None:
-        """The program has released a buffer. Takes no other lock: finalisers call it.
+        """The program has released a buffer.
 
         While a command is held back until the program sets an event, none is kept: it may use the buffer, and commands on the next one
         would wait for it.
@@ -81,7 +87,9 @@ class SpareBuffers:
         if session.deferrals.held or session.executor.poisons_memory:
             return
         dropped = None
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             self._number = number = self._number + 1
             self.nbytes += nbytes
             self._kept[number] = arg
@@ -91,15 +99,30 @@ class SpareBuffers:
                 self._by_size[nbytes] = [number]
             if self.nbytes > MOST_NBYTES or len(self._kept) > MOST_BUFFERS:
                 dropped = self._shrink()
+        finally:
+            self._lock.release()
         del dropped  # outside the lock
 
     def take(self, nbytes: int) -> BufferArg | None:
         """A buffer of that size, as new, and what launches knew it by; None if there is none. The last one that was released: it has
         served most launches of late.
         """
-        if nbytes not in self._by_size:
+        if nbytes not in self._by_size or not self._session.lock.acquire(blocking=False):
             return None
-        with self._lock:
+        try:
+            arg = self._taken(nbytes)
+            if arg is None or self._is_renewed(arg):
+                return arg
+        finally:
+            self._session.lock.release()
+        del self._in_use[id(arg)]
+        return None
+
+    def _taken(self, nbytes: int) -> BufferArg | None:
+        """The last one of that size that was released, which is in use from now on."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
             numbers = self._by_size.get(nbytes)
             if numbers is None:
                 return None
@@ -108,18 +131,22 @@ class SpareBuffers:
             if not numbers:
                 del self._by_size[nbytes]
             self._in_use[id(arg)] = arg
-        if self._is_renewed(arg):
             return arg
-        del self._in_use[id(arg)]
-        return None
+        finally:
+            self._lock.release()
 
     def drop(self) -> bool:
         """Give up all of them; whether there were any."""
-        with self._lock:
+        # In a finaliser that runs amid a change of these, it would wait for ever.
+        if not self._lock.acquire(timeout=_PATIENCE):
+            return False
+        try:
             dropped = [*self._kept.values()]
             self._kept.clear()
             self._by_size.clear()
             self.nbytes = 0
+        finally:
+            self._lock.release()
         return bool(dropped)
 
     def close(self) -> None:
@@ -141,18 +168,19 @@ class SpareBuffers:
         return dropped
 
     def _is_renewed(self, arg: BufferArg) -> bool:
-        """Make a released buffer a new one. Not where somebody looks at what becomes of each buffer, or commands have failed."""
+        """Make a released buffer a new one. Not where somebody looks at what becomes of each buffer, or commands have failed. Under the
+        session's lock.
+        """
         buffer, session = arg.buffer, self._session
-        with session.lock:
-            executor = session.executor
-            if session.observers or session.checker is not None or executor.has_failed or executor.closed:
-                return False
-            buffer.writer = None
-            # A worker that has it whole keeps it so: launches there ask for no more than that.
-            if buffer.resident is None:
-                state = buffer.state
-                unwritten = unwritten_state(state.nbytes, state.replicas, state.kept)
-                if state is not unwritten:
-                    buffer.state = unwritten
-                    executor.standing = object()  # what came before was repeated for what it held
+        executor = session.executor
+        if session.observers or session.checker is not None or executor.has_failed or executor.closed:
+            return False
+        buffer.writer = None
+        # A worker that has it whole keeps it so: launches there ask for no more than that.
+        if buffer.resident is None:
+            state = buffer.state
+            unwritten = unwritten_state(state.nbytes, state.replicas, state.kept)
+            if state is not unwritten:
+                buffer.state = unwritten
+                executor.standing = object()  # what came before was repeated for what it held
         return True
