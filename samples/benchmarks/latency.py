@@ -12,6 +12,7 @@ call returns; the rest is waiting):
     chain       every launch reads what another worker wrote in the launch before
     ping_pong   half of the items write one buffer from the other half's items of another, and the other way round
     small_read  a kernel and a blocking read of 64 bytes that it wrote
+    late_read   the same with a kernel that takes some 20 us
     empty       a kernel of one work-group that does nothing
     rotation    100 kernels in rotation, each with a scalar that changes
     repeated    a launch over many work-groups, without exchange
@@ -82,6 +83,13 @@ __kernel void half_of(__global uint *to, __global const uint *from, const uint f
     to[first + get_global_id(0)] = from[other + get_global_id(0)] + 1;
 }
 __kernel void add(__global uint *counts, const uint step) { counts[get_global_id(0)] += step; }
+__kernel void turn(__global uint *counts, const uint times)
+{
+    uint found = counts[get_global_id(0)];
+    for (uint k = 0; k < times; k++)
+        found = found * 1664525 + 1013904223;
+    counts[get_global_id(0)] = found;
+}
 __kernel void nothing(__global uint *counts) {}
 __kernel void fill_volume(__global float *to) { to[get_global_id(0)] = get_global_id(0) % 1009; }
 __kernel void fill_values(__global uint *to) { to[get_global_id(0)] = (uint)(get_global_id(0) % 16384) * 2654435761u >> 7; }
@@ -97,6 +105,8 @@ SIZES = {
     "cpu": {"volume": (64, 64, 64), "values": 1 << 16, "items": 1 << 16},
 }
 CHAINED, SMALL = 65536, 16
+#: turns of the kernel before `late_read`
+TURNED = 4000
 #: of the buffers of `boxes`, and of a box, in numbers
 ROWS = WIDE = 512
 BOX = 32
@@ -107,7 +117,7 @@ TURNS = {"cuda": 3, "cpu": 2}
 OF_THE_HOST = ("chain", "ping_pong", "small_read", "empty", "rotation", "repeated", "waited")
 #: programs whose kernels take as long as is told, and so much of their size that a quarter of them takes some 240 and 150 us on an H200
 CUT, SHORT = ("stencil", "merge"), {"stencil_short": 1 / 2, "merge_short": 3 / 16}
-NAMES = (*CUT, *SHORT, *OF_THE_HOST, "anew", "callback", "boxes")
+NAMES = (*CUT, *SHORT, *OF_THE_HOST, "late_read", "anew", "callback", "boxes")
 
 Step = Callable[[int], object]
 #: a step by number, and whether the results are right after so many
@@ -239,6 +249,22 @@ class Bench:
             cl.enqueue_copy(self.queue, seen, counts)
 
         return step, lambda steps: bool((seen == steps).all())
+
+    def late_read(self) -> Program:
+        counts, seen = self.buffer(np.zeros(GROUP, np.uint32)), np.zeros(SMALL, np.uint32)
+        turn = self.kernel("turn", None, np.uint32)
+
+        def step(_: int) -> None:
+            turn(self.queue, (GROUP,), (GROUP,), counts, np.uint32(TURNED))
+            cl.enqueue_copy(self.queue, seen, counts)
+
+        def is_right(steps: int) -> bool:
+            expected = 0
+            for _ in range(steps * TURNED):
+                expected = (expected * 1664525 + 1013904223) % 2**32
+            return bool((seen == expected).all())
+
+        return step, is_right
 
     def empty(self) -> Program:
         counts = self.buffer(np.zeros(GROUP, np.uint32))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -144,7 +146,7 @@ def test_small_reads_are_there_after_some_looks(
         if deliver is None:
             assert driver.calls == expected
         else:
-            assert driver.calls == ["copy", *["look"] * len(cuda._LOOKS)]
+            assert driver.calls == ["copy", *["look"] * cuda._LOOKS]
             assert not target.any()
             assert backend.wait_for_all()
             deliver(target, 0)
@@ -157,6 +159,67 @@ def test_small_reads_are_there_after_some_looks(
         assert len(made) == 1, "memory is given back, and used by all"
         driver.calls.clear()
         memory += 1 + round_
+
+
+@pytest.fixture
+def kernels_are_there(backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Nothing is compiled, nor beside the program; the kernels that were."""
+    compiled: list[str] = []
+    monkeypatch.setattr(backend, "_own_cubin", compiled.append)
+    monkeypatch.setattr(cuda, "beside", SimpleNamespace(begin=lambda piece: piece()))
+    monkeypatch.setattr(backend, "_compiled", {}, raising=False)
+    return compiled
+
+
+def _reads(backend: cuda.CudaBackend, driver: _DriverLater, start: int, nbytes: int) -> Iterator[str]:
+    """Reads made again, checked: which way each went. `looks` is what the driver says of the copy engine; a kernel is there at once."""
+    source, memory = allocation(3)
+    begin, end = backend.read_again(source, start, nbytes)
+    looks = driver.looks
+    while True:
+        memory += 1
+        target = np.zeros(nbytes, np.uint8)
+        driver.calls.clear()
+        driver.looks = looks
+        begin()
+        way = "copy" if "copy" in driver.calls else "kernel"
+        driver.looks = looks if way == "copy" else 0
+        deliver = end(target)
+        if deliver is not None:
+            assert backend.wait_for_all()
+            deliver(target, 0)
+        assert (target == memory[start : start + nbytes]).all()
+        yield way
+
+
+@pytest.mark.parametrize(
+    ("start", "nbytes", "kernel"), [(16, 64, "copy_u16"), (4, 4, "copy_u4"), (11, 40, "copy_u1")]
+)
+def test_small_reads_behind_kernels_come_by_a_kernel(
+    backend: cuda.CudaBackend,
+    monkeypatch: pytest.MonkeyPatch,
+    kernels_are_there: list[str],
+    start: int,
+    nbytes: int,
+    kernel: str,
+) -> None:
+    driver, _ = _landing_later(backend, monkeypatch)
+    for looks, expected in ((2, {"copy"}), (12, {"copy", "kernel"}), (1000, {"copy", "kernel"})):
+        driver.looks = looks
+        ways = list(islice(_reads(backend, driver, start, nbytes), 40))
+        assert set(ways) == expected
+        assert ways[-1] == sorted(expected)[-1], "it stays there"
+    assert kernels_are_there == [kernel], "compiled once, and nothing for reads that are there soon"
+
+
+def test_longer_reads_are_left_to_the_copy_engine(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch, kernels_are_there: list[str]
+) -> None:
+    driver, _ = _landing_later(backend, monkeypatch)
+    monkeypatch.setattr(cuda, "MOST_NBYTES", 63)
+    driver.looks = 12
+    assert set(islice(_reads(backend, driver, 16, 64), 40)) == {"copy"}
+    assert kernels_are_there == []
 
 
 def test_a_small_write_made_again_takes_what_the_array_holds(

@@ -211,8 +211,8 @@ def test_what_writes_from_memory_that_is_being_read_into_waits(monkeypatch: pyte
         done = read(program, buffer, host)
         command = Write(other, LAYOUTS[0], host.view(np.uint8))
         assert program.session.write_at_once(command, (), program.queue) is None
+        threading.Timer(0.1, going_on.set).start()  # it may be waited for where it is submitted
         behind = program.submit(command)
-        going_on.set()
         assert ended(done) == ended(behind) == 0
         slow.delay = None
         assert program.content(other).tolist() == wanted

@@ -52,13 +52,15 @@ from vdev.backends.cuda.launch import CudaAllocation, address_of
 from vdev.backends.cuda.marker import CudaMarker, Lapse, Moment
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.nvrtc import nvrtc_version
-from vdev.backends.cuda.own_kernels import OwnKernels, merging_kernel
+from vdev.backends.cuda.own_kernels import OwnKernels, copying_kernel, merging_kernel
 from vdev.backends.cuda.pool import Block, Pool
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, nvrtc_compiler
+from vdev.backends.cuda.read_ways import MOST_NBYTES, ReadWays
 from vdev.backends.cuda.sparse import SparseMemory
 from vdev.backends.cuda.staging import give_back, staging
 from vdev.backends.cuda.textures import Textures
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.process.beside import beside
 from vdev.process.folders import cache_dir
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.region import Region
@@ -71,7 +73,7 @@ _LONG_ROW = 64 << 10
 _POOLED_NBYTES = 64 << 20
 #: How often a thread that reads a few bytes looks whether they have arrived, about a microsecond each time, before it lets
 #: others run: an empty kernel and the copy behind it take about ten.
-_LOOKS = range(24)
+_LOOKS = 24
 #: one GPU compiles each of vdev's own kernels, and the others find what it has made. Two kernels can be compiled at the same time: who
 #: needs one does not wait for those that are only prepared.
 _compiling = {name: threading.Lock() for name in cuda_kernels.NAMES}
@@ -357,7 +359,7 @@ class CudaBackend(CudaCompiling):
         event = delivers.event if type(delivers) is Lent else 0
         if not event or self._gpu.lost is not None:
             return False
-        for _ in _LOOKS:
+        for _ in range(_LOOKS):
             result = self.driver.event_query(event)
             if result != ERROR_NOT_READY:
                 return not result
@@ -367,35 +369,37 @@ class CudaBackend(CudaCompiling):
         assert type(source) is CudaAllocation
         if nbytes > LANDING_NBYTES:
             return self._long_read_again(source, start, nbytes)
-        landing, driver, counters, query = self._landing, self.driver, self.counters, self._query
-        stream = c_void_p(self.stream)
-        at, size = c_uint64(source.address + start), c_size_t(nbytes)
+        landing, counters, query, address = self._landing, self.counters, self._query, source.address + start
         pinned: Pinned | None = None
         arrived: Bytes
         copy: DriverCall | PreparedCall
         is_new = False  #: whether `copy` has been made once at most
+        looks, ways = 0, ReadWays()
+        kept: object  #: what `copy` points to
 
         def begin() -> object:
-            nonlocal pinned, arrived, copy, is_new
+            nonlocal pinned, arrived, copy, is_new, kept
             # It stays among what is free: nobody else takes any of it without the turn, or before `end`.
             free = landing.free or self._in_own_context(landing.filled)
             if free[-1] is not pinned:
                 pinned = free[-1]
                 arrived = pinned.array[:nbytes]
-                copy = partial(driver.read_assembled, c_void_p(pinned.address), at, size, stream)
-                is_new = True
+                (copy, kept), is_new = self._reading(address, pinned, nbytes, ways), True
             elif is_new:
                 copy, is_new = prepared(copy), False
             self._start(copy, "read")
             counters.to_host += nbytes
+            # While the bytes are on their way
+            if ways.took(looks) and ways.decide(may_change=self._brings(address, nbytes)):
+                (copy, kept), is_new = self._reading(address, pinned, nbytes, ways), True
             return None
 
         def end(target: Bytes) -> Deliver | None:
-            result = ERROR_NOT_READY
-            for _ in _LOOKS:
+            nonlocal looks
+            result, looks = query(), 1
+            while result == ERROR_NOT_READY and looks < _LOOKS:
                 result = query()
-                if result != ERROR_NOT_READY:
-                    break
+                looks += 1
             if result or self._lost is not None or any(self._let_go_behind_markers):
                 assert pinned is not None, "it was begun"
                 landing.free.remove(pinned)
@@ -404,6 +408,36 @@ class CudaBackend(CudaCompiling):
             return None
 
         return begin, end
+
+    def _reading(
+        self, address: int, pinned: Pinned, nbytes: int, ways: ReadWays
+    ) -> tuple[DriverCall, object]:
+        """A call that reads so many bytes into pinned memory, the way that `ways` says, and what has to be kept as long as it is."""
+        if ways.by_kernel:
+            boxes = (placed(address, pinned.address, Box.contiguous(0, 0, nbytes)),)
+            copying = self._in_own_context(partial(self._own.copying, boxes))
+            return copying.call, copying
+        size, stream = c_size_t(nbytes), c_void_p(self.stream)
+        return partial(
+            self.driver.read_assembled, c_void_p(pinned.address), c_uint64(address), size, stream
+        ), None
+
+    def _brings(self, address: int, nbytes: int) -> bool:
+        """Whether a kernel can bring so many bytes to pinned memory. Where it has to be compiled first, it soon can."""
+        name = copying_kernel(address | nbytes)
+        if nbytes <= MOST_NBYTES and name not in self._compiled:
+            self._compiled[name] = False
+            beside.begin(partial(self._compile_own, name))
+        return self._compiled.get(name, False)
+
+    @cached_property
+    def _compiled(self) -> dict[str, bool]:
+        """vdev's own kernels that `_brings` has asked for, and whether they are compiled."""
+        return {}
+
+    def _compile_own(self, name: str) -> None:
+        self._own_cubin(name)
+        self._compiled[name] = True
 
     def _long_read_again(self, source: Allocation, start: int, nbytes: int) -> Reread:
         """The same of more bytes, which go to the program's memory at once."""

@@ -272,7 +272,7 @@ class OwnKernels:
         together = 0
         for box in boxes:
             together |= box.alignment
-        unit = min(together & -together, max(_COPIES))  # the largest that divides all
+        unit = _unit_of(together)
         words = [box.words(unit) for box in boxes]
         if len(boxes) == 1:
             return _COPIES[unit], _ONE_BOX.pack(*words[0]), words[0][_UNITS]
@@ -346,6 +346,16 @@ class OwnKernels:
         total = width * block.count
         places = [address + block.start if address else 0 for address in addresses]
         self.start(name, struct.pack("<6Q", *places, width, block.stride // unit, total), total)
+
+
+def copying_kernel(alignment: int) -> str:
+    """The kernel that copies one box, of whose addresses, widths and pitches `alignment` is the combination with `or`."""
+    return _COPIES[_unit_of(alignment)]
+
+
+def _unit_of(alignment: int) -> int:
+    """The largest unit that divides all of which this is the combination with `or`."""
+    return min(alignment & -alignment, max(_COPIES))
 
 
 def merging_kernel(op: str, dtype: str | None, grain: Grain) -> str | None:
