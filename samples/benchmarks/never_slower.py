@@ -11,6 +11,10 @@ the best of them: which core a process comes to run on, and what else runs there
 On the virtual device: seconds that the model of time predicted over
 those measured, and how many launches ran on several workers.
 
+With `--seconds S`, first runs of at least so long are what counts: natively a row's launches are repeated in one run, and waited for each
+time, until they have taken so long; everywhere else as often. Each row has a process of its own in each column, where nothing is kept from
+earlier ones, on disk either. `kernels` is then the best of those rounds, the bar is that of what trying may lose, and nothing is checked.
+
 Decides sizes and how rows are timed; the samples decide the rest.
 """
 
@@ -24,9 +28,10 @@ import json
 import queue as queues
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -48,6 +53,8 @@ PRESETS = "small", "large"
 NEXT, FOUND = "@next ", "@found "
 #: of native speed that every row must reach
 WANTED = 0.97
+#: of native speed that a row's first run must reach which is long (`--seconds`)
+WANTED_FIRST = 0.9
 #: of the launches over 100 us that must take what was predicted, within a quarter
 CLOSE = 0.9
 #: seconds that kernels on resident data take in all
@@ -158,6 +165,44 @@ class Timing:
         return results
 
 
+class LongRun:
+    """Times one run of a job, whose launches are repeated in it, in place of `common.run`."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.found: dict[str, Any] = {}
+
+    def __call__(self, job: common.Job) -> Any:
+        common.finish(job.queue)
+        began = time.perf_counter()
+        buffers = job.upload()
+
+        def launch() -> float:
+            started = time.perf_counter()
+            job.launch(buffers)
+            common.finish(job.queue)
+            return time.perf_counter() - started
+
+        times = repeated(self.options, launch)
+        results = common.finished(job, buffers)
+        self.found = _long(time.perf_counter() - began, times, results)
+        raise Measured
+
+
+def repeated(options: argparse.Namespace, launch: Callable[[], float]) -> list[float]:
+    """What each of `options.rounds` rounds took that `launch` makes, or, where that is 0, of as many as take `options.seconds`."""
+    times: list[float] = []
+    while len(times) < options.rounds if options.rounds else sum(times) < options.seconds:
+        times.append(launch())
+    return times
+
+
+def _long(first: float, times: list[float], results: Any) -> dict[str, Any]:
+    """The figures of a first run of several rounds."""
+    digest = {key: value.tolist() for key, value in digest_of(results).items()}
+    return {"first": first, "whole": first, "kernels": min(times), "rounds": len(times), "digest": digest}
+
+
 def _resident(job: common.Job, buffers: Any) -> float:
     """The best of some launches on resident data, in seconds."""
     times: list[float] = []
@@ -188,7 +233,8 @@ def measure_rows(options: argparse.Namespace) -> None:
 
 
 def _sample_row(row: Row, options: argparse.Namespace, context: Any, queue: Any) -> dict[str, Any]:
-    timing = common.measured_by = Timing(options.runs, options.check)
+    timing = LongRun(options) if options.seconds else Timing(options.runs, options.check)
+    common.measured_by = timing
     sys.argv = [row.name, *row.arguments(options.preset)]
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -203,8 +249,9 @@ def _sample_row(row: Row, options: argparse.Namespace, context: Any, queue: Any)
 
 def _planned_row(row: Row, options: argparse.Namespace, context: Any, queue: Any) -> dict[str, Any]:
     program, sizes = planning_programs.PROGRAMS[row.name]
-    times, digest = [], {}
-    for _ in range(options.runs):
+    results: list[Any] = []
+
+    def launch() -> float:
         bench = planning_programs.Bench(context, queue, *sizes[options.preset])
         steps = program(bench)
         next(steps)
@@ -213,12 +260,18 @@ def _planned_row(row: Row, options: argparse.Namespace, context: Any, queue: Any
         for _ in steps:
             pass
         queue.finish()
-        times.append(time.perf_counter() - began)
-        if not digest:
-            results = [_read(queue, *item) for item in bench.results]
-            digest = {key: value.tolist() for key, value in digest_of(results).items()}
+        took = time.perf_counter() - began
+        if not results:
+            results.extend(_read(queue, *item) for item in bench.results)
         del bench, steps
         gc.collect()
+        return took
+
+    if options.seconds:
+        times = repeated(options, launch)
+        return _long(sum(times), times, results)
+    times = [launch() for _ in range(options.runs)]
+    digest = {key: value.tolist() for key, value in digest_of(results).items()}
     return {"first": times[0], "whole": min(times), "kernels": min(times), "digest": digest}
 
 
@@ -276,6 +329,16 @@ def _modelled(before: dict[tuple[str, int], tuple[int, int]]) -> dict[str, Any]:
 # all columns ----------------------------------------------------------------------------------------
 
 
+def measured_in_turn(
+    options: argparse.Namespace, kind: str, rounds: dict[str, int]
+) -> Iterable[tuple[str, columns.Figures]]:
+    """The figures of each column, by its name."""
+    if options.seconds:
+        return measure_first_runs(options, kind, rounds).items()
+    wanted = None, *machine.counts_of(options)
+    return [(_named(workers), measure_column(options, kind, workers)) for workers in wanted]
+
+
 def measure_column(options: argparse.Namespace, kind: str, workers: int | None) -> columns.Figures:
     """What was found of all rows in one column: in one process, or in several where some of them end early."""
     rows: dict[str, Any] = {}
@@ -294,13 +357,52 @@ def measure_column(options: argparse.Namespace, kind: str, workers: int | None) 
     return {"rows": rows, "seconds": time.perf_counter() - began}
 
 
+def measure_first_runs(
+    options: argparse.Namespace, kind: str, rounds: dict[str, int]
+) -> dict[str, columns.Figures]:
+    """What was found of long first runs by column, each row's natively first.
+
+    `rounds`: how many a row's run has, once that is known. Ends after `options.budget` seconds for each column.
+    """
+    wanted = None, *machine.counts_of(options)
+    found: dict[str, columns.Figures] = {_named(workers): {"rows": {}, "seconds": 0.0} for workers in wanted}
+    ends = time.perf_counter() + options.budget * len(wanted)
+    for row in chosen(options):
+        for workers in wanted:
+            options.rounds = rounds.get(row.name, 0)
+            began, figures = time.perf_counter(), found[_named(workers)]
+            if began > ends or not (workers is None or options.rounds):
+                figures["rows"][row.name] = {"failed": "not run: the time is up, or natively it failed"}
+                continue
+            with tempfile.TemporaryDirectory() as kept:
+                figures["rows"] |= _process(options, kind, workers, [row.name], ends, _keeping_in(kept))
+            figures["seconds"] += time.perf_counter() - began
+            rounds.setdefault(row.name, figures["rows"][row.name].get("rounds", 0))
+    return found
+
+
+def _named(workers: int | None) -> str:
+    return machine.NATIVE if workers is None else str(workers)
+
+
+def _keeping_in(folder: str) -> dict[str, str]:
+    """Variables that have everybody keep compiled kernels in a folder, or not at all."""
+    return {"VDEV_CACHE_DIR": folder, "CUDA_CACHE_PATH": folder, "PYOPENCL_NO_CACHE": "1"}
+
+
 def _process(
-    options: argparse.Namespace, kind: str, workers: int | None, names: list[str], ends: float
+    options: argparse.Namespace,
+    kind: str,
+    workers: int | None,
+    names: list[str],
+    ends: float,
+    variables: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What one process found until it ended, or was ended because of a row."""
+    """What one process, whose environment has these `variables` too, found until it ended, or was ended because of a row."""
     command = [sys.executable, sys.argv[0], "--part", "--kind", kind, "--only", ",".join(names)]
     command += ["--preset", options.preset, "--runs", str(options.runs), *["--check"] * options.check]
-    environment = machine.environment(kind, workers, options.native)
+    command += ["--seconds", str(options.seconds), "--rounds", str(options.rounds)]
+    environment = machine.environment(kind, workers, options.native) | (variables or {})
     pipe = subprocess.PIPE
     child = subprocess.Popen(
         command, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -342,7 +444,7 @@ def _forward(stream: IO[str], lines: queues.Queue[str | None]) -> None:
 
 def _tell(workers: int | None, name: str, found: dict[str, Any]) -> None:
     what = found.get("failed") or f"{found['whole']:.4f} s, kernels {found['kernels']:.4f} s"
-    print(f"{machine.NATIVE if workers is None else workers} {name}: {what}", flush=True)
+    print(f"{_named(workers)} {name}: {what}", flush=True)
 
 
 # results --------------------------------------------------------------------------------------------
@@ -412,7 +514,11 @@ def _speed_up(own: dict[str, Any], base: dict[str, Any], what: str) -> float | N
 
 
 def _bars(row: Row, column: str, own: dict[str, Any], base: dict[str, Any]) -> list[columns.Figures]:
-    bars = [columns.least(f"{row.name}, {column}: whole", _speed_up(own, base, "whole"), WANTED)]
+    whole = _speed_up(own, base, "whole")
+    if "rounds" in own:
+        name = f"{row.name}, {column}: first run, {own['rounds']} rounds"
+        return [columns.least(name, whole, WANTED_FIRST)]
+    bars = [columns.least(f"{row.name}, {column}: whole", whole, WANTED)]
     for workers, wanted in row.bars:
         if column == str(workers):
             bars.append(
@@ -471,6 +577,10 @@ def main() -> int:
     parser.add_argument(
         "--turns", type=int, default=1, help="processes of each column (default: %(default)s)"
     )
+    parser.add_argument(
+        "--seconds", type=float, default=0.0, help="that first runs take at least, which are measured then"
+    )
+    parser.add_argument("--rounds", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=float, default=25, help="seconds of a row (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=75, help="seconds of a column (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="samples check themselves too")
@@ -481,10 +591,10 @@ def main() -> int:
         measure_rows(options)
         return 0
     turns: dict[str, list[columns.Figures]] = {}
+    rounds: dict[str, int] = {}
     for _ in range(options.turns):
-        for workers in (None, *machine.counts_of(options)):
-            name = machine.NATIVE if workers is None else str(workers)
-            turns.setdefault(name, []).append(measure_column(options, kind, workers))
+        for name, figures in measured_in_turn(options, kind, rounds):
+            turns.setdefault(name, []).append(figures)
     found = {name: _best(tries) for name, tries in turns.items()}
     lines, bars = compared(options, found)
     status = columns.conclude(options, found, lines, bars)

@@ -186,6 +186,24 @@ def test_benchmark_of_one_thing(name: str, arguments: list[str], tmp_path: Path)
         assert all(program["plans_cold"] <= 40 for program in ones)  # whatever changes from launch to launch
 
 
+def test_long_first_runs_have_as_many_rounds_everywhere(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    rows = ["--only", "kernel_chain,small_steps", "--seconds", "0.05"]
+    common = ["--kind", "cpu", "--workers", "2", "--json", str(path)]
+    done = run(str(BENCHMARKS / "never_slower.py"), *common, *rows, folder=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(path.read_text())
+    for name in ("kernel_chain", "small_steps"):
+        native, own = (found["columns"][column]["rows"][name] for column in ("native", "2"))
+        assert native["rounds"] == own["rounds"] > 0
+        assert native["first"] >= 0.05
+        assert native["correct"]
+        assert own["correct"]
+        assert own["launches"] > 0
+    assert len(found["bars"]) == 2
+
+
 def test_benchmark_of_one_thing_says_which_column_failed(tmp_path: Path) -> None:
     path = tmp_path / "found.json"
     options = ["--kind", "cuda", "--native", str(tmp_path), "--workers", "1", "--json", str(path)]
