@@ -6,12 +6,12 @@ Run by `test_index_spaces` in a process of its own, which prints them for each k
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyopencl as cl
+
+from tests.bytecodes import Bytecodes
 
 SOURCE = """
 kernel void row_of_tiles(global float *a, global const float *x, int n, int row)
@@ -57,26 +57,14 @@ def launches() -> tuple[dict[str, Launch], cl.CommandQueue]:
 
 def bytecodes(launch: Launch, queue: cl.CommandQueue) -> int:
     """Of the usual one: few have to do with what comes now and then, such as a marker."""
-    counts, count = [], 0
-
-    def follow(frame: Any, event: str, _: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return follow
-
+    counts = []
     for number in range(WARM):
         launch(number)
     queue.finish()
-    before = sys.gettrace()
     for number in range(WARM, WARM + COUNTED):
-        count = 0
-        sys.settrace(follow)
-        try:
+        with Bytecodes() as found:
             launch(number)
-        finally:
-            sys.settrace(before)
-        counts.append(count)
+        counts.append(found.count)
     return sorted(counts)[COUNTED // 2]
 
 

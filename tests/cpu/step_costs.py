@@ -29,9 +29,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+
+from tests.bytecodes import Bytecodes
 
 STEPS, WARM, ROUNDS, COUNTED = 300, 300, 5, 60
 SOURCE = """
@@ -275,22 +276,10 @@ def measure(programs: Programs, name: str, profiled: bool) -> dict[str, float]:
 
 def _bytecodes(step: Step) -> float:
     """How many of Python's instructions a step takes of the calling thread: the same on a busy machine."""
-    count = 0
-
-    def follow(frame: Any, event: str, _: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return follow
-
-    before = sys.gettrace()
-    sys.settrace(follow)
-    try:
+    with Bytecodes() as found:
         for number in range(COUNTED):
             step(number)
-    finally:
-        sys.settrace(before)
-    return count / COUNTED
+    return found.count / COUNTED
 
 
 def _profile(programs: Programs, step: Step) -> None:

@@ -16,15 +16,15 @@ import os
 import pstats
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from time import thread_time_ns
-from types import FrameType
 from typing import Any
 
 import pytest
 
+from tests.bytecodes import Bytecodes
 from tests.pure.simulated import FACADES, Halves
 from tests.pure.test_never_slower import planning_programs, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
@@ -37,7 +37,7 @@ class Meter:
 
     def __init__(self, make_plan: Callable[..., Any], *, bytecodes: bool, profile: bool) -> None:
         self._make_plan = make_plan
-        self._bytecodes, self._count = bytecodes, 0
+        self._bytecodes = Bytecodes() if bytecodes else None
         self.profiler = cProfile.Profile() if profile else None
         self.found: list[tuple[float, str]] = []  #: of each plan that was made: the figure, and its kernel
         self.filled = 0
@@ -56,11 +56,11 @@ class Meter:
         return timed
 
     def _now(self) -> float:
-        return float(self._count) if self._bytecodes else thread_time_ns() * 1e-3
+        return thread_time_ns() * 1e-3 if self._bytecodes is None else float(self._bytecodes.count)
 
     def __call__(self, launch: Any, *args: Any) -> Any:
         known, began = len(self.traces), self._now()
-        with self._watched():
+        with self._bytecodes or self.profiler or nullcontext():
             made = self._make_plan(launch, *args)
         figure = self._now() - began - sum(self.traces[known:])
         if made.filled:
@@ -68,28 +68,6 @@ class Meter:
         else:
             self.found.append((figure * 1e-3, launch.kernel.name))
         return made
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        if self._bytecodes:
-            sys.settrace(self._enter)
-        elif self.profiler is not None:
-            self.profiler.enable()
-        try:
-            yield
-        finally:
-            if self._bytecodes:
-                sys.settrace(None)
-            elif self.profiler is not None:
-                self.profiler.disable()
-
-    def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._count_each
-
-    def _count_each(self, frame: FrameType, event: str, _: Any) -> Any:
-        self._count += event == "opcode"
-        return self._count_each
 
 
 def measure(name: str, workers: int, steps: int, *, bytecodes: bool = False, profile: bool = False) -> Meter:

@@ -5,7 +5,6 @@ transfers (`vdev.facade.transfers`): what becomes of their arguments, and what t
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tests.bytecodes import Bytecodes
 from vdev.backends.base import Allocation
 from vdev.backends.opencl import launching
 from vdev.facade import repeat as repeat_module
@@ -163,25 +163,9 @@ def test_what_is_no_buffer_of_the_kernels_context_goes_the_usual_way(what: str, 
 
 def bytecodes(of: Any, function: Callable[..., Any], *args: Any) -> int:
     """How many a call executes in one module."""
-    count = [0]
-
-    def step(frame: Any, event: str, arg: Any) -> Any:
-        count[0] += event == "opcode"
-        return step
-
-    def enter(frame: Any, event: str, arg: Any) -> Any:
-        if frame.f_code.co_filename != of.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
+    with Bytecodes(of.__file__) as found:
         function(*args)
-    finally:
-        sys.settrace(before)
-    return count[0]
+    return found.count
 
 
 def taking(buffers: int, numbers: int, kind: Any = float) -> tuple[int, int]:

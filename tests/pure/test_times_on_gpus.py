@@ -81,34 +81,31 @@ print(json.dumps([wrong, timed[0] - made[0], marks[0] - made[1]]))
 
 #: the most steps of Python's between the event before a launch and the one behind it
 STEPS = """
-import json, sys
+import json
+from contextlib import nullcontext
 import numpy as np
 import pyopencl as cl
 from vdev.backends.cuda.driver import Driver
 from vdev.backends.cuda.marker import Lapse
+from tests.bytecodes import Bytecodes
 
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 kernel = cl.Kernel(cl.Program(context, "kernel void f(global uint *a, uint n) { a[get_global_id(0)] += n; }").build(), "f")
 buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 1024) for _ in range(3)]
-steps, found = [0], []
-def counted(frame, kind, given):
-    frame.f_trace_opcodes = True
-    steps[0] += kind == "opcode"
-    return counted
+steps, found = Bytecodes(), []
 begin, finish = Lapse.begin, Lapse.finish
 def begun(self, *given):
     begin(self, *given)
-    steps[0] = 0
+    steps.count = 0
 def finished(self, *given):
-    found.append(steps[0])
+    found.append(steps.count)
     finish(self, *given)
 Lapse.begin, Lapse.finish = begun, finished
 for turn in range(60):
-    sys.settrace(counted if turn > 20 else None)
-    for number, buffer in enumerate(buffers):
-        kernel(queue, (256 - 64 * (turn % 3),), (64,), buffer, np.uint32(turn * number))
-    sys.settrace(None)
+    with steps if turn > 20 else nullcontext():
+        for number, buffer in enumerate(buffers):
+            kernel(queue, (256 - 64 * (turn % 3),), (64,), buffer, np.uint32(turn * number))
     queue.finish()
 print(json.dumps([len(found), max(found)]))
 """
