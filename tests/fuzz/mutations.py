@@ -408,6 +408,8 @@ DEFECTS: tuple[Defect, ...] = (
              "executor.standing = object()", "pass")),
     _session("released buffers serve again while a command is held back", "test_spare_buffers", ("session.spare_buffers",
              "session.deferrals.held or ", "")),
+    _session("a released buffer's failures are the next one's", "test_spare_buffers", ("session.spare_buffers",
+             "buffer.holdings.renew(executor.last_number, executor.unsettled)", "pass")),
     _session("a part of a released buffer is its own", "test_spare_buffers", ("facade.memory",
              "        if parent is not None:\n            parent.retain()\n", "        pass\n")),
     _session("whoever makes a buffer waits for whoever plans", "test_spare_buffers", ("session.spare_buffers",

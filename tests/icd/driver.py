@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from vdev import __version__
 from vdev.icd import library
-from vdev.packaging.library import compilers
+from vdev.packaging.library import compile_library, compilers
 from vdev.start import engines
 
 HERE = Path(__file__).parent
@@ -93,6 +94,16 @@ def build(source: str, target: Path, flags: Sequence[str] = (), links: Sequence[
     done = subprocess.run([*words, str(LOADERS[0].path), "-lpthread"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return program
+
+
+def compile_specially(compiler: str, cache: Path) -> None:
+    """Compile the library with that command into the folder of a cache that `vdev-run` takes it from."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VDEV_CACHE_DIR", str(cache))
+        patch.setenv("CC", compiler)
+        path = library.prepare()
+        compile_library(path, __version__)
+        path.chmod(0o700)
 
 
 def _environment(loader: Loader | None) -> dict[str, str]:

@@ -97,6 +97,19 @@ def in_a_row(program: Program) -> None:
         del out
 
 
+def failing(program: Program) -> None:
+    """A command that fails once its buffer is another one's is none of that one's business."""
+    first = program.new()
+    program.launch("numbered", first, np.uint32(1))
+    number, known = program.session.executor.last_number, virtual(first)
+    del first
+    second = program.new()
+    assert virtual(second) is known
+    known.holdings.fail(number, -5)
+    assert known.holdings.is_sound
+    assert known.holdings.failure_for(number) == -5
+
+
 def held_back(program: Program) -> None:
     """While a command waits for an event of the program's, no buffer of its own serves anything else."""
     a = program.given(np.arange(N, dtype=np.uint32))

@@ -84,7 +84,7 @@ class _Commands:
         job = SimpleNamespace(
             number=len(self.unsettled) + 1,
             completion=Completion(),
-            holdings=self.buffers,
+            holdings=[*self.buffers],
             reads=reads,
             writes=(*writes, *overwrites),
             prepared=SimpleNamespace(overwrites=overwrites),
@@ -96,6 +96,10 @@ class _Commands:
 
     def fail(self, job: Any) -> None:
         self.failures.work_failed([job], [], BackendError(FAILED, "planted"))
+
+    def renew(self, buffer: int) -> None:
+        """It serves again, as another one."""
+        self.buffers[buffer].renew(len(self.unsettled), self.unsettled)
 
     def errors(self) -> list[int | None]:
         return [job.completion.error for job in self.unsettled.values()]
@@ -162,3 +166,57 @@ def test_a_step_that_is_refused_fails_its_command() -> None:
     assert commands.errors() == [FAILED]
     assert not commands.failures.damaged
     assert commands.buffers[0].failure == FAILED
+
+
+def test_a_failure_concerns_what_the_buffer_was_then() -> None:
+    commands = _Commands(2)
+    first = commands.submit(writes=(0,))
+    commands.submit(reads=(0,), writes=(1,))
+    commands.renew(0)
+    commands.submit(writes=(0,))
+    commands.submit(reads=(0,))
+    commands.fail(first)
+    assert commands.errors() == [FAILED, FAILED, None, None]
+    assert [buffer.is_sound for buffer in commands.buffers] == [True, False]
+
+
+class _Others(_Commands):
+    """Where each buffer that serves again is one of its own."""
+
+    def renew(self, buffer: int) -> None:
+        self.buffers[buffer] = _holdings()
+
+
+#: by command: a buffer that serves again before it, if it is one, and what it reads, writes and overwrites
+commands_and_renewals = st.lists(
+    st.tuples(st.integers(0, 3), *[st.lists(st.integers(0, 1), unique=True, max_size=2)] * 3),
+    min_size=1,
+    max_size=24,
+)
+
+
+@given(commands_and_renewals, st.data())
+@settings(deadline=None, max_examples=100)
+def test_buffers_that_serve_again_fail_as_others_would(wanted: list[Any], data: st.DataObject) -> None:
+    kinds = [_Commands(2), _Others(2)]
+    for renewed, *touched in wanted:
+        for commands in kinds:
+            if renewed < 2:
+                commands.renew(renewed)
+            commands.submit(*map(tuple, touched))
+    for number in data.draw(st.lists(st.integers(1, len(wanted)), max_size=3)):
+        for commands in kinds:
+            commands.fail(commands.unsettled[number])
+    for reads in ((0,), (1,)):
+        for commands in kinds:
+            commands.submit(reads=reads)
+    assert kinds[0].errors() == kinds[1].errors()
+
+
+def test_what_a_buffer_was_is_forgotten_once_its_commands_have_ended() -> None:
+    record = _holdings()
+    for number in range(1, 101):
+        record.renew(number, range(number - 2, number))
+    assert len(record.former) < 20
+    record.fail(99, FAILED)
+    assert [record.failure_for(number) for number in (98, 99, 100, 101)] == [None, FAILED, None, None]

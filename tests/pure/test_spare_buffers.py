@@ -19,8 +19,12 @@ from .cuda_host import COMPILER, MISSING
 SPLIT = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1"}
 #: by name: the workers, what else is set, and the programs that run there
 MACHINES: dict[str, tuple[str, dict[str, str], str]] = {
-    "one": ("cuda:0", {}, "again in_a_row held_back still_in_use garbage locked few"),
-    "split": ("cuda:0,1", SPLIT, "again in_a_row held_back still_in_use garbage locked few scattered"),
+    "one": ("cuda:0", {}, "again failing in_a_row held_back still_in_use garbage locked few"),
+    "split": (
+        "cuda:0,1",
+        SPLIT,
+        "again failing in_a_row held_back still_in_use garbage locked few scattered",
+    ),
     "three": ("cuda:0-2", SPLIT | {"FAKE_CUDA_SEED": "6"}, "again in_a_row held_back scattered"),
     "little memory": ("cuda:0,1", SPLIT | {"VDEV_MEMORY": "200K"}, "room in_a_row"),
     "one with little memory": ("cuda:0", {"VDEV_MEMORY": "200K"}, "room in_a_row"),
@@ -72,6 +76,7 @@ DEFECTS = {
     "launches in a row go on with a buffer that has become another's": "in_a_row",
     "released buffers serve again while a command is held back": "held_back",
     "a part of a released buffer is its own": "still_in_use",
+    "a released buffer's failures are the next one's": "failing",
     "released buffers are in the way": "room",
     "released buffers are garbage": "garbage",
     "whoever makes a buffer waits for whoever plans": "locked",

@@ -159,7 +159,7 @@ class Failures:
         completion.error = status
         for slot in job.writes:
             self.any = True
-            job.holdings[slot].failure = status
+            job.holdings[slot].fail(job.number, status)
 
     def _spread(self, job: Job) -> None:
         """Go through the later commands in order: each may depend on any failed before it, or restore a
@@ -180,9 +180,9 @@ class Failures:
                 self._mark(job, holdings.damage.status, "memory that it needs was not allocated")
                 return
         for slot in job.reads:
-            failure = job.holdings[slot].failure
+            failure = job.holdings[slot].failure_for(job.number)
             if failure is not None:
                 self._mark(job, failure, "a command that should have written what it reads failed")
                 return
         for slot in job.prepared.overwrites:
-            job.holdings[slot].failure = None
+            job.holdings[slot].fail(job.number, None)

@@ -20,7 +20,10 @@ Steps = dict[int, int]
 
 #: a home is pinned after so many times its bytes have been copied to it or from it, each time at least so many
 PINNED_AFTER, PINNED_NBYTES = 4, 64 << 10
+#: after so many times that a buffer has served again, what it was is forgotten as far as nothing is left of that
+_FORMER_LOOKED_AT = 16
 _NEVER = 1 << 62
+_NONE: dict[int, int | None] = {}  #: of most buffers, which serve once
 
 
 _numbers = count(1)
@@ -74,6 +77,7 @@ class Holdings:
         "damage",
         "failure",
         "fine",
+        "former",
         "home_reads",
         "home_writes",
         "nbytes",
@@ -116,6 +120,8 @@ class Holdings:
         #: the status of every command that reads the buffer, until a command overwrites it whole (of a fine-grain
         #: one, until the command that failed has ended)
         self.failure: int | None = None
+        #: what the buffer was before it served again: by the number of the last command that may concern each, the failure of that one
+        self.former = _NONE
         self.damage: Damage | None = None
         #: bytes that may still be copied to and from the home before it is pinned, and what keeps it pinned
         self._unpinned_nbytes = PINNED_AFTER * nbytes
@@ -134,6 +140,31 @@ class Holdings:
     def is_sound(self) -> bool:
         """Whether no failure concerns it."""
         return self.failure is None and self.damage is None
+
+    def renew(self, number: int, unsettled: Iterable[int]) -> None:
+        """The buffer is another one for commands after that `number`. `unsettled`: the numbers of those that have not ended. Any thread may
+        call this, without a lock.
+        """
+        if self.former is _NONE:
+            self.former = {}
+        elif len(self.former) % _FORMER_LOOKED_AT == 0:
+            oldest = min([*unsettled], default=number)
+            for last in [*self.former]:
+                if last < oldest:
+                    del self.former[last]
+        self.former[number] = None
+
+    def failure_for(self, number: int) -> int | None:
+        """The failure that concerns the command of that number."""
+        return next((failure for last, failure in [*self.former.items()] if number <= last), self.failure)
+
+    def fail(self, number: int, status: int | None) -> None:
+        """The command of that number has failed with a status; None: it overwrites the buffer whole."""
+        last = next((last for last in [*self.former] if number <= last), None)
+        if last is None:
+            self.failure = status
+        else:
+            self.former[last] = status
 
     def home(self) -> Bytes:
         """The buffer's host memory, for a step that may change it."""

@@ -176,7 +176,7 @@ struct object {
 
 enum { MAGIC = 0x76646576, BUCKETS = 4096 };
 static struct object *registered[BUCKETS];
-static uint64_t serials;
+static _Atomic uint64_t serials; /* taken under the interpreter's lock, and under `guard` */
 
 static const void *const dispatch_table[];
 static struct object the_platform = {.dispatch = dispatch_table, .magic = MAGIC, .references = 1, .serial = 1};
@@ -471,7 +471,13 @@ static int32_t refuse_entry(void) {
 
 /* ---- handles ------------------------------------------------------------------------------------------------------- */
 
-static void forget_handle(PyObject *capsule) { free_object(PyCapsule_GetPointer(capsule, CAPSULE)); }
+static void forget_handle(PyObject *capsule) {
+    struct object *object = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (object->references > 0) /* it was the program's before, and Python's object could not be given it */
+        object->item = NULL;
+    else
+        free_object(object);
+}
 
 static struct object *object_of(PyObject *item) {
     PyObject *capsule = PyObject_GetAttr(item, name_of_handle);
@@ -569,6 +575,8 @@ static void hold(struct object *object, int is_new) {
 
 static void let_go(struct object *object) {
     PyObject *item = object->item;
+    if (object->kind == KIND_QUEUE || object->kind == KIND_MEM)
+        drop_ready(NULL, object);
     events_held -= is_pythons_event(object) && object->era == eras;
     tell(drop, object, object->kind);
     if (item != NULL) /* Python could not be told of the command */
@@ -609,11 +617,8 @@ static int32_t release(struct object *object) {
     if (!enter(&state))
         return SUCCESS; /* at the process's end, and in a forked child, nothing is left to be given back */
     uint32_t kind = object->kind;
-    if (atomic_fetch_sub(&object->references, 1) == 1 && !keep_in_python(object)) {
-        if (kind == KIND_QUEUE || kind == KIND_MEM)
-            drop_ready(NULL, object);
+    if (atomic_fetch_sub(&object->references, 1) == 1 && !keep_in_python(object))
         let_go(object);
-    }
     kept = kind == KIND_EVENT || kind == KIND_QUEUE || kind == KIND_MEM || kind == KIND_KERNEL;
     leave(state);
     return SUCCESS;
@@ -731,6 +736,12 @@ static PyObject *given(const void *handle) {
     return told(handle);
 }
 
+/* One more reference to it. */
+static PyObject *again(PyObject *item) {
+    Py_IncRef(item);
+    return item;
+}
+
 /* 0 where number and address of a wait list do not fit, or an element is no event */
 static int are_events(uint32_t count, const void *list) {
     void *const *events = list;
@@ -742,14 +753,21 @@ static int are_events(uint32_t count, const void *list) {
     return 1;
 }
 
+/* A tuple; NULL where there was no memory for one of its elements. */
+static PyObject *filled(PyObject *tuple) {
+    for (ptrdiff_t i = 0; tuple != NULL && i < PyTuple_Size(tuple); i++)
+        if (PyTuple_GetItem(tuple, i) == NULL) {
+            Py_DecRef(tuple);
+            return NULL;
+        }
+    return tuple;
+}
+
 static PyObject *waits(uint32_t count, const void *list) {
     void *const *events = list;
-    PyObject *all;
-    if (count == 0) {
-        Py_IncRef(none);
-        return none;
-    }
-    all = PyTuple_New(count);
+    if (count == 0)
+        return again(none);
+    PyObject *all = PyTuple_New(count);
     for (uint32_t i = 0; all != NULL && i < count; i++)
         PyTuple_SetItem(all, i, given(events[i]));
     return all;
@@ -781,6 +799,8 @@ static PyObject *call(PyObject *function, PyObject **arguments, size_t count, in
         complete &= arguments[i] != NULL;
     if (complete)
         result = PyObject_Vectorcall(function, arguments, count, NULL);
+    else
+        PyErr_Clear();
     *code = result == NULL ? complete ? failed() : OUT_OF_HOST_MEMORY : SUCCESS;
     for (size_t i = 0; i < count; i++)
         if (arguments[i] != NULL)
@@ -996,6 +1016,7 @@ static struct kernel *kernel_of(struct object *object, int32_t *code) {
     struct kernel *kernel = calloc(1, sizeof *kernel);
     if (kinds == NULL || kernel == NULL) {
         *code = kinds == NULL ? failed() : OUT_OF_HOST_MEMORY;
+        Py_DecRef(kinds);
         free(kernel);
         return NULL;
     }
@@ -1119,7 +1140,7 @@ static PyObject *as_tuple(const size_t *sizes, unsigned dims) {
     PyObject *all = PyTuple_New(dims);
     for (unsigned i = 0; all != NULL && i < dims; i++)
         PyTuple_SetItem(all, i, PyLong_FromUnsignedLongLong(sizes[i]));
-    return all;
+    return filled(all);
 }
 
 /* The index space as Python has it, the same objects as for the last launch where it is the same. */
@@ -1140,8 +1161,9 @@ static void note_space(struct kernel *kernel, unsigned dims, const size_t *offse
         kernel->space[i] = has[i] ? as_tuple(sizes + 3 * i, dims) : none;
         if (!has[i])
             Py_IncRef(none);
-        if (before != NULL)
-            Py_DecRef(before);
+        if (kernel->space[i] == NULL)
+            kernel->dims = 0; /* there was no memory: it is made anew */
+        Py_DecRef(before);
     }
 }
 
@@ -1168,12 +1190,13 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
         kept = 1;
     } else if (kernel != NULL) {
         note_space(kernel, dims, offset, global, local);
-        PyObject *arguments[7] = {given(queue),     given(object),       kernel->space[1],
-                                  kernel->space[2], kernel->space[0],    waits(count, list),
+        PyObject *arguments[7] = {given(queue),
+                                  given(object),
+                                  again(kernel->space[1]), /* another thread may launch it over something else meanwhile */
+                                  again(kernel->space[2]),
+                                  again(kernel->space[0]),
+                                  waits(count, list),
                                   PyLong_FromLongLong(event != NULL)};
-        for (int i = 2; i < 5; i++)
-            if (arguments[i] != NULL)
-                Py_IncRef(arguments[i]);
         PyObject *result = call(launch, arguments, 7, &code);
         code = as_command(result, code, event);
         if (code == SUCCESS && kept)

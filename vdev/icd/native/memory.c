@@ -153,6 +153,7 @@ static void moved(struct object *queue, struct object *object) {
     int is_known = lane_of(queue) != NULL && object->memory != NULL && object->memory->at == calls;
     if (!kept || !is_own || is_off || is_known || is_in_vain())
         return;
+    uint64_t before = calls;
     PyObject *arguments[2] = {queue->item, object->item};
     PyObject *all = PyObject_Vectorcall(place_of, arguments, 2, NULL);
     learn_whether(all != NULL && all != none);
@@ -160,7 +161,7 @@ static void moved(struct object *queue, struct object *object) {
         PyErr_Print();
         return;
     }
-    if (all != none) {
+    if (all != none && calls == before) { /* else another thread's call has changed something since Python looked at it */
         size_t rooms[2] = {(size_t)handle_at(all, 2), (size_t)handle_at(all, 3)};
         learn_lane(queue, handle_at(all, 0), all, 4);
         if (queue->lane != NULL)
@@ -242,7 +243,6 @@ static void let_go_of_kept(const struct memory *other) {
         pthread_mutex_unlock(&guard);
         if (memory == NULL)
             return;
-        drop_ready(NULL, memory->object);
         let_go(memory->object);
     }
 }
@@ -252,6 +252,7 @@ static int keep_in_python(struct object *object) {
     struct memory *memory = object->memory;
     if (memory == NULL || memory->made_in == NULL || memory->made_in->references <= 0 || is_off || is_in_vain())
         return 0;
+    uint64_t before = calls;
     PyObject *answer = PyObject_Vectorcall(may_be_kept, &object->item, 1, NULL);
     if (answer == NULL)
         PyErr_Print();
@@ -259,7 +260,7 @@ static int keep_in_python(struct object *object) {
     if (answer != NULL)
         Py_DecRef(answer);
     learn_whether(most > 0);
-    if (memory->nbytes > most)
+    if (memory->nbytes > most || calls != before) /* as in `moved` */
         return 0;
     most_kept_nbytes = most;
     let_go_of_kept(memory);
@@ -279,7 +280,7 @@ static int may_lend(size_t nbytes) {
     unsigned left = 0;
     for (unsigned i = 0; i < lent_count; i++) {
         int32_t state = -1;
-        if (ask_natively(lent[i].event, 0x11D3, sizeof state, &state, NULL) == SUCCESS && state > 0) {
+        if (ask_natively(lent[i].event, 0x11D3, sizeof state, &state, NULL) != SUCCESS || state > 0) { /* it may still be read */
             lent[left++] = lent[i];
             continue;
         }

@@ -222,30 +222,30 @@ static PyObject *item_of(const struct run *run) {
     unsigned count = 0, first = run->ready != NULL ? 1 : 3;
     while (count < MOST_OTHERS && run->memories[count] != NULL)
         count++;
-    if (run->ready != NULL)
-        Py_IncRef(run->ready->item);
     if (run->ready != NULL && count == 0)
-        return run->ready->item;
+        return again(run->ready->item);
     PyObject *all = PyTuple_New(first + count);
     if (all == NULL)
         return NULL;
-    PyTuple_SetItem(all, 0, run->ready != NULL ? run->ready->item : PyLong_FromLongLong(run->kind));
+    PyTuple_SetItem(all, 0, run->ready != NULL ? again(run->ready->item) : PyLong_FromLongLong(run->kind));
     if (run->ready == NULL) {
         PyTuple_SetItem(all, 1, told(run->queue));
         PyTuple_SetItem(all, 2, PyLong_FromUnsignedLongLong(run->nbytes));
     }
     for (unsigned i = 0; i < count; i++)
         PyTuple_SetItem(all, first + i, told(run->memories[i]));
-    return all;
+    return filled(all);
 }
 
 static PyObject *pair_of(PyObject *item, uint64_t count) {
-    PyObject *pair = item == NULL ? NULL : PyTuple_New(2);
-    if (pair == NULL)
+    PyObject *pair = PyTuple_New(2);
+    if (pair == NULL) {
+        Py_DecRef(item);
         return NULL;
+    }
     PyTuple_SetItem(pair, 0, item);
     PyTuple_SetItem(pair, 1, PyLong_FromUnsignedLongLong(count));
-    return pair;
+    return filled(pair);
 }
 
 /* How many commands from one on are launches like that one. */
@@ -264,15 +264,10 @@ static PyObject *runs_of(const struct made *commands, unsigned count) {
     PyObject *all = PyTuple_New(different);
     for (unsigned i = 0; all != NULL && i < count;) {
         unsigned alike = count_alike(commands, count, i);
-        PyObject *pair = pair_of(item_of(&commands[i].run), alike);
-        if (pair == NULL) {
-            Py_DecRef(all);
-            return NULL;
-        }
-        PyTuple_SetItem(all, at++, pair);
+        PyTuple_SetItem(all, at++, pair_of(item_of(&commands[i].run), alike));
         i += alike;
     }
-    return all;
+    return filled(all);
 }
 
 /* (place, queue, type) of each command whose event the program has. */
@@ -293,9 +288,9 @@ static PyObject *wanted_of(const struct made *commands, unsigned count) {
         PyTuple_SetItem(each, 0, PyLong_FromLongLong(i));
         PyTuple_SetItem(each, 1, told(handle->command->queue));
         PyTuple_SetItem(each, 2, PyLong_FromLongLong(handle->command->type));
-        PyTuple_SetItem(all, at++, each);
+        PyTuple_SetItem(all, at++, filled(each));
     }
-    return all;
+    return filled(all);
 }
 
 /* Python's events stand for the program's from now on: `all` has them behind its first element. */
@@ -317,25 +312,20 @@ static PyObject *addresses_of(const struct made *commands, unsigned count) {
     PyObject *all = PyTuple_New(count);
     for (unsigned i = 0; all != NULL && i < count; i++)
         PyTuple_SetItem(all, i, PyLong_FromUnsignedLongLong((uintptr_t)commands[i].event));
-    return all;
+    return filled(all);
 }
 
 /* Tell Python of an argument that was set without it, which it has accepted before, or that it is gone by now. */
 static void tell_value(struct object *object, unsigned index) {
-    const struct value *value = &object->kernel->values[index];
-    PyObject *arguments[5] = {object->item, PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(value->nbytes),
+    struct value *value = &object->kernel->values[index];
+    int32_t code;
+    PyObject *arguments[5] = {told(object), PyLong_FromUnsignedLongLong(index), PyLong_FromUnsignedLongLong(value->nbytes),
                               PyBytes_FromStringAndSize((const char *)value->bytes, (ptrdiff_t)value->nbytes),
                               PyLong_FromUnsignedLongLong(is_gone(object->kernel, index) ? 2 : 1)};
-    PyObject *result = PyObject_Vectorcall(set_argument, arguments, 5, NULL);
-    if (result == NULL) {
-        PyErr_Print();
-        is_off = 1;
-    }
-    for (int i = 1; i < 5; i++)
-        if (arguments[i] != NULL)
-            Py_DecRef(arguments[i]);
-    if (result != NULL)
-        Py_DecRef(result);
+    PyObject *result = call(set_argument, arguments, 5, &code);
+    if (result == NULL)
+        value->is_unset = is_off = 1; /* a launch would have what was set before: it is refused until the argument is set anew */
+    Py_DecRef(result);
 }
 
 static void tell_values(struct kernel *kernel) {
@@ -369,7 +359,7 @@ static PyObject *ended_of(void) {
             PyTuple_SetItem(all, at++, pair_of(item_of(&run), ended->count));
         *ended = (struct ended){0};
     }
-    return all;
+    return filled(all);
 }
 
 /* With the interpreter's lock and `telling`. Nothing is made meanwhile, since this thread is inside. */
@@ -397,7 +387,7 @@ static void tell_python(void) {
         PyObject *result = call(tell_made, arguments, 3, &code);
         if (result == NULL || !take_over(result, commands, count))
             is_off = 1; /* and the reason was printed */
-        if (result == NULL || PyLong_AsLong(PyTuple_GetItem(result, 0)) == 0)
+        else if (PyLong_AsLong(PyTuple_GetItem(result, 0)) == 0)
             has_changed = 1;
         if (result != NULL)
             Py_DecRef(result);
@@ -408,6 +398,7 @@ static void tell_python(void) {
         tell_values(kernels);
         kernels = next;
     }
+    has_changed |= is_off;
     pthread_mutex_lock(&guard);
     is_telling = 0;
     pthread_mutex_unlock(&guard);
@@ -856,23 +847,17 @@ static void launched(struct object *queue, struct object *object, unsigned dims,
         kernel->in_a_row = 0;
     }
     int is_other;
+    int32_t code;
     if (!is_own || is_off || ++kernel->in_a_row < kernel->after ||
         find_ready(kernel, queue, dims, offset, global, local, &is_other) != NULL)
         return;
     note_space(kernel, dims, offset, global, local); /* another thread may have launched it over something else meanwhile */
-    PyObject *arguments[5] = {queue->item, object->item, kernel->space[1], kernel->space[2], kernel->space[0]};
-    for (int i = 2; i < 5; i++)
-        Py_IncRef(arguments[i]);
+    PyObject *arguments[5] = {told(queue), told(object), again(kernel->space[1]), again(kernel->space[2]), again(kernel->space[0])};
     uint64_t sets = kernel->sets;
-    PyObject *all = PyObject_Vectorcall(make_ready, arguments, 5, NULL);
-    for (int i = 2; i < 5; i++)
-        Py_DecRef(arguments[i]);
+    PyObject *all = call(make_ready, arguments, 5, &code);
     forget_natively(kernel);
     struct ready *ready = all == NULL || all == none ? NULL : read_ready(kernel, all);
-    if (all == NULL)
-        PyErr_Print();
-    else
-        Py_DecRef(all);
+    Py_DecRef(all);
     /* Python and the values here tell of the same arguments, unless another thread has set one meanwhile. */
     int is_told_alike = kernel->being_set == 0 && kernel->sets == sets;
     if (ready != NULL && PyErr_Occurred() == NULL && is_told_alike && fits(kernel, ready) && kernel->calls == calls) {
