@@ -56,6 +56,10 @@ def test_many_threads_contexts_and_queues() -> None:
     assert "nothing differed" in run("--seconds", "3", "--seed", str(time.time_ns() % 1000))
 
 
+def test_sequences_of_one_thread() -> None:
+    assert "nothing differed" in run("--sequences", "25", "--seed", str(time.time_ns() % 100_000))
+
+
 def test_ten_thousand_enqueues() -> None:
     assert "nothing differed" in run("--enqueues", "10000")
 
