@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cpu.stress_actor import Actor, Cell, Ground, Held
+from tests.cpu.stress_actor import Actor, Cell, Different, Ground, Held
 
 #: images, kernels that are ready, and ints that a part may begin at a multiple of
 _MOST_PICTURES, _MOST_READY, _ALIGNED = 2, 4, 256
@@ -45,7 +45,7 @@ class Caller(Actor):
         flags = cl.addressing_mode.CLAMP_TO_EDGE, cl.filter_mode.NEAREST
         self._samplers = [cl.Sampler(ground.context, False, *flags) for ground in grounds]
         more: list[tuple[int, Callable[[], None]]] = [
-            (6, self._set), (8, self._launch_ready), (3, self._part), (4, self._hold), (6, self._shared),
+            (6, self._set), (8, self._launch_ready), (5, self._part), (6, self._hold), (6, self._shared),
             (8, self._picture), (4, self._arrive),
         ]  # fmt: skip
         made = (self._renew, self._part, self._set, self._fail, self._callback, self._arrive)
@@ -95,8 +95,9 @@ class Caller(Actor):
         self._open_gates()
         if pending.queue is not None and self.random.random() < 0.3:
             pending.queue.finish()
+            self._ended(pending.queue)
             if pending.event.command_execution_status != 0:
-                raise AssertionError("a command of a queue that has finished has not ended")
+                raise Different("a command of a queue that has finished has not ended")
         self._arrived(pending)
 
     # kernels --------------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ class Caller(Actor):
         start = self.random.randrange(cell.model.size // _ALIGNED - 1) * _ALIGNED
         stop = self.random.randint(start + 64, cell.model.size)
         part = cell.buffer.get_sub_region(4 * start, 4 * (stop - start))
-        self._cells.append(Cell(cell.ground, part, cell.model[start:stop], parent=cell))
+        self._cells.append(Cell(cell.ground, part, cell.model[start:stop], parent=cell, first=start))
 
     def _hold(self) -> None:
         """Map a part of a buffer, and let go of it when a command may not find it mapped."""
@@ -164,8 +165,16 @@ class Caller(Actor):
         start, stop = self._span(cell.model.size)
         waits = self._waits(queue, [], [cell])
         self._open_gates()
+        blocking = not self._is_native and self.random.random() < 0.5
         array, event = self.cl.enqueue_map_buffer(
-            queue, cell.buffer, how, 4 * start, (stop - start,), np.int32, wait_for=waits, is_blocking=False
+            queue,
+            cell.buffer,
+            how,
+            4 * start,
+            (stop - start,),
+            np.int32,
+            wait_for=waits,
+            is_blocking=blocking,
         )
         queue.flush()
         event.wait()
@@ -174,8 +183,9 @@ class Caller(Actor):
         if how != flags.READ:
             array[:] = self.numbers.integers(0, 1000, stop - start)
             cell.model[start:stop] = array
-        first = 0 if cell.parent is None else _first(cell)
-        cell.root.held = Held(array, first + start, first + stop, how != flags.READ)
+        if cell.root.held is not None:  # another part's
+            self._unmap(cell.root)
+        cell.root.held = Held(array, cell.first + start, cell.first + stop, how != flags.READ)
 
     def _shared(self) -> None:
         """Copy, fill or map shared virtual memory, which is a buffer as well."""
@@ -326,12 +336,6 @@ class Caller(Actor):
 def _over(wide: int, high: int) -> tuple[int, int]:
     """An index space in groups of 8 by 4."""
     return -(-wide // 8) * 8, -(-high // 4) * 4
-
-
-def _first(part: Cell) -> int:
-    """The number of a part's first int in the whole."""
-    assert part.parent is not None
-    return (part.model.ctypes.data - part.parent.model.ctypes.data) // 4
 
 
 __all__ = ["Caller", "Picture", "Ready"]
