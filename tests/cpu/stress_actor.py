@@ -152,6 +152,7 @@ class Pending:
     queue: Any = None
     checks: tuple[tuple[str, np.ndarray, np.ndarray], ...] = ()
     source: np.ndarray | None = None
+    before: tuple[Pending, ...] = ()  #: commands that have ended when it has
 
 
 class Actor:
@@ -183,7 +184,7 @@ class Actor:
         self._actions = [
             (8, self._write), (8, self._read), (4, self._write_box), (4, self._read_box), (4, self._copy_box),
             (6, self._copy), (6, self._fill), (5, self._map), (24, self._launch), (4, self._sub_buffers),
-            (2, self._sync), (2, self._migrate), (2, self._add_tally), (1, self._fail), (3, self._renew),
+            (4, self._sync), (4, self._migrate), (2, self._add_tally), (1, self._fail), (3, self._renew),
             (2, self._listed), (2, self._callback),
         ]  # fmt: skip
         self._is_native = "vdev" not in cl.get_platforms()[0].name
@@ -333,6 +334,8 @@ class Actor:
         """Wait for one command: what it brings is there when it has ended, and what it took is its program's again."""
         if pending.event.command_execution_status != 0:
             pending.event.wait()
+        if any(each.event.command_execution_status != 0 for each in pending.before):
+            raise Different("a marker or barrier has ended before what it waits for")
         for what, found, expected in pending.checks:
             self._same(what, found, expected)
         if pending.source is not None:
@@ -451,7 +454,9 @@ class Actor:
 
     def _read(self) -> None:
         cell = self.random.choice(self._cells)
-        queue = self._queue(cell.ground)
+        self._read_of(cell, self._queue(cell.ground))
+
+    def _read_of(self, cell: Cell, queue: Any) -> None:
         start, stop = self._span(cell.model.size)
         found = np.empty(stop - start, np.int32)
         waits = self._waits(queue, [cell], [])
@@ -596,15 +601,17 @@ class Actor:
         flags = self.random.choice((0, 1, 2))
         event = self.cl.enqueue_migrate_mem_objects(queue, [cell.buffer], flags, wait_for=waits)
         self._note(queue, event, [], [cell])
+        if self.random.random() < 0.7:  # while it is under way
+            self._read_of(cell, queue)
 
     def _sync(self) -> None:
         ground = self.random.choice(self.grounds)
         queue = self._queue(ground)
         kind = self.random.randrange(4)
-        if kind == 0:
-            self._events.append(Pending(self.cl.enqueue_marker(queue)))
-        elif kind == 1:
-            self._events.append(Pending(self.cl.enqueue_barrier(queue)))
+        if kind < 2:
+            before = tuple(each for each in self._events if each.queue is queue and not self._is_native)
+            enqueue = self.cl.enqueue_marker if kind == 0 else self.cl.enqueue_barrier
+            self._events.append(Pending(enqueue(queue), before=before))
         elif kind == 2:
             queue.flush()
         else:
