@@ -2,6 +2,7 @@
 
     python -m tests.cpu.stress --seconds 60                8 threads, 3 contexts, random commands
     python -m tests.cpu.stress --enqueues 1000000          so many enqueues, with memory measured on the way
+    python -m tests.cpu.stress --sequences 1000            short sequences of one thread, each by its seed: from --seed on
     python -m tests.cpu.stress --native --seconds 60       the same on PyOpenCL's own device
 
 Decides what threads share, how long they run and what has to be back where it began when they are done:
@@ -36,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from tests.cpu.stress_actor import ORDER_SIZE, SOURCE, TALLY_SLOTS, Actor, Different, Ground
+from tests.cpu.stress_calls import Caller
 from vdev.start import engines
 
 #: a thread that does nothing for so many seconds hangs
@@ -162,7 +164,7 @@ def work(
     """
     grounds = [make_ground(cl, seed + number) for number in range(contexts)]
     setter = Setter()
-    actors = [Actor(cl, grounds, 1000 * seed + number, setter) for number in range(count)]
+    actors: list[Actor] = [Caller(cl, grounds, 1000 * seed + number, setter) for number in range(count)]
     errors: list[BaseException] = []
     deadline = time.monotonic() + seconds
 
@@ -360,10 +362,35 @@ def enqueues(cl: Any, number: int, seed: int) -> list[str]:
     return [f"{grown} bytes more after {number} enqueues"] if grown > MOST_NBYTES else []
 
 
+#: sequences that share contexts and programs, and their longest, in actions
+TOGETHER, LONGEST = 20, 120
+
+
+def sequences(cl: Any, first: int, number: int) -> list[str]:
+    """Run the sequences of so many seeds, each in one thread and with buffers of its own; which of them differ, and how."""
+    found, setter = [], Setter()
+    for seed in range(first, first + number):
+        if (seed - first) % TOGETHER == 0:
+            grounds = [make_ground(cl, seed + each) for each in range(2)]
+        actor = Caller(cl, grounds, seed, setter)
+        most = random.Random(seed).randint(10, LONGEST)
+        try:
+            actor.run(lambda actor=actor, most=most: actor.count >= most)  # type: ignore[misc]
+            await_callbacks([actor])
+        except Exception as error:
+            found.append(f"seed {seed}: {type(error).__name__}: {error}")
+            print(found[-1], flush=True)
+    setter.close()
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cpu.stress", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--enqueues", type=int, help="instead: so many enqueues from one thread")
+    parser.add_argument(
+        "--sequences", type=int, help="instead: sequences of so many seeds, one after the other"
+    )
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--contexts", type=int, default=3)
     parser.add_argument("--workers", default="cpu:3", help="VDEV_WORKERS (default: %(default)s)")
@@ -387,7 +414,9 @@ def main() -> int:
     import pyopencl as cl  # which one it is has been decided now
 
     print(" on ".join(engine(cl)))
-    if options.enqueues:
+    if options.sequences:
+        left = sequences(cl, options.seed, options.sequences)
+    elif options.enqueues:
         left = enqueues(cl, options.enqueues, options.seed)
     else:
         left = stress(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,12 +62,24 @@ __kernel void sums(__global const int *a, __global int *c, __local int *part, in
     if (l == 0) c[get_group_id(0)] = part[0];
 }
 
+__kernel void sample(__read_only image2d_t a, sampler_t s, __global int4 *c, int dx, int dy)
+{
+    int x = get_global_id(0), y = get_global_id(1), w = get_image_width(a);
+    if (x < w && y < get_image_height(a)) c[y * w + x] = read_imagei(a, s, (int2)(x + dx, y + dy));
+}
+
+__kernel void paint(__global const int4 *a, __write_only image2d_t c, int x, int y, int w, int h)
+{
+    int u = get_global_id(0), v = get_global_id(1);
+    if (u < w && v < h) write_imagei(c, (int2)(x + u, y + v), a[v * w + u]);
+}
+
 __kernel void tally(__global int *shared, int slot, int n)
 { if (get_global_id(0) < n) atomic_add(&shared[slot], 1); }
 """
 KERNELS = (
     "affine", "stencil", "in_place", "transpose", "gather", "scatter", "some", "histogram", "largest", "list",
-    "sums", "tally",
+    "sums", "tally", "sample", "paint",
 )  # fmt: skip
 
 SIZES = (64, 1000, 1024, 4096, 5000, 20000)  #: of buffers, in ints
@@ -96,17 +108,51 @@ class Ground:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+@dataclass(frozen=True)
+class Held:
+    """Ints [start, stop) of a cell without a parent that are mapped."""
+
+    array: np.ndarray
+    start: int
+    stop: int
+    writes: bool
+
+
 @dataclass(eq=False)
 class Cell:
-    """A buffer and what it must hold. `write` and `reads` are (queue, event) of what touched it last."""
+    """A buffer and what it must hold. `write` and `reads` are (queue, event) of what touched it last, of a part in its `parent`."""
 
     ground: Ground
     buffer: Any
-    model: np.ndarray
+    model: np.ndarray  #: of a part: its place in the parent's
     host: Any = None  #: memory that the buffer uses
     write: tuple[Any, Any] | None = None
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     is_pooled: bool = False
+    parent: Cell | None = None
+    shared: Any = None  #: shared virtual memory, which the buffer is
+    held: Held | None = None
+
+    first: int = 0  #: the number of its first int in the parent
+
+    @property
+    def root(self) -> Cell:
+        return self.parent or self
+
+    def touches(self, held: Held) -> bool:
+        """Whether some of it is mapped."""
+        return self.first < held.stop and held.start < self.first + self.model.size
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A command that may be under way: what must have arrived once it has ended, and memory of the host's that is free then."""
+
+    event: Any
+    queue: Any = None
+    checks: tuple[tuple[str, np.ndarray, np.ndarray], ...] = ()
+    source: np.ndarray | None = None
+    before: tuple[Pending, ...] = ()  #: commands that have ended when it has
 
 
 class Actor:
@@ -124,19 +170,29 @@ class Actor:
         self.kinds: dict[str, int] = {}
         self._cells: list[Cell] = []
         self._gates: list[Any] = []
-        self._checks: list[tuple[Any, np.ndarray, np.ndarray]] = []
-        self._events: list[Any] = []
+        self._is_gated = False  #: whether the command that comes next waits for one of them
+        #: memory of commands that wait for them, and what is to be there before they are set
+        self._late: list[tuple[np.ndarray, np.ndarray]] = []
+        self._checks: list[tuple[str, np.ndarray, np.ndarray]] = []  #: of the command that comes next
+        self._events: list[Pending] = []
+        self._calm = False  #: commands wait for no user event, and mostly go to one queue
+        self._turn = self._turn_queue = (
+            0  #: of a loop: how often it has gone round; the number of the queue that it uses
+        )
         self._kernels = {id(g): {name: cl.Kernel(g.program, name) for name in KERNELS} for g in grounds}
-        self._own = [[cl.CommandQueue(g.context), cl.CommandQueue(g.context, properties=1)] for g in grounds]
+        self._own = [[cl.CommandQueue(g.context, properties=how) for how in (0, 1, 2, 3)] for g in grounds]
         self._actions = [
             (8, self._write), (8, self._read), (4, self._write_box), (4, self._read_box), (4, self._copy_box),
             (6, self._copy), (6, self._fill), (5, self._map), (24, self._launch), (4, self._sub_buffers),
-            (2, self._sync), (2, self._migrate), (2, self._add_tally), (1, self._fail), (3, self._renew),
+            (4, self._sync), (4, self._migrate), (2, self._add_tally), (1, self._fail), (3, self._renew),
             (2, self._listed), (2, self._callback),
         ]  # fmt: skip
-        if "vdev" not in cl.get_platforms()[0].name:
-            # Intel's engine crashes soon after a command whose user event was given an error
+        self._is_native = "vdev" not in cl.get_platforms()[0].name
+        if self._is_native:
+            # Intel's engine crashes soon after a command whose user event was given an error, and hangs behind some
+            # barriers and in some calls that wait.
             self._actions.remove((1, self._fail))
+            self._instead = lambda queue, waits: waits  # type: ignore[method-assign]
 
     def run(self, until: Callable[[], bool]) -> None:
         """Do random things, then compare everything."""
@@ -145,69 +201,150 @@ class Actor:
             while not until():
                 if len(self._cells) < MOST_CELLS:
                     self._make_cell()
-                action = self.random.choices(self._actions, weights)[0][1]
-                name = action.__name__.strip("_")
-                self.kinds[name] = self.kinds.get(name, 0) + 1
-                action()
-                self.count += 1
+                self._act(self.random.choices(self._actions, weights)[0][1])
                 if self._gates and self.random.random() < 0.3:
                     self._open_gates()
                 if len(self._events) > MOST_PENDING:
                     self._settle()
-            for cell in self._cells:
-                self._compare(cell)
+            self._end()
         finally:
             self._open_gates()
             self._cells.clear()
             self._checks.clear()
             self._events.clear()
 
+    def _end(self) -> None:
+        for cell in self._cells:
+            self._compare(cell)
+
+    def _act(self, action: Callable[[], None]) -> None:
+        name = action.__name__.strip("_")
+        self.kinds[name] = self.kinds.get(name, 0) + 1
+        action()
+        self.count += 1
+
     # order ----------------------------------------------------------------------------------------
 
     def _queue(self, ground: Ground) -> Any:
-        return self.random.choice([*ground.queues, *self._own[self.grounds.index(ground)]])
+        own = self._own[self.grounds.index(ground)]
+        if self._calm and self.random.random() < 0.85:
+            return own[self._turn_queue]
+        return self.random.choice([*ground.queues, *own])
 
-    def _waits(self, queue: Any, reads: list[Cell], writes: list[Cell]) -> list[Any]:
-        """Events that a command on `queue` has to wait for, and sometimes a user event."""
-        needed = [cell.write for cell in (*reads, *writes) if cell.write is not None]
+    def _waits(self, queue: Any, reads: Sequence[Cell], writes: Sequence[Cell]) -> list[Any]:
+        """Events that a command on `queue` has to wait for, and sometimes a user event. What of the cells is mapped and must
+        not be then is unmapped.
+        """
+        for cell in (*reads, *writes):
+            held = cell.root.held
+            if held is not None and (held.writes or cell in writes) and cell.touches(held):
+                self._unmap(cell.root)
+        needed = [cell.root.write for cell in (*reads, *writes) if cell.root.write is not None]
         for cell in writes:
-            needed += cell.reads
+            needed += cell.root.reads
         in_order = not queue.properties & 1
+        always = 1.0 if self._calm else 0.8
         found = [
             event for other, event in needed
-            if not (in_order and other is queue and self.random.random() < 0.8)
+            if not (in_order and other is queue and self.random.random() < always)
         ]  # fmt: skip
-        if self.random.random() < 0.06:
-            gate = self.cl.UserEvent(queue.context)
-            if self.random.random() < 0.5:
-                self.setter(gate)
-            else:
-                self._gates.append(gate)
-            found.append(gate)
+        found += self._gated(queue)
+        if found and self.random.random() < 0.2:
+            found = self._instead(queue, found)
         return found
 
-    def _note(self, queue: Any, event: Any, reads: list[Cell], writes: list[Cell]) -> None:
-        self._events.append(event)
+    def _gated(self, queue: Any) -> list[Any]:
+        """Sometimes a user event, which is set a little later, or when this thread next has to wait for something."""
+        self._is_gated = False
+        if self._calm or self.random.random() >= 0.06:
+            return []
+        gate = self.cl.UserEvent(queue.context)
+        if self.random.random() < 0.5:
+            self.setter(gate)
+        else:
+            self._gates.append(gate)
+            self._is_gated = True
+        return [gate]
+
+    def _instead(self, queue: Any, waits: list[Any]) -> list[Any]:
+        """Wait for a marker or a barrier that waits for these events, in any queue, or be behind a barrier in one's own."""
+        kind = self.random.randrange(3)
+        if kind == 0:
+            self.cl.enqueue_barrier(queue, wait_for=waits)
+            return []
+        ground = next(g for g in self.grounds if g.context == queue.context)
+        other = self._queue(ground)
+        enqueue = self.cl.enqueue_marker if kind == 1 else self.cl.enqueue_barrier
+        found = enqueue(other, wait_for=waits)
+        other.flush()
+        return [found]
+
+    def _note(
+        self,
+        queue: Any,
+        event: Any,
+        reads: Sequence[Cell],
+        writes: Sequence[Cell],
+        source: np.ndarray | None = None,
+    ) -> None:
+        """The command has been enqueued. `source`: memory of the host's that it takes."""
+        self._events.append(Pending(event, queue, tuple(self._checks), source))
+        self._checks.clear()
         for cell in reads:
-            cell.reads.append((queue, event))
+            cell.root.reads.append((queue, event))
         for cell in writes:
-            cell.write, cell.reads = (queue, event), []
+            cell.root.write, cell.root.reads = (queue, event), []
         # natively nothing starts for sure before a flush, and a wait in another queue does not flush
         queue.flush()
 
+    def _unmap(self, root: Cell) -> None:
+        """Let go of what is mapped: until then it shows what was there."""
+        held, root.held = root.held, None
+        assert held is not None
+        self._same("kept mapping", held.array, root.model[held.start : held.stop])
+        queue = self._queue(root.ground)
+        event = held.array.base.release(queue)
+        self._note(queue, event, *(((), (root,)) if held.writes else ((root,), ())))
+
     def _open_gates(self) -> None:
+        while self._late:
+            array, data = self._late.pop()
+            array[:] = data
         while self._gates:
             self._gates.pop().set_status(0)
 
     def _settle(self) -> None:
         """Wait for all of this thread's commands, and compare what was read."""
         self._open_gates()
-        for event in self._events:
-            event.wait()
-        self._events.clear()
-        for what, found, expected in self._checks:
+        while self._events:
+            self._arrived(self._events.pop(self.random.randrange(len(self._events))))
+
+    def _ended(self, queue: Any) -> None:
+        """A call has waited for a command of the queue; in an ordered one all before has ended, which nobody has waited for."""
+        if queue.properties & 1:
+            return
+        mine = [pending for pending in self._events if pending.queue is queue]
+        self._events = [pending for pending in self._events if pending.queue is not queue]
+        for pending in mine:
+            if pending.event.command_execution_status != 0:
+                raise Different("a command has not ended that comes before one which has")
+            self._arrived(pending)
+
+    def _arrived(self, pending: Pending) -> None:
+        """Wait for one command: what it brings is there when it has ended, and what it took is its program's again."""
+        if pending.event.command_execution_status != 0:
+            pending.event.wait()
+        if any(each.event.command_execution_status != 0 for each in pending.before):
+            raise Different("a marker or barrier has ended before what it waits for")
+        for what, found, expected in pending.checks:
             self._same(what, found, expected)
-        self._checks.clear()
+        if pending.source is not None:
+            pending.source.fill(-77)
+        if pending.queue is not None and pending.queue.properties & 2:
+            profile = pending.event.profile
+            times = [profile.queued, profile.submit, profile.start, profile.end]
+            if sorted(times) != times:
+                raise Different(f"times of a command: {times}")
 
     def _same(self, what: str, found: np.ndarray, expected: np.ndarray) -> None:
         if not np.array_equal(found, expected):
@@ -224,9 +361,12 @@ class Actor:
         ground = self.random.choice(self.grounds)
         size = self.random.choice(SIZES)
         model = self.numbers.integers(-(2**31), 2**31, size, dtype=np.int64).astype(np.int32)
-        kind = self.random.choice(("plain", "copy", "use", "alloc", "pool"))
-        host = None
-        if kind == "copy":
+        kind = self.random.choice(("plain", "copy", "use", "alloc", "pool", "shared"))
+        host = shared = None
+        if kind == "shared":
+            shared = cl.SVM(cl.csvm_empty(ground.context, (size,), np.int32))
+            buffer = shared.as_buffer(ground.context)
+        elif kind == "copy":
             buffer = cl.Buffer(ground.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=model)
         elif kind == "use":
             raw = np.empty(size + 1024, np.int32)
@@ -240,16 +380,30 @@ class Actor:
             buffer = ground.pool.allocate(4 * size)
         else:
             buffer = cl.Buffer(ground.context, flags.READ_WRITE, size=4 * size)
-        cell = Cell(ground, buffer, model, host, is_pooled=kind == "pool")
-        if kind in ("alloc", "pool", "plain"):
-            queue = self._queue(ground)
-            event = cl.enqueue_copy(queue, buffer, model.copy(), is_blocking=False)
-            self._note(queue, event, [], [cell])
+        cell = Cell(ground, buffer, model, host, is_pooled=kind == "pool", shared=shared)
+        if kind in ("alloc", "pool", "plain", "shared"):
+            self._begin(cell)
         self._cells.append(cell)
+
+    def _begin(self, cell: Cell) -> None:
+        """Write a buffer for the first time: as a whole, or in pieces."""
+        size = cell.model.size
+        cuts = sorted(self.random.sample(range(1, size), self.random.choice((0, 0, 1, 2))))
+        for start, stop in zip([0, *cuts], [*cuts, size], strict=True):
+            queue, data = self._queue(cell.ground), cell.model[start:stop].copy()
+            waits = self._waits(queue, [], [cell])
+            event = self.cl.enqueue_copy(
+                queue, cell.buffer, data, dst_offset=4 * start, wait_for=waits, is_blocking=False
+            )
+            self._note(queue, event, [], [cell], data)
 
     def _renew(self) -> None:
         """Drop a buffer: at once, or after all is done where others get its memory."""
         cell = self._cells.pop(self.random.randrange(len(self._cells)))
+        if cell.root.held is not None:
+            self._unmap(cell.root)
+        if cell.shared is not None or (cell.parent is not None and cell.parent.shared is not None):
+            self._settle()
         if cell.host is not None or cell.is_pooled or self.random.random() < 0.5:
             self._compare(cell)
         if cell.is_pooled or self.random.random() < 0.5:
@@ -265,10 +419,11 @@ class Actor:
         self._settle()
 
     def _some(self, count: int) -> list[Cell] | None:
-        """Different cells of one context; None where there are not as many."""
+        """Cells of one context that share no memory; None where there are not as many."""
         ground = self.random.choice(self._cells).ground
-        mine = [cell for cell in self._cells if cell.ground is ground]
-        return self.random.sample(mine, count) if len(mine) >= count else None
+        mine = self.random.sample(self._cells, len(self._cells))
+        apart = list({cell.root: cell for cell in mine if cell.ground is ground}.values())
+        return apart[:count] if len(apart) >= count else None
 
     def _span(self, size: int) -> tuple[int, int]:
         """A random non-empty range, often all."""
@@ -285,18 +440,23 @@ class Actor:
         start, stop = self._span(cell.model.size)
         data = self.numbers.integers(-(2**31), 2**31, stop - start, dtype=np.int64).astype(np.int32)
         waits = self._waits(queue, [], [cell])
+        cell.model[start:stop] = data
         blocking = self.random.random() < 0.3
         if blocking:
             self._open_gates()
+        elif self._is_gated:
+            self._late.append((data, data.copy()))
+            data.fill(99)
         event = self.cl.enqueue_copy(
             queue, cell.buffer, data, dst_offset=4 * start, wait_for=waits, is_blocking=blocking
         )
-        cell.model[start:stop] = data
-        self._note(queue, event, [], [cell])
+        self._note(queue, event, [], [cell], data)
 
     def _read(self) -> None:
         cell = self.random.choice(self._cells)
-        queue = self._queue(cell.ground)
+        self._read_of(cell, self._queue(cell.ground))
+
+    def _read_of(self, cell: Cell, queue: Any) -> None:
         start, stop = self._span(cell.model.size)
         found = np.empty(stop - start, np.int32)
         waits = self._waits(queue, [cell], [])
@@ -308,6 +468,8 @@ class Actor:
         )
         self._checks.append(("read", found, cell.model[start:stop].copy()))
         self._note(queue, event, [cell], [])
+        if blocking:
+            self._ended(queue)
 
     def _box(self, size: int) -> tuple[int, int, int, int, int, int]:
         """(width, rows, x, y, columns, lines) of a box in a buffer of `size` ints seen as rows."""
@@ -341,7 +503,7 @@ class Actor:
             wait_for=self._waits(queue, [], [cell]), is_blocking=False,
         )  # fmt: skip
         cell.model[: rows * width].reshape(rows, width)[y : y + lines, x : x + columns] = data
-        self._note(queue, event, [], [cell])
+        self._note(queue, event, [], [cell], data)
 
     def _copy_box(self) -> None:
         pair = self._some(2)
@@ -432,22 +594,24 @@ class Actor:
 
     def _migrate(self) -> None:
         cell = self.random.choice(self._cells)
-        if cell.is_pooled:
+        if cell.is_pooled or cell.parent is not None:
             return
         queue = self._queue(cell.ground)
         waits = self._waits(queue, [], [cell])
         flags = self.random.choice((0, 1, 2))
         event = self.cl.enqueue_migrate_mem_objects(queue, [cell.buffer], flags, wait_for=waits)
         self._note(queue, event, [], [cell])
+        if self.random.random() < 0.7:  # while it is under way
+            self._read_of(cell, queue)
 
     def _sync(self) -> None:
         ground = self.random.choice(self.grounds)
         queue = self._queue(ground)
         kind = self.random.randrange(4)
-        if kind == 0:
-            self._events.append(self.cl.enqueue_marker(queue))
-        elif kind == 1:
-            self._events.append(self.cl.enqueue_barrier(queue))
+        if kind < 2:
+            before = tuple(each for each in self._events if each.queue is queue and not self._is_native)
+            enqueue = self.cl.enqueue_marker if kind == 0 else self.cl.enqueue_barrier
+            self._events.append(Pending(enqueue(queue), before=before))
         elif kind == 2:
             queue.flush()
         else:
@@ -480,7 +644,7 @@ class Actor:
 
         lock = self.grounds[0].lock
         self.awaited += 1
-        self.random.choice(self._events).set_callback(self.cl.command_execution_status.COMPLETE, hear)
+        self.random.choice(self._events).event.set_callback(self.cl.command_execution_status.COMPLETE, hear)
 
     # kernels --------------------------------------------------------------------------------------
 
@@ -501,24 +665,30 @@ class Actor:
         a, b, c = cells
         n = self.random.randint(1, min(cell.model.size for cell in cells))
         shape, local = ((n + 63) // 64 * 64,), self.random.choice(((64,), (16,), None))
-        x = self.random.randint(-9, 9)
+        x = self.random.randint(-9, 9) + self._turn * self.random.choice((0, 0, 1))
+        if self._turn % 2 and self.random.random() < 0.4:  # two buffers by turns
+            a, c = c, a
         with np.errstate(over="ignore"):
             getattr(self, "_launch_" + self.random.choice(_LAUNCHES))(a, b, c, n, shape, local, np.int32(x))
 
+    def _arg(self, cell: Cell) -> Any:
+        """The buffer, or the shared virtual memory that it is."""
+        return cell.shared if cell.shared is not None and self.random.random() < 0.5 else cell.buffer
+
     def _launch_affine(self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32) -> None:
-        args = (a.buffer, b.buffer, c.buffer, x, np.int32(n))
+        args = (self._arg(a), self._arg(b), self._arg(c), x, np.int32(n))
         self._enqueue("affine", shape, args, [a, b], [c], local)
         c.model[:n] = a.model[:n] * x + b.model[:n] + np.arange(n, dtype=np.int32)
 
     def _launch_stencil(self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32) -> None:
-        self._enqueue("stencil", shape, (a.buffer, c.buffer, np.int32(n)), [a], [c], local)
+        self._enqueue("stencil", shape, (self._arg(a), self._arg(c), np.int32(n)), [a], [c], local)
         padded = np.concatenate((a.model[:1], a.model[:n], a.model[n - 1 : n]))
         c.model[:n] = padded[:-2] + 2 * padded[1:-1] + padded[2:]
 
     def _launch_in_place(
         self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32
     ) -> None:
-        self._enqueue("in_place", (min(shape[0], 1024),), (c.buffer, x, np.int32(n)), [], [c], local)
+        self._enqueue("in_place", (min(shape[0], 1024),), (self._arg(c), x, np.int32(n)), [], [c], local)
         c.model[:n] = c.model[:n] * x + np.int32(1)
 
     def _launch_transpose(
@@ -526,42 +696,44 @@ class Actor:
     ) -> None:
         width = min(n, self.random.choice((8, 30, 64)))
         height = n // width
-        args = (a.buffer, c.buffer, np.int32(width), np.int32(height))
+        args = (self._arg(a), self._arg(c), np.int32(width), np.int32(height))
         shape = ((width + 7) // 8 * 8, (height + 7) // 8 * 8)
         self._enqueue("transpose", shape, args, [a], [c], (8, 8))
         size = width * height
         c.model[:size] = a.model[:size].reshape(height, width).T.ravel()
 
     def _launch_gather(self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32) -> None:
-        self._enqueue("gather", shape, (a.buffer, b.buffer, c.buffer, np.int32(n)), [a, b], [c], local)
+        self._enqueue(
+            "gather", shape, (self._arg(a), self._arg(b), self._arg(c), np.int32(n)), [a, b], [c], local
+        )
         c.model[:n] = a.model[b.model[:n].view(np.uint32) % np.uint32(n)]
 
     def _launch_scatter(self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32) -> None:
         if c.model.size < ORDER_SIZE:
             return
         n = min(n, ORDER_SIZE)
-        args = (a.buffer, c.ground.order, c.buffer, np.int32(n))
+        args = (self._arg(a), c.ground.order, self._arg(c), np.int32(n))
         self._enqueue("scatter", ((n + 63) // 64 * 64,), args, [a], [c], local)
         c.model[c.ground.permutation[:n]] = a.model[:n]
 
     def _launch_some(self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32) -> None:
-        self._enqueue("some", shape, (a.buffer, c.buffer, np.int32(n)), [a], [c], local)
+        self._enqueue("some", shape, (self._arg(a), self._arg(c), np.int32(n)), [a], [c], local)
         odd = (a.model[:n] & 1).astype(bool)
         c.model[:n][odd] = a.model[:n][odd]
 
     def _launch_histogram(
         self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32
     ) -> None:
-        self._enqueue("histogram", shape, (a.buffer, c.buffer, np.int32(n)), [a], [c], local)
+        self._enqueue("histogram", shape, (self._arg(a), self._arg(c), np.int32(n)), [a], [c], local)
         c.model[:64] += np.bincount(a.model[:n] & 63, minlength=64).astype(np.int32)
 
     def _launch_largest(self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32) -> None:
-        self._enqueue("largest", shape, (a.buffer, c.buffer, np.int32(n)), [a], [c], local)
+        self._enqueue("largest", shape, (self._arg(a), self._arg(c), np.int32(n)), [a], [c], local)
         np.maximum.at(c.model, np.arange(n) & 7, a.model[:n])
 
     def _launch_sums(self, a: Cell, b: Cell, c: Cell, n: int, shape: Any, local: Any, x: np.int32) -> None:
         groups = shape[0] // 64
-        args = (a.buffer, c.buffer, self.cl.LocalMemory(4 * 64), np.int32(n))
+        args = (self._arg(a), self._arg(c), self.cl.LocalMemory(4 * 64), np.int32(n))
         self._enqueue("sums", shape, args, [a], [c], (64,))
         padded = np.zeros(shape[0], np.int32)
         padded[:n] = a.model[:n]
@@ -593,7 +765,7 @@ class Actor:
     def _sub_buffers(self) -> None:
         """Two sub-buffers of one buffer that overlap, and a kernel that touches what they do not share."""
         cell = self.random.choice(self._cells)
-        if cell.model.size < 1000 or cell.is_pooled:
+        if cell.model.size < 1000 or cell.is_pooled or cell.parent is not None:
             return
         align = cell.ground.context.devices[0].mem_base_addr_align // 8
         start = align * (1000 // align + 1) // 4

@@ -56,6 +56,29 @@ def test_many_threads_contexts_and_queues() -> None:
     assert "nothing differed" in run("--seconds", "3", "--seed", str(time.time_ns() % 1000))
 
 
+def test_sequences_of_one_thread() -> None:
+    assert "nothing differed" in run("--sequences", "25", "--seed", str(time.time_ns() % 100_000))
+
+
+PLANTED = """
+import runpy, sys
+from tests.fuzz.mutations import plant
+plant({defect!r})
+sys.argv = ["stress", "--sequences", "20"]
+runpy.run_module("tests.cpu.stress", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("defect", ["a transfer is left out", "a host write leaves old copies"])
+def test_sequences_find_planted_defects(defect: str) -> None:
+    script = PLANTED.format(defect=defect)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 1, done.stdout + done.stderr[-8000:]
+    assert "Different" in done.stdout
+
+
 def test_ten_thousand_enqueues() -> None:
     assert "nothing differed" in run("--enqueues", "10000")
 

@@ -16,6 +16,10 @@ int32_t clGetEventProfilingInfo(handle, uint32_t, size_t, void *, size_t *);
 int32_t clSetMemObjectDestructorCallback(handle, void (*)(handle, void *), void *);
 int32_t clRetainMemObject(handle);
 int32_t clRetainKernel(handle);
+int32_t clSetKernelArgSVMPointer(handle, uint32_t, const void *);
+int32_t clEnqueueSVMMemcpy(handle, uint32_t, void *, const void *, size_t, uint32_t, const handle *, handle *);
+void *clSVMAlloc(handle, uint64_t, size_t, uint32_t);
+void clSVMFree(handle, void *);
 int32_t clEnqueueTask(handle, handle, uint32_t, const handle *, handle *);
 int32_t clEnqueueCopyBuffer(handle, handle, handle, size_t, size_t, size_t, uint32_t, const handle *, handle *);
 void *clEnqueueMapBuffer(handle, handle, uint32_t, uint64_t, size_t, size_t, uint32_t, const handle *, handle *, int32_t *);
@@ -133,6 +137,24 @@ static void kernels(void) { /* a new one has no argument */
         if (r == 30) printf("build: %d\n", clBuildProgram(program, 1, &device, "", NULL, NULL)); /* refused while it has kernels */
     }
     printf("kernels: %u\n", sum_in(queue, m));
+}
+static void pointers(void) { /* arguments in shared virtual memory: a new kernel has none, and then it has */
+    unsigned *at = clSVMAlloc(context, READ_WRITE, 4 * N, 0);
+    int32_t codes[3];
+    warm_up(new_kernel("add"));
+    for (unsigned r = 0; r < MANY; r++) {
+        handle k = new_kernel("both"), m = new_buffer(READ_WRITE, 4 * N, NULL);
+        write_in(queue, m, r, 1);
+        must(clEnqueueSVMMemcpy(queue, 1, at, (unsigned[N]){r, 2, r}, 4 * N, 0, NULL, NULL), "copy");
+        set_mem(k, 0, m); set_uint(k, 2, r); codes[0] = launch_in(queue, k);
+        must(clSetKernelArgSVMPointer(k, 1, at), "pointer"); codes[1] = launch_in(queue, k);
+        if (r % 2) set_mem(k, 1, m); /* and a buffer again */
+        codes[2] = launch_in(queue, k);
+        if (r % 8 < 2) printf("pointer %u: %d %d %d, %u\n", r, codes[0], codes[1], codes[2], sum_in(queue, m));
+        must(clFinish(queue), "finish");
+        let_go(m); must(clReleaseKernel(k), "release");
+    }
+    clSVMFree(context, at);
 }
 static void tell_end(handle m, void *count) { (void)m; ++*(_Atomic int *)count; }
 static unsigned references(handle m) { unsigned count = 0; must(clGetMemObjectInfo(m, 0x1105, sizeof count, &count, NULL), "references"); return count; }
@@ -269,7 +291,7 @@ static const struct {
     void (*make)(void);
     int is_vdevs; /* natively it may do anything, or is not there */
 } parts[] = {{"rounds", rounds, 0}, {"shared", shared, 0}, {"content", content, 0}, {"used", used_otherwise, 0}, {"gated", gated, 0}, {"events", held_events, 0},
-             {"threads", threads, 0}, {"leaky", leaky, 0}, {"kernels", kernels, 0}, {"gone", gone, 1}, {"contexts", contexts, 1}};
+             {"threads", threads, 0}, {"leaky", leaky, 0}, {"kernels", kernels, 0}, {"pointers", pointers, 0}, {"gone", gone, 1}, {"contexts", contexts, 1}};
 
 int main(int count, char **words) {
     handle platform; int32_t code;

@@ -11,7 +11,7 @@ import pytest
 
 from tests.icd.driver import build, need_library, run_natively, run_on_vdev
 
-PARTS = ("rounds", "shared", "content", "used", "gated", "events", "threads", "leaky", "kernels")
+PARTS = ("rounds", "shared", "content", "used", "gated", "events", "threads", "leaky", "kernels", "pointers")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,7 @@ def _made(log: str) -> tuple[int, int, int, int]:
         ("threads", (0, 0, 0, 0)),  # mostly another thread is in Python
         ("leaky", (400, 0, 50, 0)),
         ("kernels", (0, 0, 0, 15)),  # refused launches may have changed something
+        ("pointers", (0, 0, 0, 5)),  # of which there is nothing to be known
     ],
 )
 def test_on_one_worker(program: Path, part: str, least: tuple[int, ...]) -> None:

@@ -88,6 +88,7 @@ _NOTED: Mapping[str, str] = {
     "clCreateBuffer": "note_buffer(value_of, a0, a1, a2)",
     "clCreateKernel": "note_kernel(value_of, a0, a1)",
     "clCloneKernel": "note_clone(value_of, a0)",
+    "clSetKernelArgSVMPointer": "note_pointer(value_of, (struct object *)a0, a1)",
     "clEnqueueReadBuffer": "moved((void *)a0, (void *)a1)",
     "clEnqueueWriteBuffer": "moved((void *)a0, (void *)a1)",
     "clEnqueueFillBuffer": "moved((void *)a0, (void *)a1)",

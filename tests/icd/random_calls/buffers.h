@@ -60,12 +60,20 @@ static int has_map(const struct memory *memory) {
     return 0;
 }
 
+/* Kernels that have it as an argument are not launched again. */
+static void forget_launches(const struct memory *memory) {
+    for (int i = 0; i < KERNELS; i++)
+        if (run->launched_on[i][0] == memory || run->launched_on[i][1] == memory)
+            run->launched_on[i][0] = run->launched_on[i][1] = NULL;
+}
+
 /* Commands that use it may be under way. */
 static void release_memory(void) {
     struct memory *memory = pick(is_any, 0);
     if (memory == NULL || has_map(memory))
         return;
     LOG("release %d: %d\n", number_of(memory), clReleaseMemObject(memory->mem));
+    forget_launches(memory);
     *memory = (struct memory){0};
 }
 

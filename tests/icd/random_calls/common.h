@@ -67,6 +67,7 @@ struct run {
     int kept_count;
     cl_event gate; /* a user event that is not set yet */
     cl_kernel kernels[KERNELS];
+    const struct memory *launched_on[KERNELS][2]; /* what their arguments are, as long as it is there */
     _Atomic int callbacks, gone;
     int wanted_callbacks, wanted_gone;
 };

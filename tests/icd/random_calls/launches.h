@@ -170,16 +170,21 @@ static int is_race(const struct declared *form, const struct memory *in, const s
     return !is_own_element || in != out;
 }
 
-static void enqueue_launch(cl_kernel kernel, const struct declared *form, struct root *in, struct root *out, const struct space *space) {
+static void enqueue_launch(cl_kernel kernel, struct root *in, struct root *out, const struct space *space) {
     struct command c = new_command();
     uses(&c, in, 0);
     uses(&c, out, 1);
     c.blocks = 0;
     LOG(" over %zux%zu by %zux%zu%s", space->global[0], space->global[1], space->local[0], space->local[1], space->has_local ? "" : " (none)");
-    (void)form;
     enqueued(&c, clEnqueueNDRangeKernel(run->queues[c.queue], kernel, space->dims, space->has_offset ? space->offset : NULL, space->global,
                                         space->has_local ? space->local : NULL, WAITING(c)));
 }
+
+/* What the kernels that are kept were launched on. */
+static __thread struct launched {
+    const struct declared *form;
+    struct space space;
+} launched[KERNELS];
 
 static void launch(void) {
     const struct declared *form = &declared[below(DECLARED)];
@@ -199,13 +204,29 @@ static void launch(void) {
     struct space space = draw_space(form, side);
     set_last(kernel, form, space.local[0]);
     LOG("launch %s, %d to %d, n %d: %d", form->name, number_of(in), number_of(out), n, code);
-    enqueue_launch(kernel, form, in->root, out->root, &space);
+    enqueue_launch(kernel, in->root, out->root, &space);
     for (size_t again = chance(20) ? below(5) : 0; again > 0 && run->gate == NULL; again--) { /* with other numbers */
         set_last(kernel, form, space.local[0]);
         LOG("again");
-        enqueue_launch(kernel, form, in->root, out->root, &space);
+        enqueue_launch(kernel, in->root, out->root, &space);
     }
     if (*kept != NULL)
         clReleaseKernel(*kept);
     *kept = kernel; /* so it may end long after its launch, or before */
+    launched[number] = (struct launched){form, space};
+    run->launched_on[number][0] = in;
+    run->launched_on[number][1] = out;
+}
+
+/* A kernel with the arguments that it has, which were set before whatever came between; or with another last one. */
+static void launch_again(void) {
+    size_t number = below(KERNELS);
+    const struct launched *last = &launched[number];
+    const struct memory *in = run->launched_on[number][0], *out = run->launched_on[number][1];
+    if (in == NULL || is_mapped(in->root, 0) || is_mapped(out->root, 1))
+        return;
+    if (chance(30))
+        set_last(run->kernels[number], last->form, last->space.local[0]);
+    LOG("launch %s again, %d to %d", last->form->name, number_of(in), number_of(out));
+    enqueue_launch(run->kernels[number], in->root, out->root, &last->space);
 }

@@ -12,25 +12,31 @@
 #include "order.h"
 #include "refused.h"
 
+static void repeat(void);
+
+/* `repeats`: what is there before a step is there after it, so the same numbers make the same calls again. */
 static const struct {
     void (*make)(void);
-    unsigned weight;
+    unsigned weight, repeats;
 } steps[] = {
-    {create_buffer, 10}, {create_part, 6},   {release_memory, 4}, {read_buffer, 8},   {write_buffer, 8}, {fill_buffer, 6},
-    {copy_buffer, 6},    {move_box, 6},      {map_buffer, 8},     {touch_map, 4},     {unmap, 8},        {create_image, 5},
-    {move_image, 6},     {fill_image, 3},    {copy_image, 3},     {copy_image_and_buffer, 3}, {map_image, 4}, {launch, 24},
-    {allocate_shared, 3}, {fill_shared, 3},  {copy_shared, 4},    {map_shared, 3},    {launch_shared, 5}, {free_shared, 1},
-    {mark, 3},           {migrate, 2},       {wait_for_some, 3},  {call_back, 3},     {count_references, 2}, {hold, 2},
-    {renew_queue, 1},   {settle_between, 2}, {refused, 12},
+    {create_buffer, 10}, {create_part, 6},   {release_memory, 4}, {read_buffer, 8, 1}, {write_buffer, 8, 1}, {fill_buffer, 6, 1},
+    {copy_buffer, 6, 1}, {move_box, 6, 1},   {map_buffer, 8},     {touch_map, 4},      {unmap, 8},           {create_image, 5},
+    {move_image, 6, 1},  {fill_image, 3, 1}, {copy_image, 3, 1},  {copy_image_and_buffer, 3, 1}, {map_image, 4, 1}, {launch, 24, 1},
+    {launch_again, 12, 1}, {allocate_shared, 3}, {fill_shared, 3, 1}, {copy_shared, 4, 1}, {map_shared, 3, 1}, {launch_shared, 5, 1},
+    {free_shared, 1},    {mark, 3, 1},       {migrate, 2, 1},     {wait_for_some, 3, 1}, {call_back, 3},     {count_references, 2},
+    {hold, 2},           {renew_queue, 1},   {settle_between, 2, 1}, {refused, 12},    {repeat, 6},
 };
 enum { STEPS = sizeof steps / sizeof *steps };
 
-static void step(void) {
+static void step_of(int repeats) {
     unsigned all = 0;
     for (int i = 0; i < STEPS; i++)
-        all += steps[i].weight;
+        if (steps[i].repeats >= repeats)
+            all += steps[i].weight;
     unsigned at = (unsigned)below(all);
     for (int i = 0; i < STEPS; i++) {
+        if (steps[i].repeats < repeats)
+            continue;
         if (at < steps[i].weight) {
             steps[i].make();
             make_room();
@@ -38,6 +44,27 @@ static void step(void) {
         }
         at -= steps[i].weight;
     }
+}
+
+static void step(void) { step_of(0); }
+
+/* A program's loop: the same calls in every round, and now and then others between them. */
+static void repeat(void) {
+    if (run->gate != NULL)
+        return;
+    uint64_t body[5];
+    size_t count = 1 + below(5), rounds = 3 + below(5);
+    for (size_t i = 0; i < count; i++)
+        body[i] = draw();
+    for (size_t round = 0; round < rounds; round++)
+        for (size_t i = 0; i < count; i++) {
+            uint64_t after = run->random;
+            run->random = body[i];
+            step_of(1);
+            run->random = after;
+            if (chance(5))
+                step_of(1);
+        }
 }
 
 /* Every byte that is there. */

@@ -98,7 +98,7 @@ static void launch_shared(void) {
     struct space space = draw_space(form, n);
     set_last(kernel, form, space.local[0]);
     LOG("launch %s, shared %d to %d, n %d: %d", form->name, number_of(in), number_of(out), n, code);
-    enqueue_launch(kernel, form, in->root, out->root, &space);
+    enqueue_launch(kernel, in->root, out->root, &space);
     clReleaseKernel(kernel);
 }
 

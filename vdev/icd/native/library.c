@@ -1136,6 +1136,12 @@ static void forget_values(struct object *object) {
         object->kernel->values[i].known = 0, object->kernel->values[i].serial = 0;
 }
 
+/* An argument is an SVM pointer, if that was not refused. */
+static void note_pointer(int32_t code, struct object *object, uint32_t index) {
+    if (code == SUCCESS && object->kernel != NULL && index < object->kernel->count)
+        object->kernel->values[index].is_unset = 0;
+}
+
 static PyObject *as_tuple(const size_t *sizes, unsigned dims) {
     PyObject *all = PyTuple_New(dims);
     for (unsigned i = 0; all != NULL && i < dims; i++)
