@@ -17,13 +17,15 @@ from vdev.session.commands import BufferArg, Read
 from vdev.session.session import VirtualBuffer
 
 
-def one_sample(program: Program, out: VirtualBuffer, source: VirtualBuffer) -> tuple[Completion, Sample]:
-    """The launch that the program made last, submitted once more with a sample taken."""
+def one_sample(
+    program: Program, out: VirtualBuffer, source: VirtualBuffer, *, profiled: bool = False
+) -> tuple[Completion, Sample]:
+    """The launch that the program made last, submitted once more with a sample taken. `profiled`: its own times are wanted as well."""
     cache = program.kernel.plans
     assert cache is not None
     cached = [*cache._plans.values(), *cache.placed.values()][-1]
     prepared, sample = sampled(cached.prepared)
-    completion = Completion()
+    completion = Completion(profiled)
     program.session.executor.submit(
         prepared,
         [out.holdings, source.holdings],
@@ -73,6 +75,22 @@ def test_a_launch_to_which_nothing_is_brought_has_a_kernel_alone() -> None:
         assert measured is not None
         assert set(measured.kernel) == {0, 1}
         assert measured.before == {}
+
+
+@pytest.mark.parametrize("launches", [1, 2], ids=["with its transfers", "alone"])
+def test_a_sampled_launch_tells_its_own_times_too(launches: int) -> None:
+    """The sample's markers stand around the kernel: nothing is left for one behind the launch."""
+    with Program() as program:
+        out, source = program.buffer(), program.buffer(5)
+        for _ in range(launches):
+            assert ended(program.launch(out, source)) == 0
+        completion, sample = one_sample(program, out, source, profiled=True)
+        assert ended(completion) == 0
+        measured, times = sample.take(), completion.times
+        assert measured is not None
+        assert times is not None
+        assert (times[3] - times[2]) * 1e-9 > max(measured.kernel.values()) * 0.999
+        assert set(measured.before) == ({0, 1} if launches == 1 else set())
 
 
 def test_nobody_waits_for_a_sample() -> None:

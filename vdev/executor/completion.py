@@ -171,7 +171,8 @@ class Completion:
         """(queued, submit, start, end) in nanoseconds of time.perf_counter_ns; None unless profiled and complete.
 
         One worker may be some commands ahead of another. Programs add durations up, so the device as a whole starts a
-        command of an in-order queue only when it has ended the one before (specification 5.11).
+        command of an in-order queue only when it has ended the one before (specification 5.11). They divide by durations as
+        well: none is 0.
         """
         if not self.profiled or self._final != COMPLETE:
             return None
@@ -184,7 +185,7 @@ class Completion:
         else:
             start = end = self.settled_ns
         start = start if start > earliest else earliest
-        return self.queued_ns, submitted, start, end if end > start else start
+        return self.queued_ns, submitted, start, end if end > start else start + 1
 
     # for the executor, and for user events ----------------------------------------------------------
 

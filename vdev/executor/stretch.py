@@ -77,8 +77,8 @@ class Timer:
             start, told = max(start, queued, 0 if before is None else before[3]), self._told
             if told is not None and told[0] < self._number:  # a clock that is compared again may be set back
                 start = max(start, told[1])
-                told[:] = self._number, max(start, end)
-            known = self.known = queued, queued, start, max(start, end)
+                told[:] = self._number, max(start + 1, end)
+            known = self.known = queued, queued, start, max(start + 1, end)
             self._ask = self._behind = None  # they keep events
         return known
 

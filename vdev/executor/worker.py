@@ -346,12 +346,12 @@ class Worker(WorkerProgress):
             self.issued = first + index + 1
             is_last = index == len(batch.steps) - 1
             if each or batch.marks[index] or (completion.profiled and is_last):
-                self._mark_step(job, batch.sample if is_last else None)
+                self._mark_step(batch.sample if is_last else None)
             yield
 
-    def _mark_step(self, job: Job, sample: Ending | None) -> None:
+    def _mark_step(self, sample: Ending | None) -> None:
         """Put a marker behind a step; the last one of a sampled launch ends its sample."""
-        marker = self.mark(timed=job if job.completion.profiled else None)
+        marker = self.mark()
         if sample is not None:
             sample.end(self.number, marker)
         if self.number == HOST:

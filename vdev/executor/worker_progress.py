@@ -155,10 +155,12 @@ class WorkerProgress:
         """Put a marker behind everything issued since the last one, and release those who wait for it.
 
         `anew`: also behind operations that belong to no step. A read that its caller has waited for leaves such
-        operations, and a measurement would otherwise begin with them. `timed`: whose times the marker tells; another thread may settle
-        it as soon as the mark is there.
+        operations, and a measurement would otherwise begin with them. `timed`: whose times the marker tells, if not those of the
+        command that is being handed over; another thread may settle it as soon as the mark is there.
         """
         marker = None
+        if timed is None and self.current is not None and self.current.completion.profiled:
+            timed = self.current
         if self.marked < self.issued or (anew and self.backend.pending()):
             step = self.issued
             mark = self.next_mark
