@@ -22,6 +22,8 @@ from vdev.errors import BuildFailure
 from vdev.planner.instructions import Plan
 from vdev.process import ending
 from vdev.process.beside import Beside, beside
+from vdev.process.beside import compilers as compiling
+from vdev.session import programs
 
 
 def test_pieces_are_done_in_order_whatever_fails(caplog: pytest.LogCaptureFixture) -> None:
@@ -235,8 +237,38 @@ def test_what_exchanges_need_is_compiled_beside_the_first_program(
         source_of("fill_and_sum"), {"fill": 1e-9, "sum": 1e-9}, workers=workers, options=("-DGROUP=256",)
     ) as program:
         program.session.build("kernel void other(global int *a) { a[0] = 1; }")
-        beside.wait()
+        compiling.wait()
     assert done == ([(0, False), (1, False)] if workers > 1 else [])
+
+
+def test_compilers_begin_before_the_first_program_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read and to translate it takes the calling thread as long as they take."""
+    done: list[str] = []
+    translate = programs.translate
+    monkeypatch.setattr(VirtualGpu, "preparations", lambda gpu: done.append("compilers") or [])
+    monkeypatch.setattr(programs, "translate", lambda given: done.append("translation") or translate(given))
+    monkeypatch.setenv("VDEV_CACHE", "0")
+    with Program(MERGED, {}, workers=2):
+        assert done == ["compilers", "compilers", "translation"]
+        beside.wait()
+
+
+def test_no_analysis_waits_for_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, done = threading.Event(), []
+    analyse = access.analyse_kernel
+
+    def compile_one() -> None:
+        may_end.wait(10)  # so long only where somebody waits for it
+        done.append("compiled")
+
+    monkeypatch.setattr(VirtualGpu, "preparations", lambda gpu: [compile_one])
+    monkeypatch.setattr(access, "analyse_kernel", lambda *given: done.append("analysed") or analyse(*given))
+    monkeypatch.setenv("VDEV_CACHE", "0")
+    with Program(MERGED, {}, workers=2):
+        beside.wait()
+        may_end.set()
+        compiling.wait()
+    assert done[0] == "analysed"
 
 
 #: kernels, and what several workers may have to merge of them: a store of which it is known what it writes is no such
@@ -269,6 +301,7 @@ def test_what_merges_need_is_compiled_beside_the_program(
     times = dict.fromkeys(("known", "scattered", "marked", "counted"), 1e-9)
     with Program(MERGED, times, workers=workers):
         beside.wait()
+        compiling.wait()
     each = [("add", "uint32", None), ("diff", "", 1), ("diff", "", 4)]
     numbers = range(workers) if workers > 1 else ()
     assert sorted(done) == [(number, *kind) for number in numbers for kind in each]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from vdev.translators.dialects.subgrid import SubgridProgram, Untranslatable, translate_subgrid
-from vdev.translators.frontend.edits import Edits
+from vdev.translators.frontend.edits import Edits, Functions
 from vdev.translators.frontend.source import CompileError, parse_program
 
 
@@ -229,3 +229,23 @@ def test_pragmas_of_a_body_come_first() -> None:
 def test_errors_stay_the_parsers() -> None:
     with pytest.raises(CompileError):
         translate("kernel void k(global int *a) { a[0] = ; }")
+
+
+QUOTED = r"""kernel void f(global int *n)
+{
+    char c = 'n', d = '\'';
+    printf("n \" n %d\n", n[0]);
+#pragma ours n
+    for (int i = 0; i < 1; ++i) n[i] = c + d;
+}
+"""
+
+
+def test_names_are_found_where_they_are_code() -> None:
+    """In no literal, behind which the text goes on, and in no directive."""
+    functions = Functions(parse_program(QUOTED))
+    text = functions.text
+    code = [text.index(each) + len(each) - 1 for each in (b"int *n", b'%d\\n", n', b"++i) n")]
+    assert functions.offsets("n") == code
+    assert functions.offsets("c") == [text.index(b"c = 'n'"), text.index(b"c + d")]
+    assert functions.offsets("ours") == ()

@@ -19,7 +19,10 @@ from . import clang
 from .kernels import Untranslatable
 from .source import ParsedProgram
 
-_IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
+#: what has no identifiers, directives and literals, or an identifier: one pass over a text, which each translation reads several times
+_WORDS = re.compile(
+    rb"""^[ \t]*#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|([A-Za-z_$][\w$]*)""", re.MULTILINE
+)
 _BRACKET = re.compile(rb"""[()\[\]{}]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 _BLANK = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*", re.MULTILINE)
 
@@ -264,19 +267,11 @@ class Functions:
 
     def _index(self) -> dict[str, list[int]]:
         """Every identifier of the text with its offsets, except those inside string literals."""
-        places: dict[str, list[int]] = {}
-        quoted = [
-            m.span()
-            for m in re.finditer(
-                rb"""^[ \t]*#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", self.text, re.MULTILINE
-            )
-        ]
-        starts = [start for start, _ in quoted]
-        for match in _IDENTIFIER.finditer(self.text):
-            before = bisect_right(starts, match.start()) - 1
-            if before < 0 or match.start() >= quoted[before][1]:
-                places.setdefault(match.group().decode(), []).append(match.start())
-        return places
+        places: dict[bytes, list[int]] = {}
+        for match in _WORDS.finditer(self.text):
+            if match.lastindex:
+                places.setdefault(match[1], []).append(match.start())
+        return {name.decode(): offsets for name, offsets in places.items()}
 
     def line_at(self, offset: int) -> int:
         """The user's line."""

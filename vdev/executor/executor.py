@@ -47,7 +47,7 @@ from vdev.executor.worker import Worker
 from vdev.executor.worker_progress import Waits, WorkerProgress
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
-from vdev.process.beside import beside
+from vdev.process.beside import compilers
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import keep_for_ever, renew
 
@@ -434,14 +434,14 @@ class Executor:
         if len(self.workers) > 1:
             for worker in self.all_workers[: len(self.workers)]:
                 for piece in worker.backend.preparations():
-                    beside.begin(piece)
+                    compilers.begin(piece)
 
     def begin_merge_preparations(self, merges: Iterable[Merging]) -> None:
         """The same for what several workers may have to merge."""
         for merging in merges:
             for worker in self.all_workers[: len(self.workers)]:
                 for piece in worker.backend.merge_preparations(merging):
-                    beside.begin(piece)
+                    compilers.begin(piece)
 
     @property
     def compiles_ahead(self) -> bool:

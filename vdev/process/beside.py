@@ -1,4 +1,5 @@
-"""Work beside the program: one piece after the other on a thread of its own, which is there as long as there is any.
+"""Work beside the program: one piece after the other on a thread of its own, which is there as long as there is any; and what compilers do
+on another one, for which no other work waits.
 
 Decides that nothing begins once the process ends, and how long its end and forks wait for the piece that has begun. What fails is logged,
 and is for whoever needs it to find out: the work is such as can be done again.
@@ -95,5 +96,5 @@ class Beside:
                 ending.leave_behind(self)
 
 
-#: of this process
-beside = Beside()
+#: of this process: for work that takes Python, and for compilers, which take long and no Python
+beside, compilers = Beside(), Beside()

@@ -223,15 +223,21 @@ class SessionProgram:
         if parsed is not None and parsed.sought is not None and not parsed.sought:
             self._parsed = self._lowered = None
 
-    def build(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> None:
-        """Parse, translate and compile. BuildError with clang's messages if the source is wrong."""
+    def build(
+        self,
+        build_on_workers: Callable[[BackendProgram], list[BuildResult]],
+        begins: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Parse, translate and compile. BuildError with clang's messages if the source is wrong. `begins` is called where there is no
+        translation from before: this thread is busy for a while then, and compilers are not.
+        """
         translation: Translation | None = None
         if isinstance(self.source, bytes):
             self.reasons = (Reason("the program is in an intermediate language, which is not analysed"),)
             self.native = BackendProgram(self.source, self.options)
             self._compile(self.native, build_on_workers, None)
         else:
-            translation = self._build_source(self.source, build_on_workers)
+            translation = self._build_source(self.source, build_on_workers, begins)
         declared = translation.declared if translation is not None else None
         if declared is None:
             declared = opaque_kernels(self.results[0])
@@ -254,13 +260,16 @@ class SessionProgram:
         }
 
     def _build_source(
-        self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]
+        self,
+        source: str,
+        build_on_workers: Callable[[BackendProgram], list[BuildResult]],
+        begins: Callable[[], object],
     ) -> Translation:
         """Build OpenCL C."""
         target, native_images, compilers = _common(self._workers)
         self._reading = Reading(source, self.options, target, self._asker(build_on_workers), native_images)
         self._kept = cached_program(self._reading, compilers)
-        translation = self._translation = self._translate()
+        translation = self._translation = self._translate(begins)
         self.log = translation.log
         self.reasons = translation.reasons
         self.native = self._compile(
@@ -268,9 +277,10 @@ class SessionProgram:
         )
         return translation
 
-    def _translate(self) -> Translation:
+    def _translate(self, begins: Callable[[], object]) -> Translation:
         found = None if self._kept is None else self._kept.translation()
         if found is None:
+            begins()
             assert self._reading is not None
             found, self._parsed, self._lowered = translate(self._reading)
             self._hold_few()

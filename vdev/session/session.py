@@ -154,16 +154,22 @@ class Session(SessionCore):
 
         def meanwhile() -> None:
             program.begin_analysis(self.executor.begin_merge_preparations)
-            if not self._is_prepared:  # whoever builds its first program has no data to exchange yet
-                self._is_prepared = True
-                self.executor.begin_preparations()
+            self._prepare()
 
-        program.build(lambda native: self._build_on_workers(native, meanwhile))
+        program.build(lambda native: self._build_on_workers(native, meanwhile), self._prepare)
         if self.checker is not None:
             self.checker.built(program)
         else:
             self._built.remember(program, workers)
         return program
+
+    def _prepare(self) -> None:
+        """Have compiled beside the program what workers need for exchanges: whoever builds its first program has no data for these yet, and
+        compilers take no time of the thread that reads and translates it.
+        """
+        if not self._is_prepared:
+            self._is_prepared = True
+            self.executor.begin_preparations()
 
     def _build_on_workers(
         self, program: BackendProgram, meanwhile: Callable[[], object] | None = None
