@@ -338,6 +338,21 @@ def test_separate_sets_of_buffers_are_kept_on_different_workers() -> None:
         assert workers == {0, 1}
 
 
+def test_what_can_be_cut_otherwise_is_split_again_on_all_buffers() -> None:
+    """Not only on those of the kernel's last launch: a program may have two sets, in turn."""
+    with Mixed() as program:
+        program.turn(60)
+        first = program.now, program.then
+        program.now, program.then = program.buffer(4 * N), program.buffer(4 * N)
+        program.turn(60)
+        choosing, turn = program.session.choosing, program.kernels["turn"].plans.tally
+        choosing.begin_again([])
+        assert all(buffer.state.kept is not None for buffer in (*first, program.now, program.then))
+        choosing.begin_again([turn])
+        assert all(buffer.state.kept is None for buffer in (*first, program.now, program.then))
+        assert id(turn) not in choosing.alone
+
+
 def test_sets_that_meet_are_kept_together() -> None:
     with Mixed() as program:
         program.turn(60)

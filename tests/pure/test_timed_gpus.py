@@ -98,3 +98,47 @@ def test_long_launches_are_split_and_short_ones_are_not(tmp_path: Path) -> None:
     assert 500 <= min(waited for _, waited in found["scale"]) < 750
     launches, split = found["split"]["copies"]
     assert split < launches / 2
+
+
+THREADS = """
+from tests.pure.fake_cuda import clock
+import json, time
+real = time.thread_time_ns
+clock.use()
+import pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+def taken(work):
+    began = real(), time.perf_counter_ns(), time.thread_time_ns()
+    work()
+    return [after - before for before, after in zip(began, (real(), time.perf_counter_ns(), time.thread_time_ns()))]
+a = cl.Buffer(context, cl.mem_flags.READ_WRITE, 1 << 20)
+def fill():
+    for _ in range(100):
+        cl.enqueue_fill_buffer(queue, a, bytes(4), 0, 1 << 20)
+fill()
+queue.finish()
+def wait():
+    fill()
+    queue.finish()
+print(json.dumps([taken(lambda: sum(range(3_000_000))), taken(fill), taken(wait)]))
+"""
+
+
+def test_a_threads_time_goes_on_with_the_clock_but_where_it_waits(tmp_path: Path) -> None:
+    """By it vdev measures what handing commands over takes: it is that of the host which is meant."""
+    env = fake_cuda.environment(tmp_path, "cuda:0")
+    env |= {
+        "FAKE_CUDA_TIMES": "none=1",
+        "FAKE_CUDA_HOST": "3",
+        "FAKE_CUDA_CALL": "100000",
+        "FAKE_CUDA_BYTES": "10000",
+    }
+    computing, calling, waiting = json.loads(fake_cuda.run(THREADS, env))
+    real, clock, busy = computing
+    assert 2.9 * real <= busy <= 1.02 * clock
+    assert busy <= 3.2 * real
+    real, clock, busy = calling
+    assert 10_000_000 <= busy <= 1.02 * clock, "a hundred calls of a tenth of a millisecond"
+    real, clock, busy = waiting
+    assert busy < clock / 2, "it stands still while it waits for what takes five milliseconds each"

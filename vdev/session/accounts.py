@@ -6,7 +6,7 @@ them. `choosing` decides when the ways change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf
 from weakref import WeakKeyDictionary
 
@@ -45,6 +45,7 @@ class Account:
         "host",
         "keeper",
         "kernels",
+        "met",
         "outlook",
         "periods",
         "planned",
@@ -79,6 +80,7 @@ class Account:
         self.thought = self.thought_once = 0.0
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
+        self.met: set[int] = set()  #: by the same, each kernel of whose launches one was weighed on them
         self.outlook = Outlook()  #: of launches that shrink
         self.host = HostTime()  #: what the program does between launches
         self.periods = Periods()  #: from one look of the program to the next
@@ -195,6 +197,7 @@ class Accounts:
         account = found[0] if found else Account(self.below)
         if tally is not None:
             self._latest[id(tally)] = tally, account
+            account.met.add(id(tally))
         for other in found[1:]:
             self._merge(account, other)
         for buffer in buffers:
@@ -218,9 +221,13 @@ class Accounts:
         account.barred, account.cramped, account.budget = False, 0, 0.0
         return account
 
-    def latest(self, tally: KernelTally) -> Account | None:
-        """The account of a kernel's last launch that was weighed, whether its buffers are gone or not."""
-        return self._latest.get(id(tally), (tally, None))[1]
+    def kept(self, kernels: Collection[int]) -> list[Account]:
+        """The accounts that are kept on one worker, with plans or without, and had launches of these kernels, which are given by the
+        identities of their tallies.
+        """
+        latest = [account for kernel, (_, account) in self._latest.items() if kernel in kernels]
+        found = dict.fromkeys([*self.open, *self.without_plans, *latest])
+        return [each for each in found if each.keeper is not None and not each.met.isdisjoint(kernels)]
 
     def _merge(self, account: Account, other: Account) -> None:
         """Let the buffers of another account belong to this one, which takes over what is known of them."""
@@ -232,6 +239,7 @@ class Accounts:
         account.kernels.update(other.kernels)
         account.returns = max(account.returns, other.returns)
         account.alone |= other.alone
+        account.met |= other.met
         account.prepaid += other.prepaid
         account.gained += other.gained
         account.gained_before += other.gained_before

@@ -409,12 +409,14 @@ class Choosing:
         return True
 
     def begin_again(self, tallies: Iterable[KernelTally]) -> None:
-        """Launches of these kernels can be cut as they could not before: those that are kept on one worker are split, and what splitting
-        takes is found out anew.
+        """Launches of these kernels can be cut as they could not before: those that are kept on one worker are split, on whatever buffers,
+        and what splitting takes is found out anew.
         """
-        for account in dict.fromkeys(map(self._accounts.latest, tallies)):
-            if account is not None and account.keeper is not None and not account.barred:
+        kernels = {id(tally) for tally in tallies}
+        for account in self._accounts.kept(kernels):
+            if not account.barred:
                 self._changes.change(account)
+        self.alone.difference_update(kernels)  # on new buffers, too
 
     def looked(self, at_ns: int, nbytes: int) -> bool:
         """The program waits for so many bytes, by the host's clock at `at_ns`. Whether its launches take another way from now on."""

@@ -11,8 +11,12 @@ import time
 
 
 def use() -> None:
-    """Have `time.perf_counter` and `time.perf_counter_ns` tell this clock, for whoever asks them from now on."""
-    now = ctypes.CDLL("libcuda.so.1").fake_now
-    now.restype, now.argtypes = ctypes.c_long, ()
-    time.perf_counter_ns = now
+    """Have `time.perf_counter` and `time.perf_counter_ns` tell this clock, for whoever asks them from now on, and `time.thread_time_ns`
+    what the calling thread has taken by it.
+    """
+    driver = ctypes.CDLL("libcuda.so.1")
+    now, busy = driver.fake_now, driver.fake_busy
+    for each in (now, busy):
+        each.restype, each.argtypes = ctypes.c_long, ()
+    time.perf_counter_ns, time.thread_time_ns = now, busy
     time.perf_counter = lambda: now() * 1e-9

@@ -81,11 +81,16 @@ struct Timed {
   static inline std::atomic<long> skipped = 0;  // nanoseconds that nobody had to do anything
   // Never less than before: an event that was found ready stays so.
   static double now() {
-    static const char *times = getenv("FAKE_CUDA_HOST");
-    static const double slow = times ? atof(times) : 1;
-    long found = (long)(slow * (double)(spent(CLOCK_PROCESS_CPUTIME_ID) - inside - so_far()) + (double)skipped), before = latest;
+    long found = (long)(slow() * (double)(spent(CLOCK_PROCESS_CPUTIME_ID) - inside - so_far()) + (double)skipped), before = latest;
     while (found > before && !latest.compare_exchange_weak(before, found)) {}
     return (double)std::max(found, before);
+  }
+  // What the calling thread has taken by this clock: it stands still while that waits.
+  static double busy() { return slow() * (double)(spent(CLOCK_THREAD_CPUTIME_ID) - own_inside - so_far()) + (double)own_calls; }
+  static double slow() {
+    static const char *times = getenv("FAKE_CUDA_HOST");
+    static const double found = times ? atof(times) : 1;
+    return found;
   }
   static inline std::atomic<long> latest = 0;
   static long spent(clockid_t clock) {
@@ -95,7 +100,7 @@ struct Timed {
   }
   // What threads do in here, which is not what a GPU's driver does: in calls that have returned, and in the calling thread's own.
   static inline std::atomic<long> inside = 0;
-  static inline thread_local long entered = 0;
+  static inline thread_local long entered = 0, own_inside = 0, own_calls = 0;  // of the calling thread: `inside`, and what its calls take
   static long so_far() { return entered ? spent(CLOCK_THREAD_CPUTIME_ID) - entered : 0; }
   struct Inside {
     long before = entered;  // a call within a call counts once
@@ -103,12 +108,16 @@ struct Timed {
     ~Inside() {
       if (!is_timed || before) return;
       inside += so_far();
+      own_inside += so_far();
       entered = 0;
     }
   };
   static void call(const char *function) {  // what a call takes the host
     static const long taken = number_in("FAKE_CUDA_CALL", 0);
-    if (is_timed) skipped += strstr(function, "Event") ? taken / 4 : taken;
+    if (!is_timed) return;
+    long each = strstr(function, "Event") ? taken / 4 : taken;
+    skipped += each;
+    own_calls += each;
   }
   static double meant(double nbytes) {  // how many bytes so many stand for
     static const char *times = getenv("FAKE_CUDA_BYTES");
@@ -666,6 +675,9 @@ long fake_calls() { std::lock_guard<std::recursive_mutex> held(lock); long all =
 
 // Nanoseconds by the clock of work that takes time.
 long fake_now() { return (long)Timed::now(); }
+
+// What the calling thread has taken by it.
+long fake_busy() { return (long)Timed::busy(); }
 
 // A line of the program's in the log.
 void fake_note(long number) { CALLED; LOG("note %ld\n", number); }
