@@ -217,6 +217,7 @@ def test_what_a_buffer_was_is_forgotten_once_its_commands_have_ended() -> None:
     record = _holdings()
     for number in range(1, 101):
         record.renew(number, range(number - 2, number))
+        assert {*range(max(1, number - 2), number + 1)} <= {*record.former}
     assert len(record.former) < 20
     record.fail(99, FAILED)
     assert [record.failure_for(number) for number in (98, 99, 100, 101)] == [None, FAILED, None, None]

@@ -63,49 +63,14 @@ class Repeatable(Protocol):
     queue: object  #: … in that queue
 
 
-class RepeatedWrite:
-    """A small write of consecutive bytes to one worker's memory, made again (`MovesAtOnce.write_again`). A `Repeatable`."""
+class RepeatedMove:
+    """A transfer of consecutive bytes between the host and one worker's memory, made again. A `Repeatable`."""
 
     __slots__ = (
         "entry",
         "found",
         "layout",
         "line",
-        "make",
-        "nbytes",
-        "queue",
-        "replica",
-        "standing",
-        "start",
-        "waits",
-    )
-
-    def __init__(self, line: Line, entry: Entry, layout: Layout, found: ReadyPlan) -> None:
-        """`entry`: of the write, which waits for nothing and has just been made. `found`: its plan, or one like it."""
-        worker, self.found = line.worker, found
-        self.line, self.entry, self.layout = line, entry, layout
-        self.start, self.nbytes = layout.buffer_start, layout.nbytes
-        self.standing: object = None
-        self.queue: object = None
-        replica = entry[1][0].replicas[worker.number]
-        assert replica is not None, "it has just been written"
-        self.replica = replica
-        at = self.start - replica.start
-        self.make = worker.backend.write_again(replica.allocation, at, self.nbytes)
-        self.waits = self.nbytes > worker.backend.small_write_nbytes  #: for an idle worker
-
-
-class LaterRead:
-    """A read of consecutive bytes of one worker's memory that the program does not wait for yet, made again (`MovesAtOnce.read_later`). A
-    `Repeatable`.
-    """
-
-    __slots__ = (
-        "entry",
-        "found",
-        "layout",
-        "line",
-        "make",
         "nbytes",
         "queue",
         "replica",
@@ -114,16 +79,39 @@ class LaterRead:
     )
 
     def __init__(self, line: Line, entry: Entry, layout: Layout, found: ReadyPlan) -> None:
-        """`entry`: of the read, which waits for nothing and has just been made. `found`: its plan, or one like it."""
-        worker, self.found = line.worker, found
-        self.line, self.entry, self.layout = line, entry, layout
+        """`entry`: of the transfer, which waits for nothing and has just been made. `found`: its plan, or one like it."""
+        self.line, self.entry, self.layout, self.found = line, entry, layout, found
         self.start, self.nbytes = layout.buffer_start, layout.nbytes
         self.standing: object = None
         self.queue: object = None
-        replica = entry[1][0].replicas[worker.number]
-        assert replica is not None, "it has just been read"
+        replica = entry[1][0].replicas[line.worker.number]
+        assert replica is not None, "it has just been used"
         self.replica = replica
-        self.make = worker.backend.read_later(replica.allocation, self.start - replica.start, self.nbytes)
+
+
+class RepeatedWrite(RepeatedMove):
+    """A small write (`MovesAtOnce.write_again`)."""
+
+    __slots__ = ("make", "waits")
+
+    def __init__(self, line: Line, entry: Entry, layout: Layout, found: ReadyPlan) -> None:
+        super().__init__(line, entry, layout, found)
+        backend, replica = line.worker.backend, self.replica
+        self.make = backend.write_again(replica.allocation, self.start - replica.start, self.nbytes)
+        self.waits = self.nbytes > backend.small_write_nbytes  #: for an idle worker
+
+
+class LaterRead(RepeatedMove):
+    """A read that the program does not wait for yet (`MovesAtOnce.read_later`)."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, line: Line, entry: Entry, layout: Layout, found: ReadyPlan) -> None:
+        super().__init__(line, entry, layout, found)
+        replica = self.replica
+        self.make = line.worker.backend.read_later(
+            replica.allocation, self.start - replica.start, self.nbytes
+        )
 
 
 class MovesAtOnce:
