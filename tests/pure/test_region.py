@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vdev.translators.ranges import bands
+from vdev.translators.ranges import bands, byte_runs
 from vdev.translators.ranges.region import Region
 
 from . import region_long
@@ -161,3 +163,20 @@ def test_another_threads_pitches_do_not_come_between() -> None:
 
     expected = region.refined((32, 16))
     assert region.refined(Asked((32, 16))) == expected != region.refined((64, 16))
+
+
+def test_a_few_runs_take_little_python() -> None:
+    """Plans sort and cut some hundred times as few of them: numpy's own Python would be most of it."""
+    runs, called = np.array([[8, 12], [0, 4], [4, 6], [16, 20]]), []
+    before = sys.getprofile()
+    sys.setprofile(
+        lambda frame, event, _: called.append(frame.f_code.co_filename) if event == "call" else None
+    )
+    try:
+        found = byte_runs.normal(runs)
+        common = byte_runs.intersection(found, byte_runs.normal(runs[:2]))
+    finally:
+        sys.setprofile(before)
+    assert found.tolist() == [[0, 6], [8, 12], [16, 20]]
+    assert common.tolist() == [[0, 4], [8, 12]]
+    assert [name for name in called if name.endswith("shape_base.py")] == []

@@ -34,6 +34,14 @@ class Block:
         return self.start, self.nbytes, self.stride, self.count, self.slice_stride, self.slices
 
 
+def paired(starts: Runs, stops: Runs) -> Runs:
+    """Runs by where each starts and stops. `np.stack` makes the same in Python, which takes longer than all else that a few are for."""
+    runs: Runs = np.empty((len(starts), 2), starts.dtype)
+    runs[:, 0] = starts
+    runs[:, 1] = stops
+    return runs
+
+
 def normal(array: Runs) -> Runs:
     """Runs in any order, sorted, and joined where they touch or overlap."""
     array = array[array[:, 1] > array[:, 0]]
@@ -42,7 +50,7 @@ def normal(array: Runs) -> Runs:
     starts = array[:, 0]
     if len(array) > 1 and np.any(starts[1:] < starts[:-1]):
         array = array[np.argsort(starts, kind="stable")]
-    return joined(np.stack((array[:, 0], np.maximum.accumulate(array[:, 1])), axis=1))
+    return joined(paired(array[:, 0], np.maximum.accumulate(array[:, 1])))
 
 
 def joined(array: Runs) -> Runs:
@@ -55,8 +63,7 @@ def joined(array: Runs) -> Runs:
     last = np.empty(len(array), bool)
     last[-1] = True
     last[:-1] = first[1:]
-    kept: Runs = np.stack((array[first, 0], array[last, 1]), axis=1)
-    return kept
+    return paired(array[first, 0], array[last, 1])
 
 
 def clipped(runs: Runs, start: int, stop: int) -> Runs:
@@ -83,7 +90,7 @@ def intersection(first: Runs, second: Runs) -> Runs:
     mine = np.repeat(np.arange(len(first)), counts)
     others = np.arange(len(mine)) + np.repeat(low - ends + counts, counts)
     starts = np.maximum(first[mine, 0], second[others, 0])
-    return np.stack((starts, np.minimum(first[mine, 1], second[others, 1])), axis=1)
+    return paired(starts, np.minimum(first[mine, 1], second[others, 1]))
 
 
 def gaps(runs: Runs, start: int, stop: int) -> Runs:

@@ -15,6 +15,7 @@ from operator import index
 import numpy as np
 
 from . import bands as nested
+from .byte_runs import paired
 from .region import Region, region_in
 
 Pitches = tuple[int, ...]
@@ -38,7 +39,7 @@ def cover(region: Region, most: int, beside: Sequence[Region] = ()) -> Region:
     gaps = runs[1:, 0] - runs[:-1, 1]
     edges = np.sort(np.argsort(-gaps, kind="stable")[: max(most, 1) - 1])
     starts = np.concatenate((runs[:1, 0], runs[edges + 1, 0]))
-    return Region.from_runs(np.stack((starts, np.concatenate((runs[edges, 1], runs[-1:, 1]))), axis=1))
+    return Region.from_runs(paired(starts, np.concatenate((runs[edges, 1], runs[-1:, 1]))))
 
 
 def core(region: Region, most: int) -> Region:

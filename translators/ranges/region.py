@@ -343,7 +343,7 @@ class Region:
         runs = self.runs - origin
         if not (runs % size).any():
             return self
-        edges = np.stack((-(-runs[:, 0] // size) * size, runs[:, 1] // size * size), axis=1)
+        edges = byte_runs.paired(-(-runs[:, 0] // size) * size, runs[:, 1] // size * size)
         return Region.from_runs(edges + origin)
 
     def goes_with(self, other: Region) -> bool:

@@ -89,7 +89,7 @@ def _stairs(runs: Runs, pitch: int, most: int) -> Region | None:
         if over.nboxes > most // 2 or len(runs) == 0:
             return None
     low = first * pitch
-    rows, columns = first, np.stack((runs[:, 0] - low, runs[:, 1] - low), axis=1)
+    rows, columns = first, byte_runs.paired(runs[:, 0] - low, runs[:, 1] - low)
     groups = most - over.nboxes
     while groups > 0:
         found = _boxes(rows, columns, _edges(rows, columns, groups), pitch)

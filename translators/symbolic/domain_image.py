@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ranges import compiled
+from ..ranges.byte_runs import paired
 from ..ranges.pitches import copies, open_box
 from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
@@ -623,10 +624,10 @@ def _spread(
         length = (extra[:, None] + length[None, :]).ravel()
         if len(base) > 64:
             # Runs that meet are one run; keeping them apart would only multiply the work.
-            merged = Region.from_runs(np.stack((base, base + length), axis=1)).runs
+            merged = Region.from_runs(paired(base, base + length)).runs
             if len(merged) < len(base):
                 base, length = merged[:, 0].copy(), merged[:, 1] - merged[:, 0]
-    return Region.from_runs(np.stack((base, base + length), axis=1)).shift(start), exact
+    return Region.from_runs(paired(base, base + length)).shift(start), exact
 
 
 def _points(row: _Rows) -> _Rows:
