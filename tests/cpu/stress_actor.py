@@ -176,9 +176,9 @@ class Actor:
         self._checks: list[tuple[str, np.ndarray, np.ndarray]] = []  #: of the command that comes next
         self._events: list[Pending] = []
         self._calm = False  #: commands wait for no user event, and mostly go to one queue
-        self._turn = self._turn_queue = (
-            0  #: of a loop: how often it has gone round; the number of the queue that it uses
-        )
+        self._stays = 1.0  #: how many of them do
+        self._turn = 0  #: how often a loop has gone round
+        self._turn_queue = 0  #: the number of the queue that it uses
         self._kernels = {id(g): {name: cl.Kernel(g.program, name) for name in KERNELS} for g in grounds}
         self._own = [[cl.CommandQueue(g.context, properties=how) for how in (0, 1, 2, 3)] for g in grounds]
         self._actions = [
@@ -227,7 +227,7 @@ class Actor:
 
     def _queue(self, ground: Ground) -> Any:
         own = self._own[self.grounds.index(ground)]
-        if self._calm and self.random.random() < 0.85:
+        if self._calm and self.random.random() < self._stays:
             return own[self._turn_queue]
         return self.random.choice([*ground.queues, *own])
 

@@ -50,8 +50,8 @@ class Caller(Actor):
         ]  # fmt: skip
         made = (self._renew, self._part, self._set, self._fail, self._callback, self._arrive)
         self._actions += more
-        self._again = [each for each in self._actions if each[1] not in made]
-        self._actions.append((5, self._loop))
+        self._again = [(24, self._launch), *(each for each in self._actions if each[1] not in made)]
+        self._actions.append((14, self._loop))
 
     def _end(self) -> None:
         super()._end()
@@ -66,12 +66,10 @@ class Caller(Actor):
     def _loop(self) -> None:
         """The same again and again, as programs do, and now and then something else between."""
         outer, numbers = self.random, self.numbers
-        body = [outer.getrandbits(32) for _ in range(outer.randint(1, 5))]
-        turns, self._calm, self._turn_queue = (
-            outer.choice((3, 6, 12)),
-            outer.random() < 0.7,
-            outer.choice((0, 0, 1, 2)),
-        )
+        body = [outer.getrandbits(32) for _ in range(outer.choice((1, 1, 2, 3, 5)))]
+        turns = outer.choice((3, 6, 12)) * (3 if len(body) == 1 else 1)
+        self._calm, self._turn_queue = outer.random() < 0.7, outer.choice((0, 0, 1, 2))
+        self._stays = outer.choice((0.85, 1.0))
         weights = [weight for weight, _ in self._again]
         try:
             for self._turn in range(turns):
