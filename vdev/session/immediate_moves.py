@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vdev.backends.base import Box
 from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
@@ -93,6 +93,21 @@ class RepeatedWrite:
         at = self.start - replica.start
         self.make = worker.backend.write_again(replica.allocation, at, self.nbytes)
         self.waits = self.nbytes > worker.backend.small_write_nbytes  #: for an idle worker
+
+
+class RecalledWrite(NamedTuple):
+    """A small write of consecutive bytes that several workers got, made again (`vdev.session.moves.Moves.write_again`)."""
+
+    layout: Layout
+    waits: bool = False  #: as of `RepeatedWrite`, in whose place it may be
+
+    @property
+    def start(self) -> int:
+        return self.layout.buffer_start
+
+    @property
+    def nbytes(self) -> int:
+        return self.layout.nbytes
 
 
 class LaterRead:
@@ -745,7 +760,7 @@ def count_move(
     reads = kind is Read
     name = name or ("read" if reads else "write")
     if not isinstance(found.prepared.upload or found.prepared.download, (UploadAnywhere, DownloadAnywhere)):
-        ledger.count(name, found.plan)
+        ledger.add(name, found.travels)
         return
     tally = ledger.command(name)
     tally.count += 1
