@@ -561,6 +561,17 @@ def listed_plan(
     return None if found is None or found.list is None else found
 
 
+def likely_plan(
+    prepared: PreparedPlan, holdings: Sequence[Holdings], args: Sequence[Any]
+) -> CompiledPlan | None:
+    """The same for who hands it over together with others, which looks at the replicas: the only one that there is may be for others."""
+    plans = prepared.compiled
+    found: CompiledPlan | None = None if plans is None or len(plans.known) != 1 else plans.known[0]
+    if found is None or found.others:
+        return listed_plan(prepared, holdings, args)
+    return None if found.list is None else found
+
+
 def compiled_for(job: Job) -> CompiledPlan | None:
     """A command's plan, if it was compiled for its replicas and arguments. Under the executor's lock."""
     plans = job.prepared.compiled

@@ -79,6 +79,8 @@ class Executor:
         self.last_number = 0  #: of the last plan submitted
         #: how often a thread that submits, or waits for commands, had to wait for a device: as good as exact
         self.waits = 0
+        #: … and how often it asked for the end of less than a worker had been given
+        self.early_waits = 0
         self.unsettled: dict[int, Job] = {}  #: by number: commands that have not ended
         #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
         self.followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
@@ -600,6 +602,11 @@ class Executor:
             with self.lock:
                 found = self.undone_nbytes.get((source, target), 0)
                 self.undone_nbytes[source, target] = found + nbytes
+
+    def has_done_all(self, number: int) -> None:
+        """The devices have done all that they were given up to the command of that number."""
+        if self.together is not None:
+            self.together.done = number
 
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
         """A step could not be handed over."""

@@ -56,14 +56,16 @@ class TogetherExecutor(CompilingExecutor, Protocol):
     """The executor as it is seen here (`vdev.executor.executor.Executor`)."""
 
     waits: int  #: how often a program's thread had to wait for a device
+    early_waits: int  #: how often it asked for the end of less than a worker had been given
 
 
 class Together:
     """The direct way to all workers of an executor. Under the session's lock."""
 
     __slots__ = (
-        "_count_down", "_edges", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row", "_last", "_lasted", "_least", "_order",
-        "_orders", "_seen", "_stretch", "_unbroken", "_unordered", "_waits", "_workers",
+        "_by_age", "_count_down", "_early_waits", "_edges", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row", "_last",
+        "_lasted", "_least", "_looked_waits", "_order", "_orders", "_seen", "_stretch", "_unbroken", "_unordered", "_waited", "_waits",
+        "_workers", "done",
     )  # fmt: skip
 
     def __init__(self, executor: TogetherExecutor) -> None:
@@ -84,8 +86,13 @@ class Together:
         self._stretch: SharedStretch | None = None
         #: from when on a mark is due, and how often the program had waited then
         self._from_ns = self._waits = 0
+        #: whether marks are due when the last one is old, what the executor counted at the last look at who waits, and the number of the
+        #: last command before a look that found that the program had waited
+        self._by_age, self._looked_waits, self._early_waits, self._waited = True, 0, 0, 0
         self._count_down = 0  #: commands until the next look at the workers' memory and at who waits
         self._has_marked = False  #: whether marks were put behind the last command
+        #: the number of a command up to which the devices have done all: set without a lock by who has waited for that
+        self.done = -1
 
     @property
     def is_on(self) -> bool:
@@ -116,7 +123,7 @@ class Together:
             if _take_turns(workers, held):
                 found = self._hand_over(plan, edge, entry)
                 self._count_down -= 1
-                if self._count_down < 0 or (self._stretch is not None and self._is_old()):
+                if self._count_down < 0 or (self._by_age and self._stretch is not None and self._is_old()):
                     self._look_after(plan, workers)
         finally:
             plan.leave()
@@ -134,6 +141,8 @@ class Together:
         if plan.is_form:
             self._unordered = 0
         elif order is not None:
+            if self.done == self._last:  # and nothing was given to them since: there is nothing to come after
+                order = self._orders.root
             return order.edges.get(plan) or self._orders.after(order, plan, plan.accesses)
         else:
             self._unordered += 1
@@ -341,7 +350,9 @@ class Together:
         the last one is old. With the turns of these workers.
         """
         stretch = self._stretch
-        is_due = stretch is None or stretch.launches >= MARK_EVERY or time.perf_counter_ns() > self._from_ns
+        is_due = stretch is None or stretch.launches >= MARK_EVERY
+        is_due = is_due or (self._by_age and time.perf_counter_ns() > self._from_ns)
+        self._look_for_waits()
         for worker in workers:
             memory = worker.memory
             if is_due or memory.discarded or worker.wanted <= worker.issued:
@@ -351,6 +362,19 @@ class Together:
                     worker.mark()
                     self._has_marked = True
         self._count_down = _LOOKS_EVERY
+
+    def _look_for_waits(self) -> None:
+        """Marks are of no use to a program that waits for all that there is each time, as for a read, and cost it as much as two commands:
+        while it does so again and again, no mark is due for its age.
+        """
+        executor = self._executor
+        if executor.early_waits != self._early_waits:
+            self._early_waits, self._by_age = executor.early_waits, True
+        elif executor.waits != self._looked_waits:
+            self._by_age, self._waited = False, self._last
+        elif self._last - self._waited > MARK_EVERY:
+            self._by_age = True
+        self._looked_waits = executor.waits
 
     def _refused(
         self, plan: CompiledPlan, edge: Edge, entry: Entry, place: int, number: int, bases: Sequence[int]

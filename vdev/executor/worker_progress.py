@@ -43,6 +43,7 @@ class ProgressExecutor(Protocol):
     """The executor as it is seen here (`vdev.executor.executor.Executor`)."""
 
     waits: int  #: how often a program's thread had to wait for a device
+    early_waits: int  #: how often it asked for the end of less than a worker had been given
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -296,6 +297,8 @@ class WorkerProgress:
         """Return when step number `step` is complete and every failure up to there is known."""
         if self.completed < step:
             self.executor.waits += 1
+            if step < self.issued:
+                self.executor.early_waits += 1
         if self.arrivals and self._await_arrival(step):
             return
         if self.issued == step and self.completed < step and self.catch_up():
@@ -439,6 +442,8 @@ class WorkerProgress:
         """
         if self.marked < step and self.backend.any_thread and may_wait():
             self._mark_here(step)
+        if self.completed < step < self.issued:
+            self.executor.early_waits += 1
         self.poll()
 
     def is_quiet(self) -> bool:

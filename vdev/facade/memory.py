@@ -27,7 +27,7 @@ from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
     from vdev.executor.direct_reads import RepeatedRead
-    from vdev.session.immediate_moves import LaterRead, RepeatedWrite
+    from vdev.session.immediate_moves import LaterRead, RecalledWrite, RepeatedWrite
     from vdev.session.session import VirtualBuffer
     from vdev.session.spare_buffers import SpareBuffers
 
@@ -111,7 +111,7 @@ class Memory(Numbered):
         self.references = 1
         #: the offset of the last blocking read into a plain array, which was in bounds and allowed, and what makes it again
         self.last_read: tuple[int, RepeatedRead | None] = _NONE
-        self.last_write: tuple[int, RepeatedWrite | None] = _NONE  #: the same of a write
+        self.last_write: tuple[int, RepeatedWrite | RecalledWrite | None] = _NONE  #: the same of a write
         self.last_later: tuple[int, LaterRead | None] = _NONE  #: … of a read that is not blocking
         #: what mappings that the program has asked for were found to be (`vdev.facade.maps`)
         self.mappings: dict[Any, Any] = _NO_MAPPINGS

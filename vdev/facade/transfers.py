@@ -37,7 +37,7 @@ from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_shared, starts
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
-from vdev.session.immediate_moves import LaterRead, RepeatedWrite
+from vdev.session.immediate_moves import LaterRead, RecalledWrite, RepeatedWrite
 from vdev.translators.ranges.rectangles import Layout, box_region
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ _SEQUENCES, _TOO_MANY = (tuple, list), 1 << 64
 _PlainBox: TypeAlias = tuple[
     tuple[int, int, int], int, tuple[int, int], tuple[tuple[int, int], tuple[int, int]]
 ]
+#: what makes writes again
+_WRITINGS = RepeatedWrite, RecalledWrite
 #: numbers of bytes that a pattern may have (clEnqueueFillBuffer)
 PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -262,7 +264,11 @@ def _enqueue_write_buffer(
             if is_blocking and writing.waits:
                 line.session.moves.calm_to_write(memory.buffer, writing.nbytes, line.order)
             host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
-            part = at_once.write_again(memory.buffer, writing, host, line.order)
+            part: Completion | None
+            if isinstance(writing, RecalledWrite):
+                part = line.session.moves.write_again(memory.buffer, writing, host, line.order)
+            else:
+                part = at_once.write_again(memory.buffer, writing, host, line.order)
             if part is not None:
                 return NannyEvent._vdev_of_taken(queue, memory.context, WRITE_BUFFER.kind, part, hostbuf)
     return _write_anew(queue, mem, hostbuf, dst_offset, is_blocking)
@@ -284,7 +290,7 @@ def _write_anew(queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, is_blo
             return NannyEvent._vdev_of_taken(queue, memory.context, WRITE_BUFFER.kind, part, hostbuf)
     event = _move_usual(WRITE_BUFFER, queue, memory, hostbuf, offset, (), is_blocking)
     writing = buffer.writing
-    if type(writing) is RepeatedWrite and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):
+    if isinstance(writing, _WRITINGS) and (writing.start, writing.nbytes) == (start, hostbuf.nbytes):
         memory.last_write = offset, writing
     return event
 

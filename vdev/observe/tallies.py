@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vdev.observe.figures import Moved, Times
 from vdev.planner.instructions import (
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from vdev.translators.frontend.source import KernelInfo
     from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 
+#: bytes that a command moves: from the host to workers, between these, from them to the host, and within the host
+Travels: TypeAlias = tuple[int, int, int, int]
 #: Ways of cutting one kernel that are counted separately; all other ways share a last row.
 _MOST_OUTCOMES = 64
 _LINE = re.compile(r"\bline (\d+)(?: of ([^()]+))?\)?$")
@@ -243,14 +245,30 @@ class Ledger:
 
     def count(self, kind: str, plan: Plan) -> CommandTally:
         """Count one more command that is not a launch, in its row."""
+        return self.add(kind, travels_of(plan))
+
+    def add(self, kind: str, travels: Travels) -> CommandTally:
+        """The same where it is known what its plan moves."""
         tally = self.commands.get(kind) or self.command(kind)
         tally.count += 1
-        for source, target, nbytes in plan.moved:
-            add_route(tally.moved, source, target, nbytes)
-        for item in plan.instructions:
-            if item.worker == HOST and isinstance(item, (Upload, Download)):
-                tally.within_host_nbytes += item.region.nbytes
+        moved = tally.moved
+        to_workers, between, to_host, within = travels
+        moved.host_to_worker += to_workers
+        moved.worker_to_worker += between
+        moved.worker_to_host += to_host
+        tally.within_host_nbytes += within
         return tally
+
+
+def travels_of(plan: Plan) -> Travels:
+    """What a plan's command counts as moved."""
+    moved, within = Moved(), 0
+    for route in plan.moved:
+        add_route(moved, *route)
+    for item in plan.instructions:
+        if item.worker == HOST and isinstance(item, (Upload, Download)):
+            within += item.region.nbytes
+    return moved.host_to_worker, moved.worker_to_worker, moved.worker_to_host, within
 
 
 def count_plan(

@@ -162,7 +162,7 @@ class VirtualBuffer:
         self.last_read: Hashable = None
         #: makes the last read again that nobody waited for, in the same state (`immediate_moves.LaterRead`)
         self.later: Any = None
-        #: makes the last small write again, in the same state (`immediate_moves.RepeatedWrite`)
+        #: makes the last small write again, in the same state (`immediate_moves.RepeatedWrite`, `RecalledWrite`)
         self.writing: Any = None
         #: makes the last small mapping again, in the same state (`immediate_maps.MadeMapping`)
         self.mapped: Any = None

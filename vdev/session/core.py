@@ -19,7 +19,7 @@ from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
 from vdev.observe.recorder import Recorder, Shape
-from vdev.observe.tallies import CommandTally, KernelTally, Ledger
+from vdev.observe.tallies import CommandTally, KernelTally, Ledger, Travels, travels_of
 from vdev.planner.instructions import Plan
 from vdev.planner.launch_request import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
@@ -173,9 +173,16 @@ class SessionCore:
         if self.recorder is not None:
             self.recorder.planned(what, started, ended)
 
-    def unasked(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
-        """Count a plan that no command asked for."""
-        tally = self.ledger.count(kind, plan)
+    def unasked(
+        self,
+        kind: str,
+        plan: Plan,
+        number: int,
+        holdings: Sequence[Holdings],
+        travels: Travels | None = None,
+    ) -> None:
+        """Count a plan that no command asked for. `travels`: what it moves, where that is known."""
+        tally = self.ledger.add(kind, travels or travels_of(plan))
         if self.recorder is not None:
             shape = Shape(kind, tally.times, plan)
             self.recorder.submitted_unasked(number, shape)

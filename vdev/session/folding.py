@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
-from vdev.executor.compiled_plan import listed_plan
+from vdev.executor.compiled_plan import likely_plan
 from vdev.executor.completion import Completion
 from vdev.executor.plan_form import prepare_form
 from vdev.planner.pending import plan_folds, stands_against
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vdev.executor.compiled_plan import CompiledPlan
     from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
+    from vdev.observe.tallies import Travels
     from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan
     from vdev.planner.links import LinkCosts
@@ -51,7 +52,9 @@ class Folder(Protocol):
     room: RoomMaker
     choosing: Choosing | None
 
-    def unasked(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
+    def unasked(
+        self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings], travels: Travels | None = None
+    ) -> None:
         """Count a plan that no command asked for."""
 
 
@@ -157,7 +160,7 @@ class Folding:
         took = (busy_ns() - began) * 1e-9
         for buffer, state in zip(buffers, found.plan.states, strict=True):
             buffer.state = state
-        session.unasked("fold", found.plan, number, holdings)
+        session.unasked("fold", found.plan, number, holdings, found.travels)
         if session.choosing is not None:
             session.choosing.folded(buffers, found.plan, took)
 
@@ -167,7 +170,7 @@ class Folding:
         together = executor.together
         if together is None:
             return None
-        plan: CompiledPlan | None = listed_plan(prepared, holdings, ()) or prepared.form
+        plan: CompiledPlan | None = likely_plan(prepared, holdings, ()) or prepared.form
         if plan is None or together.hand_over(plan, (prepared, holdings, (), None, (), ())) is None:
             return None
         return executor.last_number

@@ -118,7 +118,7 @@ class CopiesAtOnce(MovesAtOnce):
         name = _NAMES[len(buffers)]
         completion = recall_transfer(session, found, buffers, (), queue, name)
         if completion is not None:
-            session.ledger.count(name, found.plan)
+            session.ledger.add(name, found.travels)
         return completion
 
     def _transferred_like(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vdev.backends.base import Box
 from vdev.executor.anywhere import DownloadAnywhere, UploadAnywhere
@@ -99,6 +99,21 @@ class RepeatedWrite(RepeatedMove):
         backend, replica = line.worker.backend, self.replica
         self.make = backend.write_again(replica.allocation, self.start - replica.start, self.nbytes)
         self.waits = self.nbytes > backend.small_write_nbytes  #: for an idle worker
+
+
+class RecalledWrite(NamedTuple):
+    """A small write of consecutive bytes that several workers got, made again (`vdev.session.moves.Moves.write_again`)."""
+
+    layout: Layout
+    waits: bool = False  #: as of `RepeatedWrite`, in whose place it may be
+
+    @property
+    def start(self) -> int:
+        return self.layout.buffer_start
+
+    @property
+    def nbytes(self) -> int:
+        return self.layout.nbytes
 
 
 class LaterRead(RepeatedMove):
@@ -733,7 +748,7 @@ def count_move(
     reads = kind is Read
     name = name or ("read" if reads else "write")
     if not isinstance(found.prepared.upload or found.prepared.download, (UploadAnywhere, DownloadAnywhere)):
-        ledger.count(name, found.plan)
+        ledger.add(name, found.travels)
         return
     tally = ledger.command(name)
     tally.count += 1

@@ -19,6 +19,8 @@ from vdev.observe.tallies import (
     KernelTally,
     Outcome,
     Traffic,
+    Travels,
+    travels_of,
 )
 from vdev.planner.balance import Balance
 from vdev.planner.directory import BufferState
@@ -124,6 +126,14 @@ class ReadyPlan:
     prepared: PreparedPlan
     #: for the recorder, if there is one
     shape: Shape | None = None
+    _travels: Travels | None = None
+
+    @property
+    def travels(self) -> Travels:
+        """What is counted as moved, found out when it is asked for first."""
+        if self._travels is None:
+            self._travels = travels_of(self.plan)
+        return self._travels
 
     def elsewhere(self, region: Region) -> ReadyPlan:
         """The same for other bytes that are moved in the same way."""

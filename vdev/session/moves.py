@@ -36,7 +36,14 @@ from vdev.process.processor_time import busy_ns
 from vdev.session.anywhere import Transfers
 from vdev.session.commands import Command, CopyBuffer, Fill, Map, Marker, Read, Write
 from vdev.session.gathering import Gathering, nbytes_of
-from vdev.session.immediate_moves import count_move, is_near, may_follow, may_repeat, planned_move
+from vdev.session.immediate_moves import (
+    RecalledWrite,
+    count_move,
+    is_near,
+    may_follow,
+    may_repeat,
+    planned_move,
+)
 from vdev.session.launch_plans import ReadyPlan
 from vdev.session.ordering import all_complete
 from vdev.session.recalls import is_watched, recall_transfer, were_submitted
@@ -225,11 +232,14 @@ class Moves:
         """Whether a write is submitted from a copy of its bytes, so that the program's memory may change and nobody has to wait for
         the workers that the bytes go to: a small one, where the call has nothing to wait for and no failure to tell of.
         """
-        session = self._session
-        if command.host.size > self._copied_nbytes or after or queue.profiled:
+        if command.host.size > self._copied_nbytes or after:
             return False
-        executor = session.executor
-        if session.deferrals.held or executor.failures.any:
+        return self._may_be_copied(queue)
+
+    def _may_be_copied(self, queue: QueueOrder) -> bool:
+        """The same of any small write in a queue that waits for nothing else."""
+        session, executor = self._session, self._session.executor
+        if queue.profiled or session.deferrals.held or executor.failures.any:
             return False
         if queue.barrier is not None and not queue.barrier.settled:
             return False
@@ -238,17 +248,42 @@ class Moves:
 
     def write_recalled(self, command: Write, queue: QueueOrder) -> Completion | None:
         """Hand over a write that `is_to_be_copied`, like one before; None if it has to be submitted: then nothing has happened."""
-        session, buffer, layout = self._session, command.buffer, command.layout
-        with session.lock:
-            if is_watched(session) or buffer.state.pending:
-                return None
-            found = self.plans.find_move(Write, layout, buffer.state)
-            if found is None or found.prepared.compiled is None:
-                return None
-            args = command.host.tobytes(), layout
-            completion = recall_transfer(session, found, (buffer,), (), queue, "write", args)
-            if completion is not None:
-                session.ledger.count("write", found.plan)
+        buffer, layout = command.buffer, command.layout
+        with self._session.lock:
+            completion = self._write_recalled(buffer, layout, command.host, queue)
+            if (
+                completion is not None and layout.nbytes == command.host.size
+            ):  # nothing lies around them there
+                writing = buffer.writing
+                if type(writing) is not RecalledWrite or writing.layout is not layout:
+                    buffer.writing = RecalledWrite(layout)
+        return completion
+
+    def write_again(
+        self, buffer: VirtualBuffer, writing: RecalledWrite, host: NDArray[Any], queue: QueueOrder
+    ) -> Completion | None:
+        """Hand over a write from all of `host`, of `writing.nbytes` bytes, like one that was, behind nothing but its queue; None if it has
+        to go the usual way: then nothing has happened.
+        """
+        if not self._may_be_copied(queue):
+            return None
+        with self._session.lock:
+            return self._write_recalled(buffer, writing.layout, host, queue)
+
+    def _write_recalled(
+        self, buffer: VirtualBuffer, layout: Layout, host: NDArray[Any], queue: QueueOrder
+    ) -> Completion | None:
+        """The same under the session's lock."""
+        session, state = self._session, buffer.state
+        if is_watched(session) or state.pending:
+            return None
+        found = self.plans.find_move(Write, layout, state)
+        if found is None or found.prepared.compiled is None:
+            return None
+        args = host.tobytes(), layout
+        completion = recall_transfer(session, found, (buffer,), (), queue, "write", args)
+        if completion is not None:
+            session.ledger.add("write", found.travels)
         return completion
 
     @waits
@@ -393,14 +428,20 @@ class Moves:
         if reading.waits:
             calm(reading.line.worker)
         with session.lock:
-            if session.observers or session.recorder is not None:
-                return None
-            if buffer.reading is not reading and not self._is_folded_for(buffer, reading):
+            if (
+                session.observers
+                or session.recorder is not None
+                or (buffer.reading is not reading and not self._is_folded_for(buffer, reading))
+            ):
                 return None
             if not (
                 queue is reading.queue and session.executor.standing is reading.standing
             ) and not may_repeat(session, reading, queue, timed=clocked is not None and self._tells_times):
                 return None
+            order, number = queue.last, session.executor.last_number
+            is_behind, is_last = order is None, False
+            if self._only is None:
+                is_behind, is_last = self._place_of(reading.line.worker, order)
             made: tuple[Begun | None, T] | None = reading.make(host, self.note_again, meanwhile, given)
             if made is None:
                 return None
@@ -408,12 +449,13 @@ class Moves:
                 # Nothing else was handed over meanwhile.
                 clocked.end(reading.line.worker.backend.timer(None, 1))
             buffer.used = session.number
-            order = queue.last
         begun, found = made
-        if begun is None and (order is None or order is reading.line.latest):  # all of that is its worker's
+        if begun is None and order is reading.line.latest:  # all of that is its worker's
             return found
         status = 0 if begun is None else reading.end(begun, host)
-        if order is not None and queue.in_order:
+        if is_last and not status:
+            session.executor.has_done_all(number)
+        elif not is_behind and order is not None and queue.in_order:
             self.wait_behind(order)
         return status if status else found
 
@@ -506,6 +548,16 @@ class Moves:
                 return False
         return True
 
+    def _place_of(self, worker: Worker, order: Completion | None) -> tuple[bool, bool]:
+        """Whether the device does whatever a worker is handed now behind all of a command, and behind all that any worker was submitted."""
+        ordered, home = worker.ordered, self._home
+        is_last = home.completed >= home.submitted
+        for each in self._workers:
+            step = each.submitted
+            if each is not worker and each.completed < step and ordered.get(each.number, 0) < step:
+                is_last = False
+        return is_last or order is None or _comes_after(worker, order), is_last
+
     def _is_idle(self) -> bool:
         """Whether all that was ever submitted is known to be complete, where there is one worker."""
         worker, home = self._only, self._session.executor.all_workers[HOST]
@@ -587,6 +639,18 @@ class Moves:
         if may_follow(after, queue, worker, alone=self._only is not None):
             return True
         return (command.is_aside or all_complete(after)) and were_submitted(after, queue)
+
+
+def _comes_after(worker: Worker, order: Completion) -> bool:
+    """Whether the device does whatever the worker is handed now behind all of a command that was submitted, on whatever workers."""
+    progress = order.progress
+    if not isinstance(progress, Job):
+        return False
+    mine, ordered, workers = worker.number, worker.ordered, progress.executor.all_workers
+    for number, step in enumerate(progress.clock):
+        if number != mine and workers[number].completed < step and ordered.get(number, 0) < step:
+            return False
+    return True
 
 
 @waits

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.executor import plan_form
-from vdev.executor.compiled_plan import listed_plan
+from vdev.executor.compiled_plan import likely_plan, listed_plan
 from vdev.session.commands import BufferArg
 from vdev.session.telling import began, number_of, tell_recalled, tell_transfer
 
@@ -70,7 +70,7 @@ def recall_transfer(
     if together is None or prepared.compiled is None or found.plan.growth or not were_submitted(after, queue):
         return None
     started, holdings = began(session.recorder), [buffer.holdings for buffer in buffers]
-    plan = listed_plan(prepared, holdings, args)
+    plan = likely_plan(prepared, holdings, args)
     if plan is None:
         return None
     completion = together.hand_over(plan, (prepared, holdings, args, None, (), after))
