@@ -69,7 +69,7 @@ runpy.run_module("tests.cpu.stress", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("defect", ["a transfer is left out", "a host write leaves old copies"])
+@pytest.mark.parametrize("defect", ["a host write leaves old copies", "a fill forgets what it does not hold"])
 def test_sequences_find_planted_defects(defect: str) -> None:
     script = PLANTED.format(defect=defect)
     done = subprocess.run(
