@@ -173,9 +173,8 @@ class SpareBuffers:
         """
         buffer, session = arg.buffer, self._session
         executor = session.executor
-        buffer.holdings.renew(
-            executor.last_number, executor.unsettled
-        )  # before the look at failures: either sees the other
+        # Before the look at failures: either sees the other.
+        buffer.holdings.renew(executor.last_number, executor.unsettled)
         if session.observers or session.checker is not None or executor.has_failed or executor.closed:
             return False
         buffer.writer = None
