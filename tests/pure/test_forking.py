@@ -18,6 +18,8 @@ from vdev.process.forking import in_driver, is_anyone_inside
 
 #: seconds that anything here may take where nothing is in its way
 SOON = 100.0
+#: Python, which from 3.12 on warns of every fork of a process with threads
+PYTHON = sys.executable, "-W", "ignore:This process:DeprecationWarning"
 
 
 @pytest.fixture
@@ -174,7 +176,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 out.set(); thread.join()
 print(forking.in_driver(lambda: 6))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.stdout.split(), done.stderr) == (["0", "6"], "")
 
 
@@ -200,7 +202,7 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(most[0], inside[0])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.stdout.split(), done.stderr) == (["1", "0"], "")
 
 
@@ -226,7 +228,7 @@ work(2_000_000)
 print(look(False), look(True))
 registered.join()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.stdout.split(), done.stderr) == (["True"] * 5, "")
 
 
@@ -265,5 +267,5 @@ if number == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 module.out.set(); thread.join()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.stdout.split(), done.stderr) == (["0"], "")

@@ -83,7 +83,8 @@ def test_an_exit_waits_for_who_is_inside(way: str, said: list[str], tmp_path: Pa
     script.write_text(_PROGRAM)
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        [sys.executable, str(script), way],
+        # from 3.12 on Python warns of every fork of a process with threads
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", str(script), way],
         env=os.environ | {"PYTHONPATH": root},
         capture_output=True,
         text=True,
