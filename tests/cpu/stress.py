@@ -164,7 +164,10 @@ def work(
     """
     grounds = [make_ground(cl, seed + number) for number in range(contexts)]
     setter = Setter()
-    actors: list[Actor] = [Caller(cl, grounds, 1000 * seed + number, setter) for number in range(count)]
+    # Few loops: plans are kept of what they do, and whether memory grows is seen once no more of them are.
+    actors: list[Actor] = [
+        Caller(cl, grounds, 1000 * seed + number, setter, loops=3) for number in range(count)
+    ]
     errors: list[BaseException] = []
     deadline = time.monotonic() + seconds
 

@@ -37,7 +37,10 @@ class Ready:
 class Caller(Actor):
     """An actor that does all that programs do."""
 
-    def __init__(self, cl: Any, grounds: list[Ground], seed: int, setter: Callable[[Any], None]) -> None:
+    def __init__(
+        self, cl: Any, grounds: list[Ground], seed: int, setter: Callable[[Any], None], *, loops: int = 14
+    ) -> None:
+        """`loops`: their weight among its actions."""
         super().__init__(cl, grounds, seed, setter)
         self._pictures: list[Picture] = []
         self._ready: list[Ready] = []
@@ -51,7 +54,7 @@ class Caller(Actor):
         made = (self._renew, self._part, self._set, self._fail, self._callback, self._arrive)
         self._actions += more
         self._again = [(24, self._launch), *(each for each in self._actions if each[1] not in made)]
-        self._actions.append((14, self._loop))
+        self._actions.append((loops, self._loop))
 
     def _end(self) -> None:
         super()._end()
