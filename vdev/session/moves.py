@@ -251,9 +251,7 @@ class Moves:
         buffer, layout = command.buffer, command.layout
         with self._session.lock:
             completion = self._write_recalled(buffer, layout, command.host, queue)
-            if (
-                completion is not None and layout.nbytes == command.host.size
-            ):  # nothing lies around them there
+            if completion is not None and layout.nbytes == command.host.size:  # nothing lies around them
                 writing = buffer.writing
                 if type(writing) is not RecalledWrite or writing.layout is not layout:
                     buffer.writing = RecalledWrite(layout)

@@ -1,8 +1,8 @@
 """Which way a small read comes to the host that is made again and again: by the copy engine, or by a kernel that writes to pinned memory.
 
-Behind a kernel that still runs, the copy engine takes some time to begin. On an H200, 64 bytes behind a kernel of 10 us were there after
-30 us by the copy engine and after 22 by another kernel; where the GPU had nothing to do any more, after 13 and 16. How long the host looks
-for the bytes tells which of both a program's reads are like.
+Behind a kernel that still runs, the copy engine takes some microseconds to begin, and another kernel does not; where the GPU has nothing to
+do any more, a kernel takes longer (`late_read` and `small_read` in `samples/benchmarks/latency.py`). How long the host looks for the bytes
+tells which of both a program's reads are like.
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ class ReadWays:
         self._looks, self._before = 0, None
         self._count = self._left = _TRIAL
         if self.by_kernel:
-            if before is not None and looks <= before:  # as many: longer than anybody looks
-                self._count = self._left = _BETWEEN
-                return False
             if before is not None:
                 self._count = self._left = _BETWEEN
+                if looks <= before:  # as many: longer than anybody looks
+                    return False
             self.by_kernel = False
             return True
         if looks <= _FEW * count or not may_change:
