@@ -78,16 +78,24 @@ def test_blocks_share_no_byte_and_lie_in_memory_that_is_taken(seed: int) -> None
 def test_memory_of_that_size_alone_is_had_again() -> None:
     driver = Driver(128 * MIB)
     pool = Pool(driver.take, driver.give)
-    assert pool.again(700) is None
-    block = pool.malloc(700)
+    assert pool.again(1500) is None
+    block = pool.malloc(1500)
     first = block.ptr
-    assert pool.again(700) is None  # it is in use
+    assert pool.again(1500) is None  # it is in use
     del block
     assert pool.again(UNIT) is pool.again(5 * UNIT) is None
     again = pool.again(2 * UNIT)
     assert again is not None
     assert (again.ptr, again.nbytes) == (first, 2 * UNIT)
-    assert pool.again(700) is None
+    assert pool.again(1500) is None
+
+
+def test_small_blocks_share_no_part_of_a_frame() -> None:
+    driver = Driver(100 * MIB)
+    pool = Pool(driver.take, driver.give)
+    blocks = [pool.malloc(nbytes) for nbytes in (256, 64, 512, 4, 513, 1025)]
+    parts = [at >> 10 for block in blocks for at in range(block.ptr, block.ptr + block.nbytes, 1 << 10)]
+    assert len(set(parts)) == len(parts) == 7
 
 
 def test_a_block_is_used_again_at_once_and_the_driver_hears_nothing() -> None:
