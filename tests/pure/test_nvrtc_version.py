@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import os
 from pathlib import Path
 
@@ -104,7 +106,7 @@ def test_what_cupy_as_a_whole_has_found_is_not_there_for_its_bindings_alone(
 ) -> None:
     assert nvrtc.nvrtc_version(_Nvrtc(), tmp_path / "kept") == "13.0"
     with pytest.raises(ModuleNotFoundError):
-        nvrtc.nvrtc_version(nvrtc.LoadedWhenUsed("vdev.no_such_module"), tmp_path / "kept")
+        nvrtc.nvrtc_version(nvrtc.LoadedWhenUsed(_no_such_module), tmp_path / "kept")
 
 
 @pytest.mark.parametrize("maps", ["gone", "deleted"])
@@ -142,11 +144,19 @@ def test_no_nvrtc_is_what_cupy_says(tmp_path: Path, library: Path) -> None:
         nvrtc.nvrtc_version(Missing(), tmp_path / "kept")
 
 
-def test_a_module_is_imported_when_it_is_used() -> None:
-    lazy = nvrtc.LoadedWhenUsed("vdev.no_such_module")
+def _no_such_module() -> object:
+    return importlib.import_module("vdev.no_such_module")
+
+
+def test_a_module_is_loaded_once_it_is_used() -> None:
+    lazy = nvrtc.LoadedWhenUsed(_no_such_module)
     with pytest.raises(ModuleNotFoundError):
         lazy.anything  # noqa: B018
-    assert nvrtc.LoadedWhenUsed("math").pi > 3
+    loads: list[object] = [math, None]
+    lazy = nvrtc.LoadedWhenUsed(lambda: loads.pop(0))
+    assert len(loads) == 2
+    assert lazy.pi > lazy.e
+    assert loads == [None]
 
 
 @pytest.mark.parametrize("what", ["no /proc", "replaced meanwhile"])

@@ -2,8 +2,8 @@
 
 CuPy as a whole takes longer to load than all of vdev, most of it for arrays, which nothing here uses. Its bindings are a package of
 their own, whose modules `cupy.cuda` shows under its own name. Those of the driver and of NVRTC import CuPy at their first call: the
-driver's few functions are called here, and NVRTC is left until something has to be compiled. Decides whether the rest suffices; if
-not, CuPy itself is loaded.
+driver's few functions are called here, NVRTC's in `vdev.backends.cuda.nvrtc_calls`, and NVRTC is left until something has to be
+compiled. Decides whether the rest suffices; if not, CuPy itself is loaded.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import ctypes
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from vdev.backends.cuda import huge_pages
 from vdev.backends.cuda.entry_points import declared, driver_library
 from vdev.backends.cuda.nvrtc import LoadedWhenUsed, nvrtc_version
+from vdev.backends.cuda.nvrtc_calls import nvrtc_of
 from vdev.errors import CudaMissing
 from vdev.process.folders import cache_dir
 
@@ -32,7 +34,7 @@ def load_parts() -> Any:
         from cupy_backends.cuda.api import runtime
 
         driver = ModuleCalls()
-        nvrtc = LoadedWhenUsed("cupy_backends.cuda.libs.nvrtc")
+        nvrtc = LoadedWhenUsed(partial(nvrtc_of, runtime))
         nvrtc_version(nvrtc, cache_dir())  # loads NVRTC, unless it is known to be there
         return parts_of(runtime, driver, nvrtc)
     except CudaMissing:  # and all of CuPy would take half a second to find that out

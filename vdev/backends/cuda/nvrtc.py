@@ -7,12 +7,13 @@ the cubins and holds while the library's file is the same.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import logging
 import os
 import sys
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +32,21 @@ _LINKER_CACHE = "/etc/ld.so.cache"
 
 
 class LoadedWhenUsed:
-    """A module that is imported when something of it is first asked for."""
+    """What `load` gives, which is called when something of it is first asked for."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return self._load()
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
+        return getattr(self._loaded, attribute)
 
 
 def nvrtc_version(nvrtc: Any, folder: Path) -> str:
-    """The version of NVRTC that CuPy's module `nvrtc` loads, such as "13.0". Whatever CuPy raises if there is none.
+    """The version of NVRTC that `nvrtc` loads, such as "13.0". Whatever that raises if there is none.
 
     `folder`: the one for what is kept between runs.
     """
