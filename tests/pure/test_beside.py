@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,46 @@ def test_pieces_are_done_in_order_whatever_fails(caplog: pytest.LogCaptureFixtur
     assert own.begin(lambda: done.append(3)), "its thread had gone"
     own.wait()
     assert done[-1] == 3
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_some_pieces_are_done_at_a_time_and_a_fork_waits_for_each(later: int) -> None:
+    several, together, done = Beside(2), threading.Barrier(3), []
+    may_end = [threading.Event(), threading.Event()]
+
+    def piece(number: int) -> None:
+        together.wait(10)
+        may_end[number].wait(10)
+        done.append(number)
+
+    for number in range(2):
+        assert several.begin(partial(piece, number))
+    assert several.begin(lambda: done.append(2))
+    together.wait(10)
+    assert not done
+    may_end[1 - later].set()
+    threading.Timer(0.05, may_end[later].set).start()
+    let_go = several._pause()
+    begun = {*done}
+    let_go()
+    assert begun >= {0, 1}
+    several.wait()
+    assert sorted(done) == [0, 1, 2]
+
+
+def test_where_there_is_one_thread_and_no_other_that_one_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    several, may_end, done = Beside(2), threading.Event(), []
+    assert several.begin(may_end.wait)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert several.begin(lambda: done.append("later"))
+    may_end.set()
+    several.wait()
+    assert done == ["later"]
 
 
 def test_the_end_waits_for_what_has_begun_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +226,7 @@ def compilers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(VirtualGpu, "build", lambda gpu, program: found.build(gpu, program))
     yield found
     found.may_end.set()
-    beside.wait()
+    compiling.wait()
 
 
 def _rounds(bench: Bench, count: int) -> bool:
@@ -209,6 +251,7 @@ def test_kernels_are_analysed_beside_the_program(
 
     def analysed(model: Any, kernel: str) -> Any:
         found.append((kernel, threading.get_ident() == calling))
+        time.sleep(0.15)  # others have the processor
         return analyse(model, kernel)
 
     monkeypatch.setattr(access, "analyse_kernel", analysed)
@@ -316,8 +359,11 @@ def test_launches_go_on_while_kernels_for_cycles_are_compiled(
     clocks.append(bench)
     assert not _rounds(bench, 12), "the compiler is still at it"
     assert not compilers.ahead
+    analysed = threading.Event()
+    assert beside.begin(analysed.set)
+    assert analysed.wait(10), "an analysis waits for the compiler"
     compilers.may_end.set()
-    beside.wait()
+    compiling.wait()
     assert {program.renumbers for program in compilers.ahead} == {True}
     assert _rounds(bench, 12) is not compilers.refuses
 
@@ -334,5 +380,5 @@ def test_what_was_kept_meanwhile_is_split_once_kernels_are_there(
     for _ in range(rounds // 12):  # on new buffers each time
         assert not _rounds(bench, 12)
     compilers.may_end.set()
-    beside.wait()
+    compiling.wait()
     assert _rounds(bench, 40) is not compilers.refuses

@@ -227,3 +227,7 @@ def test_what_is_prepared_is_what_merges(op: str, dtype: str, grain: Grain, name
 def test_there_is_nothing_to_prepare_for_other_operations() -> None:
     assert merging_kernel("add", "float16", BYTES) is None
     assert merging_kernel("xor", "float32", BYTES) is None
+
+
+def test_merges_of_words_are_compiled_before_anybody_asks_for_them() -> None:
+    assert merging_kernel("diff", None, of_store(4, 0, 4)) in kernels.USUAL

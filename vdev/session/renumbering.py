@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from vdev.process.beside import beside
+from vdev.process.beside import compilers
 
 if TYPE_CHECKING:
     from vdev.session.core import SessionCore
@@ -39,5 +39,5 @@ def plan_for_readers(
 
     choosing = session.choosing
     waits = choosing is None or not choosing.thrifty or not session.executor.compiles_ahead
-    if waits or program.is_renumbered or not beside.begin(compile_and_use):
+    if waits or program.is_renumbered or not compilers.begin(compile_and_use):
         use()

@@ -60,7 +60,7 @@ from vdev.backends.cuda.sparse import SparseMemory
 from vdev.backends.cuda.staging import give_back, staging
 from vdev.backends.cuda.textures import Textures
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
-from vdev.process.beside import beside
+from vdev.process.beside import compilers
 from vdev.process.folders import cache_dir
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.region import Region
@@ -427,7 +427,7 @@ class CudaBackend(CudaCompiling):
         name = copying_kernel(address | nbytes)
         if nbytes <= MOST_NBYTES and name not in self._compiled:
             self._compiled[name] = False
-            beside.begin(partial(self._compile_own, name))
+            compilers.begin(partial(self._compile_own, name))
         return self._compiled.get(name, False)
 
     @cached_property

@@ -209,5 +209,6 @@ SOURCE_OF = {
 #: every kernel
 NAMES = tuple(SOURCE_OF)
 
-#: those that nearly every program on several GPUs needs, which are compiled beside it
-USUAL = ("copy_u16", "copy_boxes_u16", "copy_u4", "copy_boxes_u4")
+#: those that nearly every program on several GPUs needs, and then what most merges need: compiled beside the first program, before it is
+#: known which it needs
+USUAL = ("copy_u16", "copy_boxes_u16", "copy_u4", "copy_boxes_u4", "merge_diff_u4")
