@@ -440,3 +440,13 @@ def test_a_second_run_begins_with_the_cuts_of_the_first(
     other = Rows(triangle, workers=3)
     with other.program:
         assert other.run("uneven") > 1.3 * 4e-3 / 3, "other workers' cuts are not these"
+
+
+def test_cuts_stay_where_short_chunks_were_late_at_first():
+    """Devices that wait for their host take several times as long, the one that gets its chunk first the longest."""
+    chunks = make_partition((64,), (2,)).chunks
+    late, steady = [(195e-6, 58e-6), (58.8e-6, 31.6e-6), (27.3e-6, 21.7e-6)], [(65e-6, 31e-6)] * 3
+    for seen, recuts in ((late, False), (steady, True)):
+        balance = Balance()
+        found = [balance.measured((64,), chunks, (0, 1), took, 0.0, 81, 80, 1e-3) for took in seen]
+        assert any(found) == recuts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -75,6 +76,33 @@ def test_a_launch_to_which_nothing_is_brought_has_a_kernel_alone() -> None:
         assert measured is not None
         assert set(measured.kernel) == {0, 1}
         assert measured.before == {}
+
+
+@pytest.mark.parametrize("told", [(1000, 3000), (0, 0)], ids=["told", "not told"])
+def test_the_kernel_alone_counts_where_the_back_end_tells_it(
+    told: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between markers there is the host's time for handing the launch over, which a device without other work waits for."""
+    with Program() as program:
+        out, source = program.buffer(), program.buffer(5)
+        assert ended(program.launch(out, source)) == 0
+        monkeypatch.setattr(ReferenceBackend, "begins_timed", True)
+        monkeypatch.setattr(ReferenceBackend, "begin_timed", lambda each: len(each.log))
+        asked: list[int] = []
+
+        def timer(each: ReferenceBackend, begun: object, count: int) -> Callable[[], tuple[int, int]]:
+            assert isinstance(begun, int)
+            assert each.log[begun:] == ["launch"] * count
+            return lambda: asked.append(count) or told
+
+        monkeypatch.setattr(ReferenceBackend, "timer", timer)
+        completion, sample = one_sample(program, out, source)
+        assert ended(completion) == 0
+        measured = sample.take()
+        assert measured is not None
+        assert asked == [1, 1]
+        assert [took == pytest.approx(2e-6) for took in measured.kernel.values()] == [told[1] > 0] * 2
+        assert all(measured.kernel.values())
 
 
 @pytest.mark.parametrize("launches", [1, 2], ids=["with its transfers", "alone"])

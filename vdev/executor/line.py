@@ -498,8 +498,7 @@ class Line:
         except BaseException:  # as in `_perform`
             self._enter(entry, number, step, timed=timed)
             raise
-        streak.number, streak.ndrange, mark = number, ndrange, stretch.mark
-        # A finaliser may have run meanwhile.
+        streak.number, streak.ndrange, mark = number, ndrange, stretch.mark  # a finaliser may have run
         if not (goes_on and mark is worker.next_mark and stretch.is_open and stretch.clock[at] == step - 1):
             streak.stretch = (part := self._enter(entry, number, step, pending, timed)).stretch
             return part
@@ -509,8 +508,9 @@ class Line:
         stretch.ends.append(pending)
         stretch.launches += 1
         stretch.last, stretch.clock[at], mark.ends[-1] = number, step, pending
-        if not self._alone:
-            self._write(entry, step)
+        if not self._alone:  # as in `_enter`, as every launch in a row comes here
+            for holdings in entry[1]:
+                holdings.written[at] = step
         return part
 
     def _may_follow(self, streak: Streak, before: int) -> bool:
@@ -810,8 +810,9 @@ class Line:
         stretch.ends.append(pending)
         stretch.launches += 1
         stretch.last, stretch.clock[at], stretch.mark.ends[-1] = number, step, pending
-        if not self._alone:
-            self._write(entry, step)
+        if not self._alone:  # it may change its buffers
+            for holdings in entry[1]:
+                holdings.written[at] = step
         if timed is not None and before is not None:
             self._time(part, timed, before)
         return part
@@ -825,12 +826,6 @@ class Line:
         pending, begun = before
         ask = self.worker.backend.timer(begun, part.stretch.ends[-1] - pending)
         part.stretch.time(part, timed, ask, self._told)
-
-    def _write(self, entry: Entry, step: int) -> None:
-        """A command that was handed over may change its buffers."""
-        at = self._at
-        for holdings in entry[1]:
-            holdings.written[at] = step
 
     def _open(self, mark: Mark, number: int, step: int, entry: Entry, timed: Timed | None) -> Stretch:
         executor = self._executor

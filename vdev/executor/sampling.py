@@ -7,7 +7,8 @@ Never waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from vdev.backends.base import Marker, Times
 from vdev.errors import BackendError
@@ -16,6 +17,9 @@ from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.step import Step
 from vdev.translators.values import dataclass
+
+#: when a kernel began and ended, as `Backend.timer` tells; None where only markers do
+_Ask: TypeAlias = Callable[[], tuple[int, int]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,12 @@ class Sample:
         """`count`: chunks of the launch; `followed`: workers that have something to do after theirs."""
         self._count = count
         self._followed = followed
-        self._parts: list[tuple[int, Marker | None, Marker | None]] = []
+        self._parts: list[tuple[int, Marker | None, Marker | None, _Ask]] = []
         self._ends: list[tuple[int, Marker | None]] = []
 
-    def add(self, worker: int, before: Marker | None, kernel: Marker | None) -> None:
-        """The markers of a chunk. On the worker's thread."""
-        self._parts.append((worker, before, kernel))
+    def add(self, worker: int, before: Marker | None, kernel: Marker | None, ask: _Ask = None) -> None:
+        """The markers of a chunk, and what tells its kernel's times alone. On the worker's thread."""
+        self._parts.append((worker, before, kernel, ask))
 
     def end(self, worker: int, marker: Marker | None) -> None:
         """The marker behind all that the worker does for the launch. On the worker's thread."""
@@ -59,7 +63,7 @@ class Sample:
     def is_under_way(self) -> bool:
         """Whether devices were given the launch, and one of them is not through with it. Asks the devices, and returns at once."""
         parts = list(self._parts)
-        return any(kernel is not None and not kernel.done() for _, _, kernel in parts)
+        return any(kernel is not None and not kernel.done() for _, _, kernel, _ in parts)
 
     def take(self) -> Measured | None:
         """What was measured; None if the kernels are not through or their times are not known. Asks the devices, and
@@ -69,11 +73,11 @@ class Sample:
         if len(parts) < self._count:
             return None
         measured = Measured({}, {})
-        for worker, before, kernel in parts:
+        for worker, before, kernel, ask in parts:
             took = _seconds(kernel)
             if took is None:
                 return None
-            measured.kernel[worker] = took
+            measured.kernel[worker] = took if ask is None else min(took, _asked(ask) or took)
             took = _seconds(before)
             if took is not None:
                 measured.before[worker] = took
@@ -86,7 +90,7 @@ class Sample:
         ends, found = list(self._ends), {}
         if len(ends) < self._followed or any(end is not None and not end.done() for _, end in ends):
             return None
-        kernels = {worker: kernel for worker, _, kernel in self._parts}
+        kernels = {worker: kernel for worker, _, kernel, _ in self._parts}
         for worker, end in ends:
             took = _between(kernels.get(worker), end)
             if took is not None:
@@ -111,6 +115,12 @@ def _seconds(marker: Marker | None) -> float | None:
     return None if times is None else (times[3] - times[2]) * 1e-9
 
 
+def _asked(ask: Callable[[], tuple[int, int]]) -> float:
+    """From the beginning to the end that are told; 0 where they are not."""
+    began, ended = ask()
+    return max(ended - began, 0) * 1e-9
+
+
 def _between(first: Marker | None, second: Marker | None) -> float | None:
     """From the end of one marker's work to the end of another's on the same worker, where that is known."""
     ends = [_times(marker) for marker in (first, second)]
@@ -118,7 +128,9 @@ def _between(first: Marker | None, second: Marker | None) -> float | None:
 
 
 class _SampledStep(Step):
-    """A launch between two markers."""
+    """A launch between two markers. A device that has nothing else to do reaches the first one long before the launch comes: where the back
+    end tells what the kernel alone takes, that counts.
+    """
 
     __slots__ = ("launch", "sample")
     brief = True
@@ -129,10 +141,12 @@ class _SampledStep(Step):
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
         whole = worker.marked <= job.bases[worker.number]  # no marker stands between its transfers
-        before = worker.mark()
+        before, backend = worker.mark(), worker.backend
+        begun = backend.begin_timed() if backend.begins_timed else None
         self.launch.run(worker, job)
+        ask = backend.timer(begun, 1) if backend.begins_timed else None
         worker.issued += 1  # this step is handed over: the marker must be behind it
-        self.sample.add(worker.number, before if whole else None, worker.mark())
+        self.sample.add(worker.number, before if whole else None, worker.mark(), ask)
 
 
 def sampled(prepared: PreparedPlan) -> tuple[PreparedPlan, Sample]:

@@ -175,12 +175,19 @@ class _Case:
             self.seen.clear()
         return False
 
+    @property
+    def _least(self) -> list[float]:
+        """By chunk, the least of the last measurements. They err by being too long, several in a row: a device that waits for
+        its host is late by several times what a short chunk takes.
+        """
+        return [min(chunk) for chunk in zip(*self.seen, strict=True)]
+
     def judge(self, launches: int, thought: float, each: float) -> bool:
         """After a measurement: stay, look once more, or cut elsewhere (True)."""
         longest = max(self.took)
         worth = max(LEAST_GAIN, LEAST_SHARE * longest) + each
         if self.recut is None:
-            most = longest - sum(self.took) / len(self.took)  # that can be gained
+            most = min(map(_uneven, (self.took, self._least)))  # that can be gained
             if most < worth:
                 return self._settle(launches)
             if self._waits(most, launches, thought):
@@ -477,6 +484,11 @@ class Balance:
                 self._elsewhere.clear()
             found = self._cases[key] = _Case(WorkProfile(num_groups[dimension]))
         return found
+
+
+def _uneven(seconds: Sequence[float]) -> float:
+    """What the longest chunk takes beyond the mean."""
+    return max(seconds) - sum(seconds) / len(seconds)
 
 
 def agreement(seen: Sequence[Sequence[float]]) -> tuple[float, ...] | None:

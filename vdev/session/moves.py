@@ -437,9 +437,6 @@ class Moves:
             ) and not may_repeat(session, reading, queue, timed=clocked is not None and self._tells_times):
                 return None
             order, number = queue.last, session.executor.last_number
-            is_behind, is_last = order is None, False
-            if self._only is None:
-                is_behind, is_last = self._place_of(reading.line.worker, order)
             made: tuple[Begun | None, T] | None = reading.make(host, self.note_again, meanwhile, given)
             if made is None:
                 return None
@@ -447,9 +444,13 @@ class Moves:
                 # Nothing else was handed over meanwhile.
                 clocked.end(reading.line.worker.backend.timer(None, 1))
             buffer.used = session.number
-        begun, found = made
-        if begun is None and order is reading.line.latest:  # all of that is its worker's
-            return found
+            begun, found = made
+            if begun is None and order is reading.line.latest:  # all of that is its worker's
+                return found
+            is_behind, is_last = order is None, False
+            # A finaliser may have submitted something meanwhile.
+            if self._only is None and session.executor.last_number == number:
+                is_behind, is_last = self._place_of(reading.line.worker, order)
         status = 0 if begun is None else reading.end(begun, host)
         if is_last and not status:
             session.executor.has_done_all(number)
