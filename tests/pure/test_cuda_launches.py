@@ -21,6 +21,7 @@ from vdev.backends.cuda import (
 from vdev.backends.cuda import (
     launch as cuda_launch,
 )
+from vdev.backends.cuda.cupy_parts import ModuleCalls
 from vdev.errors import BackendError
 
 from .cuda_parts import SOURCE, TARGET, Loaded, cuda_without_a_gpu, launch_shape
@@ -37,7 +38,7 @@ class _Parameters:
 class _Program:
     """Of a loaded program: what the driver says of its kernels, and takes."""
 
-    CUDADriverError = RuntimeError
+    CUDADriverError = ModuleCalls.CUDADriverError
 
     def __init__(self, static: int = 1024) -> None:
         self.set: list[tuple[int, int, int]] = []
@@ -49,7 +50,7 @@ class _Program:
 
     def funcSetAttribute(self, function: int, number: int, value: int) -> None:
         if self.static + value > 227 << 10:
-            raise RuntimeError("too much")
+            raise self.CUDADriverError(1, "too much")
         self.set.append((function, number, value))
 
 

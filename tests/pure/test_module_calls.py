@@ -15,6 +15,9 @@ from vdev.backends.cuda import cupy_parts
 from vdev.backends.cuda import driver as cuda_driver
 from vdev.errors import CudaMissing
 
+from . import fake_cuda
+from .cuda_host import COMPILER, MISSING
+
 #: Handles count from 100; what is loaded begins with "ELF"; an attribute is what it was set to, or its number times 10.
 SOURCE = """
 #include <string.h>
@@ -72,6 +75,9 @@ def test_failures_have_the_drivers_names(calls: cupy_parts.ModuleCalls) -> None:
         calls.moduleLoadData(b"PTX")
     with pytest.raises(calls.CUDADriverError, match=r"^CUDA error 500$"):
         calls.moduleGetFunction(101, "subtract")
+    with pytest.raises(calls.CUDADriverError) as caught:
+        calls.moduleUnload(7)
+    assert caught.value.status == 400
     for failing in (
         lambda: calls.moduleUnload(7),
         lambda: calls.funcGetAttribute(0, 7),
@@ -79,6 +85,45 @@ def test_failures_have_the_drivers_names(calls: cupy_parts.ModuleCalls) -> None:
     ):
         with pytest.raises(calls.CUDADriverError, match=r"^CUDA_ERROR_INVALID_HANDLE$"):
             failing()
+
+
+#: a fill by one of vdev's own kernels, and a launch of one of the program's
+REFUSED = """
+import os
+os.dup2(1, 2)
+import numpy as np, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
+def launched():
+    program = cl.Program(context, "kernel void one(global int *x) { x[get_global_id(0)] = 1; }").build()
+    return cl.Kernel(program, "one")(queue, (1024,), (64,), buffer)
+def filled(): return cl.enqueue_fill_buffer(queue, buffer, np.arange(4, dtype=np.int32), 0, 4096)
+try:
+    COMMAND().wait()
+except cl.RuntimeError as error:
+    print(error, "status", error.code, flush=True)
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize(
+    ("command", "refused", "status", "told"),
+    [
+        ("filled", "cuModuleLoadData", -14, "vdev's kernel fill_pattern"),
+        ("filled", "cuModuleGetFunction", -14, "vdev's kernel fill_pattern"),
+        ("launched", "cuModuleGetFunction", -5, "kernel vdev_cuda_kernel0: CUDA_ERROR"),
+    ],
+)
+def test_a_kernel_that_the_driver_does_not_load_fails_its_command(
+    command: str, refused: str, status: int, told: str, tmp_path: Path
+) -> None:
+    env = fake_cuda.environment(tmp_path, "cuda:0") | {"FAKE_CUDA_REFUSED": refused, "VDEV_LOG": "info"}
+    env["PYOPENCL_NO_CACHE"] = "1"
+    printed = fake_cuda.run(REFUSED.replace("COMMAND", command), env)
+    assert f"status {status}\n" in printed
+    assert told in printed
+    assert "internal error" not in printed
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakSet
 
 from vdev.backends.base import Backend, BackendProgram, Bytes
-from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BuildError, NoRoom
+from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BackendError, BuildError, BuildFailure, NoRoom
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
 from vdev.executor.failures import repaired
@@ -174,7 +174,12 @@ class Session(SessionCore):
     def _build_on_workers(
         self, program: BackendProgram, meanwhile: Callable[[], object] | None = None
     ) -> list[Any]:
-        return list(self.executor.build(program, meanwhile))
+        try:
+            return list(self.executor.build(program, meanwhile))
+        except BuildFailure:
+            raise
+        except BackendError as error:  # not the compiler's, but the device's, which does not take it
+            raise BuildError(error.text, error.status) from error
 
     # submission -----------------------------------------------------------------------------------
 

@@ -742,6 +742,7 @@ CUresult cuModuleUnload(void *handle) {
 }
 CUresult cuModuleGetFunction(void **function, void *handle, const char *name) {
   CALLED;
+  if (refuses(__func__)) return UNKNOWN;
   require(modules.count(handle), "no module, or one that was unloaded");
   auto *module = (Module *)handle;
   require(module->context == current, "a module of another context");

@@ -48,7 +48,7 @@ from vdev.backends.cuda.gpu import Gpu
 from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, OWN_THREAD_NBYTES, HostCopies, host_address
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.landing import LANDING_NBYTES, Landing, Lent, Pinned
-from vdev.backends.cuda.launch import CudaAllocation, address_of
+from vdev.backends.cuda.launch import CudaAllocation, address_of, asking
 from vdev.backends.cuda.marker import CudaMarker, Lapse, Moment
 from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.nvrtc import nvrtc_version
@@ -689,7 +689,11 @@ class CudaBackend(CudaCompiling):
         def module_of(name: str) -> int:
             return int(driver.moduleLoadData(self._own_cubin(name)))
 
-        return lambda name: int(driver.moduleGetFunction(module_of(name), name))
+        def function_of(name: str) -> int:
+            with asking(driver, f"vdev's kernel {name}"):
+                return int(driver.moduleGetFunction(module_of(name), name))
+
+        return function_of
 
     def _own_cubin(self, name: str) -> bytes:
         """One of vdev's own kernels, compiled. On any thread."""

@@ -93,7 +93,11 @@ class ModuleCalls:
     """The driver's functions for modules, by the names that CuPy gives them. CudaMissing if there is no driver."""
 
     class CUDADriverError(RuntimeError):
-        """A function of the driver has failed."""
+        """A function of the driver has failed; `status` is its CUresult."""
+
+        def __init__(self, status: int, text: str) -> None:
+            super().__init__(text)
+            self.status = status
 
     def __init__(self) -> None:
         library = driver_library(ctypes.CDLL)
@@ -130,7 +134,8 @@ class ModuleCalls:
         if result:
             name = ctypes.c_char_p()
             self._name(result, ctypes.byref(name))
-            raise self.CUDADriverError(name.value.decode() if name.value else f"CUDA error {result}")
+            text = name.value.decode() if name.value else f"CUDA error {result}"
+            raise self.CUDADriverError(result, text)
 
 
 class _Owned:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from vdev.backends.base import Allocation, KernelArgument, LaunchShape, LocalBytes
@@ -22,8 +23,9 @@ from vdev.backends.cuda.driver import (
     Driver,
     launch_handles,
 )
+from vdev.backends.cuda.errors import status_of_result
 from vdev.backends.cuda.programs import Multiprocessor, Translated, fewer_groups
-from vdev.errors import OUT_OF_RESOURCES, BackendError
+from vdev.errors import BackendError
 from vdev.translators.dialects.cuda.program import CudaKernel
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 
@@ -46,6 +48,15 @@ _SIZES = struct.Struct("<6I")
 _ONES: tuple[tuple[int, ...], ...] = ((1, 1, 1), (1, 1), (1,), ())
 _NO_SIZES = (0,) * 6
 _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2, 3)}
+
+
+@contextmanager
+def asking(driver: Any, what: str) -> Iterator[None]:
+    """Functions of the `driver` for modules that fail raise BackendError, which says `what` was asked for."""
+    try:
+        yield
+    except driver.CUDADriverError as error:
+        raise BackendError(status_of_result(error.status), f"{what}: {error}") from error
 
 
 class CudaAllocation(Allocation):
@@ -342,11 +353,8 @@ class Kernel:
             _UINT.pack_into(self.buffer, self.offsets[index], offset)
         if self.static + total > _PLAIN_SHARED and total > self.shared:
             driver = self.program.cuda_driver
-            try:
+            with asking(driver, f"{total} bytes of local memory for kernel {self.info.name}"):
                 driver.funcSetAttribute(self.function, MAX_DYNAMIC_SHARED, total)
-            except driver.CUDADriverError as error:
-                text = f"{total} bytes of local memory for kernel {self.info.name}: {error}"
-                raise BackendError(OUT_OF_RESOURCES, text) from error
         self.shared = total
         if self.config is not None:
             self.config.shared_nbytes = total
@@ -425,10 +433,12 @@ class LoadedProgram:
         return tuple(found)
 
     def function(self, entry: str) -> int:
-        return int(self.cuda_driver.moduleGetFunction(self.module, entry))
+        with asking(self.cuda_driver, f"kernel {entry}"):  # which a driver may load only here
+            return int(self.cuda_driver.moduleGetFunction(self.module, entry))
 
     def attribute(self, function: int, number: int) -> int:
-        return int(self.cuda_driver.funcGetAttribute(number, function))
+        with asking(self.cuda_driver, f"attribute {number} of a kernel"):
+            return int(self.cuda_driver.funcGetAttribute(number, function))
 
 
 def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
