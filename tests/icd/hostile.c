@@ -1,4 +1,5 @@
-/* `hostile`: calls that fail for want of memory are made again, as often as it takes; what they leave is right, and no other call fails. */
+/* `hostile`: calls that fail for want of memory are made again, as often as it takes; what they leave is right, each is made once, and no
+ * other call fails. */
 #include "few.h"
 #include <stdio.h>
 
@@ -7,7 +8,8 @@ int32_t clEnqueueCopyBuffer(handle, handle, handle, size_t, size_t, size_t, uint
 enum { N = 64, ROUNDS = 120, MOST_TRIES = 200, COPIES = 32, NO_MEMORY = -6, UNSET = -52 };
 static handle context, device, program, queue;
 static const char *source =
-    "kernel void mix(global uint *a, global const uint *b, uint by) { size_t i = get_global_id(0); a[i] = 3 * b[i] + by; }\n";
+    "kernel void mix(global uint *a, global const uint *b, uint by) { size_t i = get_global_id(0); a[i] = 3 * b[i] + by; }\n"
+    "kernel void count(global uint *a, uint by) { a[get_global_id(0)] += by; }\n";
 static unsigned failed, others, wrong;
 
 /* Whether a call has to be made again. */
@@ -31,6 +33,17 @@ static void launch(handle kernel, handle target, handle from, unsigned by, size_
     clGetEventInfo(event, 0x11D4, sizeof its_context, &its_context, NULL); /* Python hears of the event, or cannot */
     DO(clWaitForEvents(1, &event));
     DO(clReleaseEvent(event));
+}
+static void must_wait(handle *event) { DO(clWaitForEvents(1, event)); DO(clReleaseEvent(*event)); }
+/* Commands that must not be made twice, in Python: no launch before has had that size. */
+static void count_once(handle counter, unsigned r) {
+    handle kernel, event; unsigned by = 1, tries = 0; int32_t code; size_t count = N + r;
+    MAKE(kernel, clCreateKernel(program, "count", &code));
+    DO(clSetKernelArg(kernel, 0, sizeof counter, &counter));
+    DO(clSetKernelArg(kernel, 1, sizeof by, &by));
+    do code = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &count, NULL, 0, NULL, &event); while (again(code, &tries));
+    must_wait(&event);
+    DO(clReleaseKernel(kernel));
 }
 static void look(handle buffer, unsigned factor, unsigned more, const unsigned *content, unsigned count) {
     unsigned found[N] = {0};
@@ -64,11 +77,17 @@ int main(void) {
     MAKE(queue, clCreateCommandQueue(context, device, 0, &code));
     MAKE(program, clCreateProgramWithSource(context, 1, &source, NULL, &code));
     DO(clBuildProgram(program, 1, &device, "", NULL, NULL));
+    static unsigned zeros[2 * N + ROUNDS], found[N];
+    handle counter;
+    MAKE(counter, clCreateBuffer(context, 1 | COPIES, sizeof zeros, zeros, &code));
     for (unsigned r = 0; r < ROUNDS; r++) {
+        count_once(counter, r);
         if (r % 20 == 0) MAKE(kernel, clCreateKernel(program, "mix", &code));
         turn(kernel, r);
         if (r % 20 == 19) DO(clReleaseKernel(kernel));
     }
+    DO(clEnqueueReadBuffer(queue, counter, 1, 0, sizeof found, found, 0, NULL, NULL));
+    for (unsigned i = 0; i < N; i++) wrong += found[i] != ROUNDS;
     printf("%u wrong, %u other errors\n", wrong, others);
     fprintf(stderr, "%u failed\n", failed);
     return 0;

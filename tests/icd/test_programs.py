@@ -79,6 +79,14 @@ def test_a_forked_child_is_told(vector_add: Path) -> None:
     assert done.stderr.count("a forked child cannot use its parent's OpenCL") == 1
 
 
+def test_a_child_that_is_forked_while_another_thread_starts_is_told(tmp_path: Path) -> None:
+    """It waits for nobody."""
+    done = run_on_vdev(build("fork_while_starting.c", tmp_path, flags=("-rdynamic",)))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["in the child: -34", "the child's status: 0", "in the parent: 0"]
+    assert done.stderr.count("a forked child cannot use its parent's OpenCL") == 1
+
+
 def test_a_preloaded_allocator_is_the_only_one(vector_add: Path, tmp_path: Path) -> None:
     """Memory is freed by the allocator that it is of, though vdev loads modules with a loader of their own."""
     allocator = build("allocator.c", tmp_path, flags=("-shared", "-fPIC", "-fno-builtin"))

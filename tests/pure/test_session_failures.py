@@ -166,6 +166,7 @@ def one_launch(program: Program) -> tuple[VirtualBuffer, VirtualBuffer, Completi
 
 
 LAUNCH = position("launch", 1, one_launch)
+COPY = position("write", 1, one_launch)
 FAULTS = pytest.mark.parametrize(
     "faults", [Faults(refuse={LAUNCH: -5}), Faults(fail={LAUNCH: -5})], ids=["refused", "fails on the device"]
 )
@@ -201,6 +202,29 @@ def test_a_failure_reaches_dependants_and_nothing_else(faults: Faults) -> None:
         program.write(out, 3)
         assert ended(program.launch(fresh, out)) == 0
         np.testing.assert_array_equal(program.content(fresh), triple(numbers(3)))
+
+
+def test_a_copy_that_fails_late_is_no_failure_of_the_next_buffer_there() -> None:
+    """The program has released the buffer meanwhile, and has made another one, which has that one's memory."""
+    may_end = threading.Event()
+
+    def delay(number: int) -> float:
+        assert number != COPY or may_end.wait(100)
+        return 0
+
+    with Program(2, {1: Faults(fail={COPY: -5}, delay=delay)}) as program:
+        _, source, failed = one_launch(program)
+        spares, released = program.session.spares, BufferArg(source, 0, NBYTES)
+        spares.enter(released)
+        spares.keep(released)
+        assert spares.take(NBYTES) is released
+        program.write(source, 9)
+        out = program.buffer()
+        launched, (read, host) = program.launch(out, source), program.read(out)
+        may_end.set()
+        assert ended(failed) == -5
+        assert ended(launched) == ended(read) == 0, read.reason
+        np.testing.assert_array_equal(host, triple(numbers(9)))
 
 
 @FAULTS

@@ -106,6 +106,8 @@ class Failures:
         if effect is not None and job.holdings:
             slot, holder, region = effect
             holdings = job.holdings[slot]
+            if late and holdings.is_another_for(job.number):
+                return  # its memory is there, and nobody reads any more what should have come to it
             self._damage(holdings, holder, region, status)
             origin = step.origin()
             if origin is not None and not late and holdings.damage is not None:

@@ -154,6 +154,10 @@ class Holdings:
                     del self.former[last]
         self.former[number] = None
 
+    def is_another_for(self, number: int) -> bool:
+        """Whether the buffer was another one when the command of that number was submitted: it has served again since."""
+        return any(number <= last for last in [*self.former])
+
     def failure_for(self, number: int) -> int | None:
         """The failure that concerns the command of that number."""
         return next((failure for last, failure in [*self.former.items()] if number <= last), self.failure)

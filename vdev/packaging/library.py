@@ -43,18 +43,19 @@ _BOXES = {
 #: by result: the parameters after those that the table names, the function's type, and the expression for its result
 _RESULTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "status": ((), "int32_t", "as_status(result, code)"),
-    "command": (("void *event",), "int32_t", "as_command(result, code, event)"),
+    "command": (("void *event",), "int32_t", "as_command(result, code, event, made)"),
     "info": (
         ("size_t size", "void *value", "void *size_ret"),
         "int32_t",
         "as_info(result, code, size, value, size_ret)",
     ),
-    "map": (("void *event", "void *errcode"), "void *", "as_map(result, &code, event)"),
+    "map": (("void *event", "void *errcode"), "void *", "as_map(result, &code, event, made)"),
     "outcome": (("void *errcode",), "void *", "as_outcome(result, &code)"),
     "address": ((), "void *", "as_address(result)"),
     "nothing": ((), "void", ""),
 }
 _WITH_ERRCODE = ("map", "outcome")
+_WITH_EVENT = ("command", "map")
 _WAITING = ("clFlush", "clFinish", "clWaitForEvents")
 #: calls that make or register what no launch has anything to do with yet
 _BEGINNING = (
@@ -296,6 +297,9 @@ def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         yield f"    if (has_gone(a{kernel})) {{ kept = 1; leave(state); return INVALID_KERNEL_ARGS; }}"
     if function.name in _BUILDING:
         yield "    let_go_of_kernels();"
+    if function.result in _WITH_EVENT:
+        refused = _fail(function, kinds, "OUT_OF_HOST_MEMORY")
+        yield f"    struct object *made; if (!reserve(event, &made)) {{ kept = 1; leave(state); {refused} }}"
     yield f"    PyObject *arguments[] = {{{', '.join(boxes)}}};"
     if function.name == "clSetKernelArgSVMPointer":
         yield "    forget_values((struct object *)a0);"

@@ -244,9 +244,10 @@ static void free_object(struct object *object) {
 
 static const char CAPSULE[] = "vdev.icd.handle";
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static int is_opening;    /* a thread, which holds that, finds or makes the interpreter */
 static _Atomic int ready; /* Python is there, and vdev.icd is loaded */
 static _Atomic int over;  /* the process ends: nobody enters Python any more */
-static _Atomic int lost;  /* a forked child of a process with an interpreter of this library's own */
+static _Atomic int lost;  /* a forked child of a process with an interpreter of this library's own, or half of one */
 static int is_own;        /* the interpreter is this library's */
 static pthread_key_t thread_end;
 static PyObject *name_of_handle, *failure, *acquire, *drop, *end_function, *kernel_kinds, *set_argument, *launch;
@@ -315,8 +316,9 @@ static void forget_thread(void *state) {
 static void begin_anew_in_child(void);
 
 static void lose(void) {
-    if (is_own)
+    if (is_own || is_opening)
         lost = 1;
+    pthread_mutex_init(&starting, NULL);
     begin_anew_in_child();
 }
 
@@ -390,8 +392,10 @@ static int load_functions(void) {
 static int start_python(void) {
     static int failed;
     pthread_mutex_lock(&starting);
+    is_opening = 1;
     int opened = !failed && (PyGILState_Ensure != NULL || open_python());
     failed = !opened;
+    is_opening = 0;
     pthread_mutex_unlock(&starting);
     if (!opened)
         return 0;
@@ -402,7 +406,6 @@ static int start_python(void) {
             static int registered_end;
             if (!registered_end++) {
                 pthread_key_create(&thread_end, forget_thread);
-                pthread_atfork(NULL, NULL, lose);
                 if (is_own)
                     atexit(end);
             }
@@ -490,6 +493,12 @@ static struct object *object_of(PyObject *item) {
     return object;
 }
 
+static void begin_handle(struct object *object, uint32_t kind) {
+    object->dispatch = dispatch_table;
+    object->magic = MAGIC;
+    object->kind = kind;
+}
+
 /* Let a handle stand for an object of Python's, with which it goes from now on. */
 static int register_handle(struct object *object, PyObject *item) {
     object->item = item;
@@ -514,9 +523,7 @@ static struct object *handle_of(PyObject *item, uint32_t kind) {
     object = calloc(1, sizeof *object);
     if (object == NULL)
         return NULL;
-    object->dispatch = dispatch_table;
-    object->magic = MAGIC;
-    object->kind = kind;
+    begin_handle(object, kind);
     return register_handle(object, item) ? object : NULL;
 }
 
@@ -844,18 +851,42 @@ static void *as_outcome(PyObject *result, int32_t *code) {
     return as_object(program, KIND_PROGRAM, code);
 }
 
-static int32_t as_command(PyObject *result, int32_t code, void *event) {
+/* What becomes the event of a command, had before the command is enqueued: nobody takes one back for want of memory. 0 where it is not to
+ * be had; `made` is NULL where the program wants no event. */
+static int reserve(const void *event, struct object **made) {
+    *made = event == NULL ? NULL : calloc(1, sizeof **made);
+    return event == NULL || *made != NULL;
+}
+
+/* The program's event of a command, which is `made` unless Python's has a handle. It is the program's as well where Python's cannot be
+ * given it: then it stays for ever. */
+static struct object *event_of(PyObject *item, struct object *made) {
+    struct object *object = object_of(item);
+    if (object == NULL) {
+        object = made;
+        made = NULL;
+        begin_handle(object, KIND_EVENT);
+        object->references = 1; /* it must not go with what could not be given to Python's */
+        if (!register_handle(object, item))
+            object->item = item;
+        object->references = 0;
+        PyErr_Clear();
+    }
+    free(made);
+    hold(object, 1);
+    return object;
+}
+
+static int32_t as_command(PyObject *result, int32_t code, void *event, struct object *made) {
+    has_enqueued |= result != NULL;
+    if (result == NULL || result == none)
+        free(made);
+    else if (event != NULL)
+        *(void **)event = event_of(result, made);
     if (result == NULL)
         return code;
-    has_enqueued = 1;
-    if (event == NULL || result == none) {
-        Py_DecRef(result);
-        return SUCCESS;
-    }
-    void *made = as_object(result, KIND_EVENT, &code);
-    if (made != NULL)
-        *(void **)event = made;
-    return code;
+    Py_DecRef(result);
+    return SUCCESS;
 }
 
 static void *as_address(PyObject *result) {
@@ -866,14 +897,16 @@ static void *as_address(PyObject *result) {
     return address;
 }
 
-static void *as_map(PyObject *result, int32_t *code, void *event) {
-    if (result == NULL)
+static void *as_map(PyObject *result, int32_t *code, void *event, struct object *reserved) {
+    if (result == NULL) {
+        free(reserved);
         return NULL;
+    }
     PyObject *address = PyTuple_GetItem(result, 0), *made = PyTuple_GetItem(result, 1);
     Py_IncRef(address);
     Py_IncRef(made);
     Py_DecRef(result);
-    *code = as_command(made, *code, event);
+    *code = as_command(made, *code, event, reserved);
     return as_address(address);
 }
 
@@ -1190,9 +1223,13 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
         return SUCCESS;
     if (!enter(&state))
         return refuse_entry();
+    struct object *made;
     struct kernel *kernel = kernel_of(object, &code);
     if (kernel != NULL && has_gone(object)) {
         code = INVALID_KERNEL_ARGS;
+        kept = 1;
+    } else if (kernel != NULL && !reserve(event, &made)) {
+        code = OUT_OF_HOST_MEMORY;
         kept = 1;
     } else if (kernel != NULL) {
         note_space(kernel, dims, offset, global, local);
@@ -1204,7 +1241,7 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
                                   waits(count, list),
                                   PyLong_FromLongLong(event != NULL)};
         PyObject *result = call(launch, arguments, 7, &code);
-        code = as_command(result, code, event);
+        code = as_command(result, code, event, made);
         if (code == SUCCESS && kept)
             launched(queue, object, dims, offset, global, local);
     }
@@ -1252,9 +1289,10 @@ EXPORT const char vdev_sources[] = VDEV_SOURCES;
 /* For vdev.icd in a process of Python's own: make handles for the objects that it has. */
 EXPORT int vdev_join(void) { return ready || start_python(); }
 
-__attribute__((constructor)) static void find_path(void) {
+__attribute__((constructor)) static void load(void) {
     Dl_info about;
     char path[sizeof library_path];
-    if (dladdr((void *)find_path, &about) && about.dli_fname != NULL && realpath(about.dli_fname, path) != NULL)
+    pthread_atfork(NULL, NULL, lose);
+    if (dladdr((void *)load, &about) && about.dli_fname != NULL && realpath(about.dli_fname, path) != NULL)
         snprintf(library_path, sizeof library_path, "%s", path);
 }
