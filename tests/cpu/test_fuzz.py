@@ -36,7 +36,10 @@ def test_a_slice_of_random_programs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(outcome.undetermined) * 100 <= outcome.programs
 
 
-def test_a_planted_defect_is_found() -> None:
-    options = Options(1, ("cpu:3",), jobs=1, size=4, shrink=0, defect="group ids begin at 0", failures=1)
+@pytest.mark.parametrize(
+    ("defect", "size"), [("group ids begin at 0", 4), ("unsigned pixels are written as signed ones", 8)]
+)
+def test_a_planted_defect_is_found(defect: str, size: int) -> None:
+    options = Options(1, ("cpu:3",), jobs=1, size=size, shrink=0, defect=defect, failures=1)
     outcome = Run(options, 24, float("inf"), lambda text: None).run()
     assert outcome.failures

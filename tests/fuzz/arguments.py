@@ -57,6 +57,7 @@ class Arguments:
     alternatives: bool = False
     light: bool = False  #: structures and little else, for a compiler that optimises
     odd: bool = False  #: braces that are digraphs, ranges of labels without an end, parameters that are written as arrays
+    images: bool = False  #: most programs have some
     args: list[Arg] = field(default_factory=list)
     roles: list[Role] = field(default_factory=list)
     body: list[Stmt] = field(default_factory=list)

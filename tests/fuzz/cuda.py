@@ -19,13 +19,14 @@ from pathlib import Path
 
 import numpy as np
 from vdev.translators.dialects.cuda.translation import CudaProgram, Untranslatable, translate_cuda
-from vdev.translators.frontend.source import Target, parse_program
+from vdev.translators.dialects.image_lowering import lower_images
+from vdev.translators.frontend.source import ParsedProgram, Target, parse_program
 
 from tests.pure.cuda_host import HostProgram
 from tests.pure.nvrtc import MISSING, compile_cuda, library
 
-from .machines import Native, compare
-from .program import Fill, Launch, LocalSize, Memory, Program, Read, Write, WriteRows
+from .machines import Native, compare, descriptors
+from .program import Fill, Given, Launch, LocalSize, Memory, Program, Read, SamplerBits, Write, WriteRows
 from .writer import Features, random_batch
 
 #: What a GPU's device has beyond what the parser takes for granted.
@@ -42,7 +43,7 @@ def refused(seed: int, number: int, size: int, features: Features) -> str | None
     if not parsed.exact:
         return "; ".join(parsed.doubts)
     try:
-        program = translate_cuda(parsed)
+        program = translate_cuda(without_images(parsed, textures=True))
     except Untranslatable as error:
         return str(error)
     done, said = compile_cuda(program.source, program.options)
@@ -50,6 +51,12 @@ def refused(seed: int, number: int, size: int, features: Features) -> str | None
         return "\n".join(line for line in said.split("\n") if "error" in line) or said[:2000]
     missing = [name for name, kernel in program.kernels.items() if f".entry {kernel.entry}(" not in said]
     return f"no entry for {', '.join(missing)}" if missing else None
+
+
+def without_images(parsed: ParsedProgram, *, textures: bool) -> ParsedProgram:
+    """The program with plain memory in the place of images. `textures`: a GPU's units may read it."""
+    lowered = lower_images(parsed)
+    return lowered.for_textures if textures else lowered.program
 
 
 def differing(seed: int, number: int, size: int, features: Features, native: Native) -> list[str]:
@@ -60,7 +67,8 @@ def differing(seed: int, number: int, size: int, features: Features, native: Nat
     """
     batch = random_batch(seed, number, size, features)
     built = native.build(batch.source(), batch.options)
-    translated = translate_cuda(parse_program(batch.source(), batch.options, target=TARGET))
+    parsed = parse_program(batch.source(), batch.options, target=TARGET)
+    translated = translate_cuda(without_images(parsed, textures=False))
     found = []
     with tempfile.TemporaryDirectory() as folder, _own_process(translated, folder) as pool:
         for program in batch.programs:
@@ -111,12 +119,7 @@ def results(host: HostProgram, program: Program) -> list[Memory]:
     found = []
     for step in program.steps:
         if isinstance(step, Launch):
-            args = [
-                arg.nbytes if isinstance(arg, LocalSize)
-                else np.void(arg) if isinstance(arg, bytes)
-                else buffers[arg.buffer][arg.offset : arg.offset + arg.nbytes]
-                for arg in step.args
-            ]  # fmt: skip
+            args = [_argument(arg, buffers) for arg in (*step.args, *descriptors(program, step))]
             host.run(program.kernels[step.kernel].name, args, step.size, step.local, step.offset)
         elif isinstance(step, Write):
             buffers[step.buffer][step.offset : step.offset + len(step.data)] = np.frombuffer(
@@ -137,6 +140,16 @@ def results(host: HostProgram, program: Program) -> list[Memory]:
             source = buffers[step.source][step.source_offset : step.source_offset + step.nbytes].copy()
             buffers[step.target][step.target_offset : step.target_offset + step.nbytes] = source
     return found + buffers
+
+
+def _argument(arg: Given, buffers: list[Memory]) -> int | np.void | Memory:
+    if isinstance(arg, LocalSize):
+        return arg.nbytes
+    if isinstance(arg, SamplerBits):
+        return np.void(arg.packed())
+    return (
+        np.void(arg) if isinstance(arg, bytes) else buffers[arg.buffer][arg.offset : arg.offset + arg.nbytes]
+    )
 
 
 def aligned(content: Memory) -> Memory:

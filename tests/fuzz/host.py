@@ -18,10 +18,13 @@ from .program import (
     Buffer,
     Copy,
     Fill,
+    Given,
+    ImageForm,
     Launch,
     LocalSize,
     Memory,
     Read,
+    SamplerBits,
     Step,
     Write,
     WriteRows,
@@ -31,6 +34,8 @@ from .values import INT, IntType
 #: bytes that a sub-buffer's offset is a multiple of, on every engine known
 ALIGNMENT = 512
 LAUNCHES = 10
+#: CL_FLOAT
+FLOAT = 0x10DE
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class Role:
     nbytes: int = 0
     struct: Struct | None = None
     by_value: Struct | None = None  #: the argument is one
+    image: ImageForm | None = None
+    sampler: SamplerBits | None = None
 
 
 class Host:
@@ -92,9 +99,23 @@ class Host:
             if role.struct is not None:
                 self.structs[role.kind] = self.add(*self.structures(role.struct))
 
-    def add(self, content: Memory, padding: Memory | None = None) -> int:
-        self.buffers.append(Buffer(content, padding))
+        self.images = self._images([role for role in roles if role.image is not None])
+
+    def add(self, content: Memory, padding: Memory | None = None, image: ImageForm | None = None) -> int:
+        self.buffers.append(Buffer(content, padding, image))
         return len(self.buffers) - 1
+
+    def _images(self, roles: list[Role]) -> list[int]:
+        """One for each that a launch writes, and more."""
+        count = sum(role.kind == "image out" for role in roles) + self.rng.choice([1, 1, 2]) if roles else 0
+        return [self.add(self.pixels(roles[0].image), image=roles[0].image) for _ in range(count)]
+
+    def pixels(self, form: ImageForm | None) -> Memory:
+        """Any numbers; floating-point ones are small and whole."""
+        assert form is not None
+        if form.data_type == FLOAT:
+            return self.bytes.integers(-100, 100, form.nbytes // 4).astype("<f4").view(np.uint8)
+        return self.contents(form.nbytes, self.rng.randrange(3))
 
     def size(self) -> int:
         return self.capacity + ALIGNMENT * self.rng.choice([0, 0, 1, 2]) + self.rng.choice([0, 0, 1, 13])
@@ -155,8 +176,17 @@ class Host:
     def launch(self) -> Launch:
         rng, shape = self.rng, self.rng.choice(self.shapes)
         free = rng.sample(self.pool, len(self.pool))
-        bound: dict[int, Bound | LocalSize | bytes] = {}
+        bound: dict[int, Given] = {}
         outs: list[Bound] = []
+        images = rng.sample(self.images, len(self.images))
+        for number, role in enumerate(self.roles):
+            if role.kind == "image out":
+                bound[number] = self.whole(images.pop())
+        for number, role in enumerate(self.roles):
+            if role.kind == "image in":
+                bound[number] = self.whole(rng.choice(images))
+            elif role.sampler is not None:
+                bound[number] = role.sampler
         for number, role in enumerate(self.roles):
             if role.kind in ("out", "acc", "scatter", "row"):
                 bound[number] = self.part(free.pop())
@@ -212,6 +242,9 @@ class Host:
     def number(value: int, role: Role) -> bytes:
         return (value % (1 << role.t.bits)).to_bytes(role.t.nbytes, "little")
 
+    def whole(self, buffer: int) -> Bound:
+        return Bound(buffer, 0, self.buffers[buffer].content.size)
+
     def part(self, buffer: int) -> Bound:
         """The whole buffer, or a sub-buffer."""
         size = self.buffers[buffer].content.size
@@ -227,6 +260,10 @@ class Host:
         rng = self.rng
         if self.structs and rng.random() < 0.15:
             return self.write_structures()
+        if self.images and rng.random() < 0.3:
+            buffer = rng.choice(self.images)
+            pixels = self.pixels(self.buffers[buffer].image)
+            return Read(buffer, 0, pixels.size) if rng.random() < 0.4 else Write(buffer, 0, pixels.tobytes())
         if self.perms and rng.random() < 0.2:
             t, buffer = rng.choice(list(self.perms.items()))
             return Write(buffer, 0, self.permutation(t).tobytes())

@@ -33,17 +33,21 @@ from vdev.start.engines import register_engines
 from vdev.start.workers import open_workers
 
 from .program import (
+    KINDS,
     PADDING,
     Batch,
     Bound,
     Buffer,
     Copy,
     Fill,
+    Given,
+    ImageForm,
     Launch,
     LocalSize,
     Memory,
     Program,
     Read,
+    SamplerBits,
     Write,
     WriteRows,
 )
@@ -104,14 +108,13 @@ class Native:
         return program
 
     def run(self, built: Any, program: Program) -> Result:
-        cl, queue, flags = self.cl, self.queue, self.cl.mem_flags
-        buffers = [
-            cl.Buffer(self.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=b.content)
-            for b in program.buffers
-        ]
+        cl, queue = self.cl, self.queue
+        forms = [b.image for b in program.buffers]
+        buffers = [self._memory(b) for b in program.buffers]
         kernels = [cl._cl.Kernel(built, kernel.name) for kernel in program.kernels]
         found: Result = []
         parts: dict[Bound, Any] = {}
+        kept: list[Any] = []  # a kernel does not keep its arguments
         for step in program.steps:
             if isinstance(step, Launch):
                 kernel = kernels[step.kernel]
@@ -120,15 +123,16 @@ class Native:
                         kernel._set_arg_buf(number, arg)
                     elif isinstance(arg, LocalSize):
                         kernel.set_arg(number, cl.LocalMemory(arg.nbytes))
+                    elif isinstance(arg, SamplerBits):
+                        kept.append(self._sampler(arg))
+                        kernel.set_arg(number, kept[-1])
                     else:
                         if arg not in parts:
                             parts[arg] = self._part(buffers[arg.buffer], arg)
                         kernel.set_arg(number, parts[arg])
                 cl.enqueue_nd_range_kernel(queue, kernel, step.size, step.local, step.offset)
             elif isinstance(step, Write):
-                cl.enqueue_copy(
-                    queue, buffers[step.buffer], np.frombuffer(step.data, np.uint8), dst_offset=step.offset
-                )
+                self._write(buffers[step.buffer], forms[step.buffer], step)
             elif isinstance(step, WriteRows):
                 data = np.frombuffer(step.data, np.uint8)
                 for row in range(step.rows):
@@ -137,9 +141,7 @@ class Native:
                         queue, buffers[step.buffer], part, dst_offset=step.offset + row * step.pitch
                     )
             elif isinstance(step, Read):
-                host = np.empty(step.nbytes, np.uint8)
-                cl.enqueue_copy(queue, host, buffers[step.buffer], src_offset=step.offset)
-                found.append(host)
+                found.append(self._read(buffers[step.buffer], forms[step.buffer], step.offset, step.nbytes))
             elif isinstance(step, Fill):
                 cl.enqueue_fill_buffer(queue, buffers[step.buffer], step.pattern, step.offset, step.nbytes)
             else:
@@ -147,16 +149,45 @@ class Native:
                     queue, buffers[step.target], buffers[step.source], byte_count=step.nbytes,
                     src_offset=step.source_offset, dst_offset=step.target_offset,
                 )  # fmt: skip
-        for buffer in buffers:
-            host = np.empty(buffer.size, np.uint8)
-            cl.enqueue_copy(queue, host, buffer)
-            found.append(host)
+        for buffer, given in zip(buffers, program.buffers, strict=True):
+            found.append(self._read(buffer, given.image, 0, given.content.size))
         if self._kept is not None:
             self._kept.extend(parts.values())
         return found
 
+    def _memory(self, buffer: Buffer) -> Any:
+        cl, form = self.cl, buffer.image
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        if form is None:
+            return cl.Buffer(self.context, flags, hostbuf=buffer.content)
+        described = cl.ImageDescriptor()
+        described.image_type = getattr(cl.mem_object_type, KINDS[form.kind].name)
+        described.shape, described.array_size = form.shape, form.shape[2]
+        pixels = cl.ImageFormat(form.order, form.data_type)
+        return cl.Image(self.context, flags, pixels, hostbuf=buffer.content, desc=described)
+
+    def _write(self, memory: Any, form: ImageForm | None, step: Write) -> None:
+        data = np.frombuffer(step.data, np.uint8)
+        if form is None:
+            self.cl.enqueue_copy(self.queue, memory, data, dst_offset=step.offset)
+        else:  # PyOpenCL's `enqueue_copy` knows no arrays of one dimension
+            self.cl._cl._enqueue_write_image(self.queue, memory, (0, 0, 0), form.region, data)
+
+    def _read(self, memory: Any, form: ImageForm | None, offset: int, nbytes: int) -> Memory:
+        host = np.empty(nbytes, np.uint8)
+        if form is None:
+            self.cl.enqueue_copy(self.queue, host, memory, src_offset=offset)
+        else:
+            self.cl._cl._enqueue_read_image(self.queue, memory, (0, 0, 0), form.region, host)
+        return host
+
+    def _sampler(self, bits: SamplerBits) -> Any:
+        return self.cl.Sampler(self.context, bits.normalized, bits.addressing, self.cl.filter_mode.NEAREST)
+
     @staticmethod
     def _part(buffer: Any, bound: Bound) -> Any:
+        if not hasattr(buffer, "get_sub_region"):  # an image
+            return buffer
         if bound.offset == 0 and bound.nbytes == buffer.size:
             return buffer
         return buffer.get_sub_region(bound.offset, bound.nbytes)
@@ -209,7 +240,7 @@ class Machine:
         for step in program.steps:
             if isinstance(step, Launch):
                 kernel = built.kernels[program.kernels[step.kernel].name]
-                args = tuple(self._argument(arg, buffers) for arg in step.args)
+                args = (*(self._argument(arg, buffers) for arg in step.args), *descriptors(program, step))
                 space = NDRange(step.size, step.local, step.offset)
                 pending.append((session.submit(commands.Launch(kernel, args, space), queue=queue), None))
             elif isinstance(step, Write):
@@ -256,12 +287,20 @@ class Machine:
         return found
 
     @staticmethod
-    def _argument(arg: Bound | LocalSize | bytes, buffers: Sequence[Any]) -> Any:
+    def _argument(arg: Given, buffers: Sequence[Any]) -> Any:
         if isinstance(arg, bytes):
             return arg
+        if isinstance(arg, SamplerBits):
+            return arg.packed()
         if isinstance(arg, LocalSize):
             return LocalBytes(arg.nbytes)
         return BufferArg(buffers[arg.buffer], arg.offset, arg.nbytes)
+
+
+def descriptors(program: Program, launch: Launch) -> list[bytes]:
+    """Of the images among its arguments."""
+    forms = [program.buffers[arg.buffer].image for arg in launch.args if isinstance(arg, Bound)]
+    return [form.descriptor() for form in forms if form is not None]
 
 
 class Machines:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+from vdev.translators.dialects.image_arguments import pack_descriptor, pack_sampler
 
 Memory = npt.NDArray[np.uint8]
 #: what fills the padding of structures, before and after
@@ -38,7 +39,7 @@ class Stmt:
 
 @dataclass
 class Arg:
-    """A kernel's argument. `kind`: "buffer", "value" or "local"."""
+    """A kernel's argument. `kind`: "buffer", "value", "local", "image" or "sampler"."""
 
     kind: str
     text: str  #: its declaration
@@ -60,11 +61,93 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """A type of images: PyOpenCL's name, and what OpenCL C calls its sizes."""
+
+    name: str
+    axes: tuple[str, ...]
+
+
+#: by OpenCL C's name
+KINDS = {
+    "image1d_t": Kind("IMAGE1D", ("width",)),
+    "image1d_array_t": Kind("IMAGE1D_ARRAY", ("width", "array_size")),
+    "image2d_t": Kind("IMAGE2D", ("width", "height")),
+    "image2d_array_t": Kind("IMAGE2D_ARRAY", ("width", "height", "array_size")),
+    "image3d_t": Kind("IMAGE3D", ("width", "height", "depth")),
+}
+_COUNTS = {0x10B0: 1, 0x10B1: 1, 0x10B2: 2, 0x10B3: 2, 0x10B5: 4}
+_NBYTES = {0x10D2: 1, 0x10D7: 1, 0x10D8: 2, 0x10D9: 4, 0x10DA: 1, 0x10DB: 2, 0x10DC: 4, 0x10DE: 4}
+
+
+@dataclass(frozen=True)
+class ImageForm:
+    """An image whose pixels lie one after another. `sizes`: in pixels, or layers; `order`, `data_type`: CL_ constants."""
+
+    kind: str
+    sizes: tuple[int, ...]
+    order: int
+    data_type: int
+
+    @property
+    def region(self) -> tuple[int, int, int]:
+        """All of it, as transfers name it."""
+        width, height, depth = (*self.sizes, 1, 1)[:3]
+        return width, height, depth
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Width, height, and depth or layers."""
+        width, height, depth = self.region
+        return (width, 1, height) if self.kind == "image1d_array_t" else (width, height, depth)
+
+    @property
+    def channels(self) -> int:
+        return _COUNTS[self.order]
+
+    @property
+    def pixel_nbytes(self) -> int:
+        return self.channels * _NBYTES[self.data_type]
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.sizes)) * self.pixel_nbytes
+
+    def descriptor(self) -> bytes:
+        """What a session's launches pass besides the pixels."""
+        row = self.shape[0] * self.pixel_nbytes
+        return pack_descriptor(
+            self.shape,
+            row,
+            row * self.shape[1],
+            self.order,
+            self.data_type,
+            self.channels,
+            self.pixel_nbytes,
+        )
+
+
+@dataclass(frozen=True)
+class SamplerBits:
+    """A sampler that takes the nearest pixel. `addressing`: a CL_ADDRESS_ constant."""
+
+    normalized: bool
+    addressing: int
+
+    def packed(self) -> bytes:
+        """What a session's launches pass."""
+        return pack_sampler(normalized=self.normalized, addressing=self.addressing, linear=False)
+
+
+@dataclass(frozen=True)
 class Buffer:
-    """`padding`: for each byte whether it is padding of a structure; None where there is none."""
+    """`padding`: for each byte whether it is padding of a structure; None where there is none. `image`: of one that is an image, which
+    is written and read whole.
+    """
 
     content: Memory
     padding: Memory | None = None
+    image: ImageForm | None = None
 
 
 @dataclass(frozen=True)
@@ -81,10 +164,14 @@ class LocalSize:
     nbytes: int
 
 
+#: what an argument is set to
+Given = Bound | LocalSize | SamplerBits | bytes
+
+
 @dataclass(frozen=True)
 class Launch:
     kernel: int
-    args: tuple[Bound | LocalSize | bytes, ...]
+    args: tuple[Given, ...]
     size: tuple[int, ...]
     local: tuple[int, ...]
     offset: tuple[int, ...]

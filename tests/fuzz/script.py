@@ -13,7 +13,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from .machines import Difference
-from .program import Bound, Copy, Fill, Launch, LocalSize, Program, Read, Write, WriteRows
+from .program import (
+    KINDS,
+    Bound,
+    Buffer,
+    Copy,
+    Fill,
+    Launch,
+    LocalSize,
+    Program,
+    Read,
+    SamplerBits,
+    Write,
+    WriteRows,
+)
 
 _HEAD = '''"""{title}
 
@@ -44,8 +57,31 @@ def data(text):
 parts = []  # kept: a kernel does not keep its arguments
 
 
+def image(kind, shape, order, data_type, content):
+    described = cl.ImageDescriptor()
+    described.image_type = getattr(cl.mem_object_type, kind)
+    described.shape, described.array_size = shape, shape[2]
+    return cl.Image(context, flags, cl.ImageFormat(order, data_type), hostbuf=content, desc=described)
+
+
+def write(buffer, number, content, offset):
+    if number in REGIONS:
+        cl._cl._enqueue_write_image(queue, buffer, (0, 0, 0), REGIONS[number], content)
+    else:
+        cl.enqueue_copy(queue, buffer, content, dst_offset=offset)
+
+
+def read(buffer, number, nbytes, offset):
+    content = np.empty(nbytes, np.uint8)
+    if number in REGIONS:
+        cl._cl._enqueue_read_image(queue, buffer, (0, 0, 0), REGIONS[number], content)
+    else:
+        cl.enqueue_copy(queue, content, buffer, src_offset=offset)
+    return content
+
+
 def part(buffer, offset, nbytes):
-    whole = (offset, nbytes) == (0, buffer.size)
+    whole = (offset, nbytes) == (0, buffer.size) or isinstance(buffer, cl.Image)
     parts.append(buffer if whole else buffer.get_sub_region(offset, nbytes))
     return parts[-1]
 
@@ -58,8 +94,7 @@ flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
 _TAIL = """
 found = {}
 for number, buffer in enumerate(buffers):
-    content = np.empty(buffer.size, np.uint8)
-    cl.enqueue_copy(queue, content, buffer)
+    content = read(buffer, number, SIZES[number], 0)
     found[f"buffer{number}"] = content
     print(f"buffer {number}: {zlib.crc32(content.tobytes()):08x}")
 if len(sys.argv) > 1:
@@ -77,13 +112,22 @@ def script(source: str, options: Sequence[str], program: Program, difference: Di
     lines = [_HEAD.format(title=title, workers=workers, source=source, options=list(options))]
     lines.append("buffers = [")
     for buffer in program.buffers:
-        lines.append(f"    cl.Buffer(context, flags, hostbuf={packed(buffer.content.tobytes())}),")
-    lines.append("]")
+        lines.append(f"    {_made(buffer)},")
+    regions = {number: each.image.region for number, each in enumerate(program.buffers) if each.image}
+    lines += ["]", f"SIZES = {[each.content.size for each in program.buffers]}", f"REGIONS = {regions}"]
     names = [kernel.name for kernel in program.kernels]
     lines.append(f"kernels = [{', '.join(f'cl.Kernel(program, {name!r})' for name in names)}]")
     for step in program.steps:
         lines += _step(step)
     return "\n".join(lines) + _TAIL
+
+
+def _made(buffer: Buffer) -> str:
+    content, form = packed(buffer.content.tobytes()), buffer.image
+    if form is None:
+        return f"cl.Buffer(context, flags, hostbuf={content})"
+    kind = KINDS[form.kind].name
+    return f"image({kind!r}, {form.shape}, {form.order}, {form.data_type}, {content})"
 
 
 def _step(step: object) -> list[str]:
@@ -94,6 +138,10 @@ def _step(step: object) -> list[str]:
                 value = f"part(buffers[{arg.buffer}], {arg.offset}, {arg.nbytes})"
             elif isinstance(arg, LocalSize):
                 value = f"cl.LocalMemory({arg.nbytes})"
+            elif isinstance(arg, SamplerBits):
+                value = f"cl.Sampler(context, {arg.normalized}, {arg.addressing}, cl.filter_mode.NEAREST)"
+                lines.append(f"parts.append({value})")
+                value = "parts[-1]"
             else:
                 value = f"np.frombuffer({bytes(arg)!r}, np.uint8)"
             lines.append(f"kernels[{step.kernel}].set_arg({number}, {value})")
@@ -102,9 +150,7 @@ def _step(step: object) -> list[str]:
         )
         return lines
     if isinstance(step, Write):
-        return [
-            f"cl.enqueue_copy(queue, buffers[{step.buffer}], {packed(step.data)}, dst_offset={step.offset})"
-        ]
+        return [f"write(buffers[{step.buffer}], {step.buffer}, {packed(step.data)}, {step.offset})"]
     if isinstance(step, WriteRows):
         rows = np.frombuffer(step.data, np.uint8).reshape(step.rows, step.width)
         return [
@@ -112,9 +158,7 @@ def _step(step: object) -> list[str]:
             for n, row in enumerate(rows)
         ]
     if isinstance(step, Read):
-        return [
-            f"cl.enqueue_copy(queue, np.empty({step.nbytes}, np.uint8), buffers[{step.buffer}], src_offset={step.offset})"
-        ]
+        return [f"read(buffers[{step.buffer}], {step.buffer}, {step.nbytes}, {step.offset})"]
     if isinstance(step, Fill):
         return [
             f"cl.enqueue_fill_buffer(queue, buffers[{step.buffer}], {step.pattern!r}, {step.offset}, {step.nbytes})"

@@ -15,6 +15,7 @@ import numpy as np
 
 from .arguments import FIRST, Arguments, Features
 from .host import Host, Role
+from .images import Images
 from .prelude import OPTIONS, RARE_OPTIONS
 from .program import Arg, Batch, Kernel, Program, Stmt
 from .values import (
@@ -330,6 +331,8 @@ class Draft(Arguments):
                 make == self.scatter and "place from data" in self.features.skip
             ):
                 make()
+        if self.images and rng.random() < 0.7:
+            Images(self).write()
         body = [*start]
         memories, owns = [m for m in self.scope.memories if m.base], s.owns
         self.scope.memories = [m for m in self.scope.memories if not m.base]  # until `me` is known
@@ -447,9 +450,10 @@ def random_batch(seed: int, number: int, size: int, features: Features) -> Batch
     if light or features.plain:
         options.remove("-cl-opt-disable")
     odd = number % 16 == 12 and not features.plain
+    images = number % 6 == 2 and not features.plain
     for index in range(size):
         alternatives = index == number % size and not features.plain
-        programs.append(Draft(rng, f"p{index}", features, rare, alternatives, light, odd).write())
+        programs.append(Draft(rng, f"p{index}", features, rare, alternatives, light, odd, images).write())
     return Batch(number, seed, tuple(options), head + STIR, programs)
 
 

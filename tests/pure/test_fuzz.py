@@ -13,8 +13,9 @@ import pytest
 
 from tests.fuzz.__main__ import worker_lists
 from tests.fuzz.host import ALIGNMENT, LAUNCHES
+from tests.fuzz.images import ADDRESSING, CHANNELS
 from tests.fuzz.mutations import BY_NAME, DEFECTS, Defect, check_applies, nowhere, plant
-from tests.fuzz.program import Bound, Launch
+from tests.fuzz.program import KINDS, Bound, Launch
 from tests.fuzz.run import Options, Run
 from tests.fuzz.strength import measured
 from tests.fuzz.values import (
@@ -124,6 +125,29 @@ def test_older_compilers_get_what_c99_has() -> None:
     texts = [" ".join((batch.source(), *batch.options)) for batch in plain]
     assert not [word for word in newer for text in texts if word in text]
     assert any(word in batch.source() for batch in rich for word in newer)
+
+
+def test_images_are_read_and_written_in_all_ways() -> None:
+    """Of every kind, with samplers of every sort; and each has a pixel for all that work-items write."""
+    programs = [each for number in (2, 8, 14) for each in random_batch(7, number, 24, Features()).programs]
+    programs = [program for program in programs if "images" in program.forms]
+    forms = {buffer.image for program in programs for buffer in program.buffers if buffer.image is not None}
+    assert {form.kind for form in forms} == set(KINDS)
+    assert {form.data_type for form in forms} == set(CHANNELS)
+    text = "".join(program.source() for program in programs)
+    assert not [word for word in ADDRESSING.values() if f"CLK_ADDRESS_{word} " not in text]
+    for wanted in (
+        "CLK_NORMALIZED_COORDS_TRUE",
+        "sampler_t p",
+        "read_write",
+        "write_imageui",
+        "get_image_array_size",
+    ):
+        assert wanted in text, wanted
+    for program in programs:
+        images = [buffer for buffer in program.buffers if buffer.image is not None]
+        assert len(images) >= 2
+        assert all(buffer.content.size == buffer.image.nbytes for buffer in images if buffer.image)
 
 
 #: Stands in for a process of a run: programs 2 and 11 of batch 1 are refused natively, program 5 ends it.
