@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -113,3 +114,27 @@ def test_a_source_distribution_can_be_built_from(tree, tmp_path):
     unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
     with zipfile.ZipFile(_built(unpacked, "build_wheel", tmp_path)) as wheel:
         assert {"vdev.pth", "vdev/boot.py", "vdev/translators/ranges/region.py"} <= set(wheel.namelist())
+
+
+COMPILER = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+printf made > "$2"
+cat {target} > {seen}
+exit {status}
+"""
+
+
+@pytest.mark.parametrize(("status", "left"), [(0, "made"), (1, "before")])
+def test_a_library_is_replaced_when_all_of_it_is_there(
+    status: int, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that starts while it is compiled anew loads the one before."""
+    target, seen, compiler = (tmp_path / name for name in ("library.so", "seen", "compiler"))
+    target.write_text("before")
+    compiler.write_text(COMPILER.format(target=target, seen=seen, status=status))
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with contextlib.suppress(library.NoCompiler):
+        library.compile_calls(target)
+    assert (seen.read_text(), target.read_text()) == ("before", left)
+    assert {path.name for path in tmp_path.iterdir()} == {"library.so", "seen", "compiler"}

@@ -385,12 +385,18 @@ def _compile(
 
     flags = ["-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
     linked = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", *linking]
-    full = [*command, *flags, *words, str(source), "-o", str(target), *linked]
+    # programs may load the target meanwhile: it is never half a library
+    made = target.with_name(f"{target.name}-{os.getpid()}")
+    full = [*command, *flags, *words, str(source), "-o", str(made), *linked]
     try:
         # whatever characters the compiler's messages have, and the locale knows
         done = subprocess.run(full, capture_output=True, text=True, errors="replace")
+        if done.returncode == 0:
+            made.replace(target)
     except OSError as error:
         return str(error)
+    finally:
+        made.unlink(missing_ok=True)
     return None if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"
 
 
