@@ -71,15 +71,17 @@ def main() -> None:
         *matrix, b = arrays[:4]
         x, r, p = cl_array.zeros_like(b), b.copy(), b.copy()
         product = cl_array.empty_like(b)
-        size = float(cl_array.dot(r, r).get())
+        size = np.float64(
+            cl_array.dot(r, r).get()
+        )  # NumPy's, which may be divided by 0 where kernels do nothing
         enough = 1e-12 * size
         for _ in range(args.iterations):
             multiply(queue, grid, (GROUP,), *(array.data for array in (*matrix, p, product)), np.int32(n))
-            step = np.float32(size / float(cl_array.dot(p, product).get()))
+            step = np.float32(size / np.float64(cl_array.dot(p, product).get()))
             x += step * p
             r -= step * product
-            before, size = size, float(cl_array.dot(r, r).get())
-            if size <= enough:
+            before, size = size, np.float64(cl_array.dot(r, r).get())
+            if size < enough:
                 break
             p = r + np.float32(size / before) * p
         arrays[4:] = x, r

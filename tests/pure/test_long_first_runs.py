@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from . import first_runs
+from .cuda_host import COMPILER, MISSING
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "samples" / "benchmarks"))
 
 import columns
@@ -116,3 +119,11 @@ def test_a_long_first_run_may_lose_a_tenth() -> None:
     assert [columns.verdict(bar) for bar in bars] == [
         "page_rank, 4: first run, 5 rounds: 0.909, at least 0.9 wanted: met"
     ]
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+def test_a_program_that_divides_by_results_is_measured_where_kernels_do_nothing(tmp_path: Path) -> None:
+    """`first_runs --idle`: all that it reads is 0."""
+    found = first_runs.measured("conjugate_gradient", "small", 1, tmp_path, idle=True)
+    assert found["counts"]["building"] > 0
+    assert found["passed"] > 0
