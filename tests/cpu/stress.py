@@ -3,6 +3,8 @@
     python -m tests.cpu.stress --seconds 60                8 threads, 3 contexts, random commands
     python -m tests.cpu.stress --enqueues 1000000          so many enqueues, with memory measured on the way
     python -m tests.cpu.stress --sequences 1000            short sequences of one thread, each by its seed: from --seed on
+    python -m tests.cpu.stress --sequences 1000 --gpus 3   the same on GPUs of the driver for machines without one (`tests/pure/fake_cuda`):
+                                                           every launch is split, and what nothing orders comes by chance, by --seed
     python -m tests.cpu.stress --native --seconds 60       the same on PyOpenCL's own device
 
 Decides what threads share, how long they run and what has to be back where it began when they are done:
@@ -25,6 +27,7 @@ import os
 import queue
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -32,6 +35,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -387,6 +391,22 @@ def sequences(cl: Any, first: int, number: int) -> list[str]:
     return found
 
 
+def gpus(folder: Path, count: int, seed: int) -> dict[str, str]:
+    """What a process needs to find so many simulated GPUs."""
+    from tests.pure import fake_cuda
+
+    split = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1"}
+    found = fake_cuda.environment(folder, f"cuda:{','.join(map(str, range(count)))}", seed=seed)
+    return found | split | {"FAKE_CUDA_DEVICES": str(count)}
+
+
+def on_gpus(count: int, seed: int) -> int:
+    """The same command in a process that finds these; its exit status."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.stress", *sys.argv[1:]]
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run(command, env=gpus(Path(folder), count, seed), check=False).returncode
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cpu.stress", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
@@ -397,6 +417,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--contexts", type=int, default=3)
     parser.add_argument("--workers", default="cpu:3", help="VDEV_WORKERS (default: %(default)s)")
+    parser.add_argument(
+        "--gpus", type=int, help="instead of --workers: so many that do by chance what nothing orders"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--native", action="store_true", help="without the virtual device")
     parser.add_argument("--engine", help="a driver's library, its .icd file or a folder of these")
@@ -404,6 +427,8 @@ def main() -> int:
         "--keep", type=int, default=0, metavar="NBYTES", help="leak so many with every action"
     )
     options = parser.parse_args()
+    if options.gpus and "FAKE_CUDA_FOLDER" not in os.environ:
+        return on_gpus(options.gpus, options.seed)
     os.environ.setdefault("VDEV_WORKERS", options.workers)
     os.environ.setdefault("VDEV_MIN_ITEMS", "256")
     if options.engine:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.pure.cuda_host import COMPILER, MISSING
 from vdev.backends.opencl.device import SharedDevice
 from vdev.executor.executor import Executor
 from vdev.facade.platform_device import Platform
@@ -77,6 +78,18 @@ def test_sequences_find_planted_defects(defect: str) -> None:
     )
     assert done.returncode == 1, done.stdout + done.stderr[-8000:]
     assert "Different" in done.stdout
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("defect", ["", "a submitted launch waits for nobody who has changed what it reads"])
+def test_sequences_on_simulated_gpus(defect: str, tmp_path: Path) -> None:
+    """What nothing orders comes by chance there: they find what is not waited for."""
+    script = PLANTED.format(defect=defect) if defect else PLANTED.replace("plant({defect!r})\n", "")
+    env = stress.gpus(tmp_path, 3, 7)
+    command = [sys.executable, "-W", "ignore", "-c", script.replace('"20"', '"8"')]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == bool(defect), done.stdout + done.stderr[-8000:]
+    assert ("Different" in done.stdout) == bool(defect)
 
 
 def test_ten_thousand_enqueues() -> None:
