@@ -6,6 +6,9 @@ import weakref
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from vdev.facade import launch
 from vdev.facade.memory import Memory
 from vdev.facade.rotation import Known, Rotation
 from vdev.session.commands import ONCE, BufferArg, LocalArg
@@ -41,6 +44,40 @@ def test_what_was_kept_for_the_same_buffers_is_found_whatever_the_values() -> No
     assert rotation.find(key(rotation, one, other, b"\2")) is FIRST
     assert rotation.find(key(rotation, other, one, b"\1")) is SECOND
     assert rotation.find(key(rotation, one, one, b"\1")) is None
+
+
+def test_buffers_that_take_no_turns_stay() -> None:
+    rotation, one, other = Rotation(), memory(), memory()
+    rotation.keep(key(rotation, one, other), FIRST)
+    rotation.keep(key(rotation, other, one), SECOND)
+    found = []
+    for args in (one, other), (other, one), (one, other), (one, other), (one, one), (one, one):
+        rotation.find(key(rotation, *args))
+        found.append(rotation.stays)
+    assert found == [False, False, False, True, False, False]
+
+
+def test_what_makes_launches_of_buffers_that_stay_again_is_not_looked_for_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(launch, "Event", SimpleNamespace(_vdev_of_command=lambda *given: given[-1]))
+    rotation, one, other = Rotation(), memory(), memory()
+    args, made = captured(one, other), object()
+    again: Any = SimpleNamespace(again=lambda *given: made, takes_values=True, used=[False])
+    rotation.keep(key(rotation, one, other), (again, 7))
+    launched = kernel(one, other)
+    launched.capture, launched.has_local, launched.kernel = (
+        lambda _: args,
+        False,
+        SimpleNamespace(addresses=None),
+    )
+    launched.rotation, launched.repetition, launched.formed, launched.launched = rotation, None, None, 0
+    queue: Any = SimpleNamespace(_vdev_state=SimpleNamespace(is_finalized=False, order=None, context=None))
+    found = []
+    for _ in range(3):
+        assert launch._launched(queue, launched, args, cast(Any, None), ()) is made
+        found.append((launched.repetition, launched.launched))
+    assert found == [(None, 0), (again, 7), (again, 7)]
 
 
 def test_local_memory_and_null_pointers_are_no_values() -> None:

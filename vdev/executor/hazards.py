@@ -198,6 +198,15 @@ def _changes_by_slot(prepared: PreparedPlan, workers: Sequence[JobWorker]) -> li
     return found
 
 
+def _readers_by_replica(prepared: PreparedPlan) -> dict[tuple[int, int], dict[int, int]]:
+    """By slot and whose replica is read there: the other workers that do, and how many of their steps there are up to the last."""
+    found: dict[tuple[int, int], dict[int, int]] = {}
+    for slot, holder, reader, last in prepared.read_elsewhere:
+        if holder != HOST:
+            found.setdefault((slot, holder), {})[reader] = last
+    return found
+
+
 def _note_changes(
     written: list[int], readers: list[Steps | None], changes: _Changes, bases: Sequence[int]
 ) -> None:
@@ -230,11 +239,10 @@ class HazardsOfPlan:
             (holdings[slot].written, holdings[slot].readers, changes)
             for slot, changes in _changes_by_slot(prepared, workers)
         ]
-        #: reads of another worker's replica: the record, whose, the reader, and how many of its steps there are up to the last
+        #: reads of another worker's replica: the record, whose, the readers, and how many of their steps there are up to the last
         self._reads = [
-            (holdings[slot].readers, holder, reader, last)
-            for slot, holder, reader, last in prepared.read_elsewhere
-            if holder != HOST
+            (holdings[slot].readers, holder, [*lasts], [*lasts.values()])
+            for (slot, holder), lasts in _readers_by_replica(prepared).items()
         ]
         #: the same as `orders.Accesses` has it: buffers by their records, which this keeps
         self.changes = [
@@ -266,12 +274,13 @@ class HazardsOfPlan:
         bases = self._number()
         for written, readers, changes in self._changes:
             _note_changes(written, readers, changes, bases)
-        for readers, holder, reader, last in self._reads:
+        for readers, holder, numbers, lasts in self._reads:
+            steps = zip(numbers, map(add, map(bases.__getitem__, numbers), lasts), strict=True)
             of_holder = readers[holder]
             if of_holder is None:
-                readers[holder] = {reader: bases[reader] + last}
+                readers[holder] = dict(steps)
             else:
-                of_holder[reader] = bases[reader] + last
+                of_holder.update(steps)
         return bases
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from itertools import compress, permutations, repeat
-from operator import add, attrgetter, le, methodcaller, setitem
+from operator import add, attrgetter, is_, le, methodcaller, setitem
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -46,9 +46,14 @@ _MOST_EDGES = 256
 
 _new = object.__new__
 # what is asked of each worker, or done with it, without a step of Python's for each
-_HOLDERS, _ISSUED_NAMES, _LAST = repeat("holder"), repeat("issued"), repeat(-1)
-_ISSUED, _QUEUE, _TURN, _WANTED = map(attrgetter, ("issued", "queue", "turn", "wanted"))
-_WATCHING, _ENDS = attrgetter("watching"), attrgetter("next_mark.ends")
+_HOLDERS, _ISSUED_NAMES, _FENCED_NAMES, _LAST = (
+    repeat("holder"),
+    repeat("issued"),
+    repeat("fenced"),
+    repeat(-1),
+)
+_FENCED, _ISSUED, _QUEUE, _TURN, _WANTED = map(attrgetter, ("fenced", "issued", "queue", "turn", "wanted"))
+_WATCHING, _NUMBER, _NEXT_MARK, _ENDS = map(attrgetter, ("watching", "number", "next_mark", "next_mark.ends"))
 _TRY, _RELEASE = methodcaller("acquire", False), methodcaller("release")
 
 
@@ -63,9 +68,9 @@ class Together:
     """The direct way to all workers of an executor. Under the session's lock."""
 
     __slots__ = (
-        "_by_age", "_count_down", "_early_waits", "_edges", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row", "_last",
-        "_lasted", "_least", "_looked_waits", "_order", "_orders", "_seen", "_stretch", "_unbroken", "_unordered", "_waited", "_waits",
-        "_workers", "done",
+        "_age_ns", "_by_age", "_count_down", "_early_waits", "_edges", "_executor", "_from_ns", "_has_marked", "_home", "_in_a_row",
+        "_last", "_lasted", "_least", "_looked_waits", "_order", "_orders", "_seen", "_stretch", "_unbroken", "_unordered", "_waited",
+        "_waits", "_workers", "done",
     )  # fmt: skip
 
     def __init__(self, executor: TogetherExecutor) -> None:
@@ -89,6 +94,9 @@ class Together:
         #: whether marks are due when the last one is old, what the executor counted at the last look at who waits, and the number of the
         #: last command before a look that found that the program had waited
         self._by_age, self._looked_waits, self._early_waits, self._waited = True, 0, 0, 0
+        #: how old that is. Marks take the host as long for each worker, and are to be no larger a share of its time than one worker's
+        #: are; who has waited for less than there is has them sooner
+        self._age_ns = MARK_AFTER_NS * len(self._workers)
         self._count_down = 0  #: commands until the next look at the workers' memory and at who waits
         self._has_marked = False  #: whether marks were put behind the last command
         #: the number of a command up to which the devices have done all: set without a lock by who has waited for that
@@ -199,11 +207,12 @@ class Together:
 
     def _order_workers(self, edge: Edge) -> None:
         """The fences of an edge were put, and waits for them."""
-        workers = self._workers
-        for number in edge.fences:
-            workers[number].fenced = workers[number].issued
-        for number, other in edge.waits:
-            workers[number].ordered[other] = workers[other].fenced
+        if edge.fences:
+            mine = [*map(self._workers.__getitem__, edge.fences)]
+            any(map(setattr, mine, _FENCED_NAMES, map(_ISSUED, mine)))  # which return None
+        fenced = [*map(_FENCED, self._workers)]
+        for number, others in edge.waits_by_worker:
+            self._workers[number].ordered.update(zip(others, map(fenced.__getitem__, others), strict=True))
 
     def _enter(
         self, plan: CompiledPlan, entry: Entry, stretch: SharedStretch, bases: Sequence[int]
@@ -250,11 +259,8 @@ class Together:
         """Whether a command is not to be a part of the last stretch: that has ended, or there is a mark behind it."""
         if not stretch.is_open or stretch.last != self._last:
             return True
-        marks = stretch.marks
-        for worker in plan.batched:  # noqa: SIM110 (a generator takes longer)
-            if marks.get(worker.number) is not worker.next_mark:
-                return True
-        return False
+        workers = plan.batched
+        return not all(map(is_, map(stretch.marks.get, map(_NUMBER, workers)), map(_NEXT_MARK, workers)))
 
     def _open(self, stretch: SharedStretch) -> None:
         """The first command of a stretch was handed over; one that is refused is none of any stretch's."""
@@ -263,7 +269,7 @@ class Together:
             mark.ends.append(0)
         self._executor.unsettled[stretch.number] = self._stretch = stretch
         stretch.completion.bind(stretch)
-        self._from_ns = time.perf_counter_ns() + MARK_AFTER_NS
+        self._from_ns = time.perf_counter_ns() + self._age_ns
 
     # where it begins ------------------------------------------------------------------------------
 
@@ -342,7 +348,7 @@ class Together:
         """
         waits, now = self._executor.waits, time.perf_counter_ns()
         if waits != self._waits:
-            self._waits, self._from_ns = waits, now + MARK_AFTER_NS
+            self._waits, self._from_ns = waits, now + self._age_ns
         return now > self._from_ns
 
     def _look_after(self, plan: CompiledPlan, workers: Sequence[Worker]) -> None:
@@ -369,9 +375,10 @@ class Together:
         """
         executor = self._executor
         if executor.early_waits != self._early_waits:
-            self._early_waits, self._by_age = executor.early_waits, True
+            self._early_waits, self._by_age, self._age_ns = executor.early_waits, True, MARK_AFTER_NS
         elif executor.waits != self._looked_waits:
             self._by_age, self._waited = False, self._last
+            self._age_ns = MARK_AFTER_NS * len(self._workers)
         elif self._last - self._waited > MARK_EVERY:
             self._by_age = True
         self._looked_waits = executor.waits

@@ -184,21 +184,37 @@ def _launched(
             if completion is not None:
                 return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
         if known[0] is None:
-            rotation = kernel.rotation
-            if rotation is None:  # many kernels are looked up for each launch
-                kernel.rotation = Rotation()
-            else:
-                key = rotation.key(kernel, args)
-                known = known if key is None else rotation.find(key) or known
+            known, key = _known_by_buffers(kernel, args, known)
         repetition = known[0]
         was_tried = tried and repetition is kernel.repetition  # those for other arguments were not
         if repetition is not None and repetition is not ONCE and not was_tried:
             completion = repetition.again(line.order, ndrange, args, after)
+            if completion is not None and key is not None:
+                _stay(kernel, args, known)
         if completion is None:
             completion = _handed_over(line, kernel, args, ndrange, after, known, key)
     if completion is None:
         completion = _submit(line, kernel, Launch(kernel.kernel, args, ndrange, tried=True), after, key)
     return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
+
+
+def _known_by_buffers(
+    kernel: KernelState, args: tuple[Argument, ...], known: Known
+) -> tuple[Known, Key | None]:
+    """What was kept for launches with the same buffers, or what is `known` otherwise; and the name under which that is kept."""
+    rotation = kernel.rotation
+    if rotation is None:  # many kernels are looked up for each launch
+        kernel.rotation = Rotation()
+        return known, None
+    key = rotation.key(kernel, args)
+    return known if key is None else rotation.find(key) or known, key
+
+
+def _stay(kernel: KernelState, args: tuple[Argument, ...], known: Known) -> None:
+    """What was kept for launches with the same buffers has made one: if it has made the one before as well, the next one needs no look."""
+    if kernel.rotation is not None and kernel.rotation.stays:
+        _keep(kernel, args, known[0])
+        kernel.launched = known[1]
 
 
 def _handed_over(

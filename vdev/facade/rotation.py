@@ -35,12 +35,15 @@ class RotatedKernel(Protocol):
 class Rotation:
     """What is known of the launches of one kernel, by their buffers."""
 
-    __slots__ = ("_came_back", "_known", "_pause", "left")
+    __slots__ = ("_came_back", "_known", "_last", "_pause", "left", "stays")
 
     def __init__(self) -> None:
         self._known: dict[Key, Known] = {}
         self._came_back = False  #: whether any of them has been found again
         self._pause = 0
+        self._last: Known | None = None
+        #: whether the last two launches that were looked for were found with the same buffers: these do not take turns
+        self.stays = False
         #: launches with other buffers that are not looked at from now on
         self.left = 0
 
@@ -77,6 +80,7 @@ class Rotation:
     def find(self, key: Key) -> Known | None:
         """What was kept last for these buffers."""
         found = self._known.get(key)
+        self.stays, self._last = found is not None and found is self._last, found
         if found is not None:
             self._came_back = True
         return found

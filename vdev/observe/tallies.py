@@ -251,6 +251,8 @@ class Ledger:
         """The same where it is known what its plan moves."""
         tally = self.commands.get(kind) or self.command(kind)
         tally.count += 1
+        if not any(travels):
+            return tally
         moved = tally.moved
         to_workers, between, to_host, within = travels
         moved.host_to_worker += to_workers
