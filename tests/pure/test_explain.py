@@ -26,6 +26,8 @@ from vdev.observe.statistics import (
 )
 from vdev.observe.tallies import access_text, line_of, source_line
 from vdev.planner.footprints import format_reason
+from vdev.planner.launch_search import FEWER
+from vdev.session.launch_plans import KEPT, THRIFTY
 
 MB = 10**6
 WORKER = WorkerStatistics(0, "opencl", "a device", 0, 0, 0, 0, 0, 0, 0, 7 * MB)
@@ -150,7 +152,12 @@ def test_what_is_not_worth_a_word(changes):
             "argument `flag`: atomics that cannot be merged touch the same bytes, line 9",
             "do not use what they return",
         ),
-        ("something else (line 9)", "kernel of its own"),
+        ("something else (line 9)", "Change that line"),
+        ("something else", "the whole kernel"),
+        (THRIFTY, "VDEV_PLANNING=always"),
+        (KEPT, "VDEV_GATHER=0"),
+        (FEWER, "VDEV_PLANNING=always"),
+        ("1 of 2 workers by the kernel's estimated time", "more in each launch"),
     ],
 )
 def test_launches_that_were_not_split(reason, change):

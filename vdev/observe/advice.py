@@ -289,6 +289,9 @@ def _on_partition(kernel: KernelStatistics, partition: PartitionStatistics) -> I
 _REMEDIES = (
     ("kept on one worker", "Have launches that follow each other use the same part of a buffer for the same work-items. "
      "VDEV_GATHER=0 splits them anyway."),
+    ("VDEV_PLANNING", "Do more in each launch, and have launches that follow each other use the same part of a buffer for the same "
+     "work-items. VDEV_PLANNING=always splits them anyway."),
+    ("estimated time", "Do more in each launch: this one would take no less time on more workers."),
     ("fewer than", "Launch more work-items at once, or set VDEV_MIN_ITEMS lower."),
     ("small, but cut", "Launch more work-items at once, or set VDEV_MIN_ITEMS lower."),
     ("one work-group", "Choose a smaller work-group size: a launch is cut between work-groups."),
@@ -306,6 +309,8 @@ def _change_of_partition(partition: PartitionStatistics, reason: Reason) -> str:
     for word, change in _REMEDIES:
         if word in reason.text:
             return change
+    if reason.line is None:
+        return "What the reason names concerns the whole kernel: put it into a kernel of its own, so that others can be split."
     return "Change that line, or put what it does into a kernel of its own, so that the rest can be split."
 
 
