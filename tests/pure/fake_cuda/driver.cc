@@ -206,6 +206,7 @@ static uintptr_t take(size_t nbytes, long device) {  // between two pages that n
   char *found = (char *)mmap(nullptr, pages(nbytes) + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(found != MAP_FAILED, "the host has no memory");
   mprotect(found += PAGE, pages(nbytes), PROT_READ | PROT_WRITE);
+  if (!idle) madvise(found, pages(nbytes), MADV_HUGEPAGE);  // it is closed and opened for every launch (`close_others`), page by page
   if (!idle) memset(found, 0xCD, nbytes);  // where kernels do nothing, what is measured is the time of calls
   if (device >= 0) taken[device] += nbytes;
   memory[(uintptr_t)found] = new Part{(uintptr_t)found, nbytes, device};
