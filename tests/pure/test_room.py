@@ -227,7 +227,6 @@ def test_memory_of_dropped_buffers_counts_no_more() -> None:
         for seed in range(40):
             buffer = run.make(words, seed)
             del buffer
-            gc.collect()
         assert run.from_workers_to_host() == 0
 
 
