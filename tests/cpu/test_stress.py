@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,14 @@ def ctx(session: Session) -> Any:
     return cl.Context(Platform(session).get_devices())
 
 
-def run(*arguments: str, fails: bool = False, begin: str = "") -> str:
+def run(
+    *arguments: str, fails: bool = False, begin: str = "", environment: Mapping[str, str] = os.environ
+) -> str:
     """What the command says. `begin`: is run before it."""
     script = f"{begin}; import sys; from tests.cpu import stress; sys.exit(stress.main())"
     command = [sys.executable, "-W", "ignore", "-c", script.removeprefix("; "), *arguments]
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == fails, done.stdout + done.stderr[-8000:]
     return done.stdout
@@ -73,12 +75,12 @@ def test_sequences_find_planted_defects(defect: str) -> None:
 @pytest.mark.parametrize("defect", ["", "a submitted launch waits for nobody who has changed what it reads"])
 def test_sequences_on_simulated_gpus(defect: str, tmp_path: Path) -> None:
     """What nothing orders comes by chance there: they find what is not waited for."""
-    script = PLANTED.format(defect=defect) if defect else PLANTED.replace("plant({defect!r})\n", "")
-    env = stress.gpus(tmp_path, 3, 7)
-    command = [sys.executable, "-W", "ignore", "-c", script if defect else script.replace('"20"', '"8"')]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == bool(defect), done.stdout + done.stderr[-8000:]
-    assert ("Different" in done.stdout) == bool(defect)
+    begin = f"from tests.fuzz.mutations import plant; plant({defect!r})" if defect else ""
+    sequences = "20" if defect else "8"
+    said = run(
+        "--sequences", sequences, fails=bool(defect), begin=begin, environment=stress.gpus(tmp_path, 3, 7)
+    )
+    assert ("Different" in said) == bool(defect)
 
 
 def test_ten_thousand_enqueues() -> None:
