@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from clang.cindex import Cursor
 from vdev.translators.dialects.checked import translate_checked
 from vdev.translators.dialects.cuda import tables as cuda_dialect
 from vdev.translators.dialects.cuda.translation import (
@@ -20,6 +21,7 @@ from vdev.translators.dialects.cuda.translation import (
     translate_cuda,
 )
 from vdev.translators.dialects.image_lowering import lower_images
+from vdev.translators.frontend import clang
 from vdev.translators.frontend.depth import DeepRecursion
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.frontend.unused_functions import without_unused
@@ -444,6 +446,27 @@ def test_local_variables_beyond_48_kb_stand_before_local_arguments() -> None:
     assert kernels["k"].local_nbytes == nbytes
     assert kernels["k"].local_layout([100]) == ((nbytes,), nbytes + 128)
     assert kernels["small"].local_nbytes == 0
+
+
+def test_local_variables_stand_behind_labels_as_well() -> None:
+    kernel = "kernel void k(global float *a) { goto l; l: local float t[20000]; m: n: local int u; t[0] = u = 1; a[0] = t[0] + u; }"
+    assert translate(kernel).kernels["k"].local_nbytes == 80000 + 128
+
+
+def test_local_variables_are_not_sought_in_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many cursors are asked for what is in them: as many where a kernel has local variables, but for a few."""
+    asked: list[Cursor] = []
+    children = clang.children
+    monkeypatch.setattr(clang, "children", lambda cursor: asked.append(cursor) or children(cursor))
+    numbers = []
+    for space in ("private", "local"):
+        asked.clear()
+        translate(
+            f"kernel void k(global int *a) {{ {space} int t[4]; t[0] = 1; a[0] = {'t[0] + ' * 50}a[1]; }}"
+        )
+        numbers.append(len(asked))
+    assert numbers[0] > 200
+    assert numbers[1] - numbers[0] < 10
 
 
 def test_options() -> None:

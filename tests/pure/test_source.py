@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import clang.cindex as cindex
 import pytest
-from clang.cindex import CursorKind
+from clang.cindex import CursorKind, TypeKind
 from vdev.translators.frontend import clang, hidden_parts
 from vdev.translators.frontend.operator_kinds import Binary, Joining, Placed, Unary
 from vdev.translators.frontend.source import ArgInfo, CompileError, ParsedProgram, Target, parse_program
@@ -334,6 +336,56 @@ def test_a_name_is_read_once_and_known_again() -> None:
     outer, inner = used[1].key, used[4].key
     assert [use.key for use in used if use.name == "y"] == [outer, outer, inner, inner, outer]
     assert outer != inner
+
+
+def test_what_cursors_and_types_say_of_themselves_is_asked_for_once() -> None:
+    program = parse_program(
+        "typedef struct { int x; } r; r g(r a) { return a; } kernel void k(global float4 *a, int n) { r b = {n}; a[n] = g(b).x; }"
+    )
+    for cursor in [found for function in program.functions() for found in clang.walk(function)]:
+        others = cursor.referenced, *cursor.get_children(), cursor.type.get_declaration()
+        types = cursor.type, cursor.type.get_canonical(), cursor.type.get_pointee()
+        for one, kinds in [
+            (cursor, CursorKind),
+            *((o, CursorKind) for o in others),
+            *((t, TypeKind) for t in types),
+        ]:
+            if one is not None:
+                assert one.kind is kinds.from_id(one._kind_id)
+                assert "kind" in vars(one)
+
+
+def test_cursors_of_one_type_share_it() -> None:
+    program = parse_program(
+        "kernel void k(global int *a, int n) { const int b = n; uint c = b; a[0] = b + n + c; }"
+    )
+    (function,) = program.functions()
+    cursors = [*clang.walk(function)]
+    shared: dict[int, set[int]] = {}
+    for cursor in cursors:
+        shared.setdefault(clang.type_key(cursor), set()).add(id(cursor.type))
+    assert all(len(found) == 1 for found in shared.values())
+    assert {"int", "uint", "__global int *"} <= {cursor.type.spelling for cursor in cursors}
+    assert all((cursor.type.data[0] or 0) == clang.type_key(cursor) for cursor in cursors)
+
+
+def test_what_is_known_of_types_keeps_no_unit() -> None:
+    """Without the collector: a program's unit is freed with the last of its cursors."""
+    unit = clang.parse("kernel void k(global int *a, int n) { a[n] = n; }", ())
+    held = weakref.ref(unit)
+    cursors = [found for declared in clang.declarations(unit) for found in clang.walk(declared)]
+    kinds = {clang.canonical(found.type).kind for found in cursors}
+    assert TypeKind.INT in kinds
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        del unit
+        assert held() is not None
+        del cursors
+        assert held() is None
+    finally:
+        if collects:
+            gc.enable()
 
 
 def test_only_what_takes_long_lets_other_threads_run() -> None:

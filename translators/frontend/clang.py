@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import (
+    CFUNCTYPE,
     POINTER,
     PYFUNCTYPE,
     PyDLL,
@@ -22,12 +23,14 @@ from ctypes import (
     c_uint,
     c_ulonglong,
     c_void_p,
+    py_object,
 )
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
+from weakref import ref
 
 import clang.cindex as cindex
-from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit, Type
+from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit, Type, TypeKind
 
 from .kernels import Line
 from .operator_kinds import Binary, Joining, Placed, Unary
@@ -69,6 +72,8 @@ _ARRAYS = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cinde
 _SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
 #: libclang's CXEvalResultKind
 _EVALUATED_INT, _EVALUATED_FLOAT = 1, 2
+#: of a translation unit's attributes: weak references to its types, by `type_key`
+_TYPES = "vdev_types"
 #: of a type's attributes: what `canonical` has found, or True
 _CANONICAL = "vdev_canonical"
 #: libclang's functions during which other threads may run
@@ -93,6 +98,53 @@ class _SourceRanges(Structure):
     _fields_ = (("count", c_uint), ("ranges", POINTER(SourceRange)))
 
 
+_cursor_kind, _type_kind = cache(CursorKind.from_id), cache(TypeKind.from_id)
+
+
+class _Once:
+    """What an object says of itself again and again: asked for once, and an attribute from then on."""
+
+    def __init__(self, asked: Callable[[Any], Any]) -> None:
+        self._asked, self._name = asked, asked.__name__
+
+    def __get__(self, of: Any, _: object) -> Any:
+        found = of.__dict__[self._name] = self._asked(of)
+        return found
+
+
+class _Type(cindex.Type):  # type: ignore[misc]
+    """A type as all of libclang's functions give it here."""
+
+    @_Once
+    def kind(self) -> TypeKind:
+        return _type_kind(self._kind_id)
+
+
+class _Cursor(cindex.Cursor):  # type: ignore[misc]
+    """A cursor as all of libclang's functions give it here."""
+
+    @_Once
+    def kind(self) -> CursorKind:
+        return _cursor_kind(self._kind_id)
+
+    @_Once
+    def type(self) -> Type:
+        """Cursors of one type share it, and with it what is known of it, while one of them has it: types hold their unit, which must
+        not hold them.
+        """
+        made = _bare("clang_getCursorType", _Type)(self)
+        known = self._tu.__dict__.setdefault(_TYPES, {})
+        reference = known.get(key := made.data[0])
+        found = None if reference is None else reference()
+        if found is None:
+            found, made._tu = made, self._tu
+            known[key] = ref(made)
+        return found
+
+    def get_children(self) -> Iterator[Cursor]:
+        return iter(children(self))
+
+
 @lru_cache(maxsize=1)
 def opened_library() -> Any:
     """libclang with the functions the Python wrapper lacks."""
@@ -112,7 +164,7 @@ def opened_library() -> Any:
     library.clang_getCursorPrettyPrinted.argtypes = [Cursor, c_void_p]
     library.clang_getCursorPrettyPrinted.restype = cindex._CXString
     library.clang_Cursor_getVarDeclInitializer.argtypes = [Cursor]
-    library.clang_Cursor_getVarDeclInitializer.restype = Cursor
+    library.clang_Cursor_getVarDeclInitializer.restype = _Cursor
     library.clang_getSkippedRanges.argtypes = [TranslationUnit, c_void_p]
     library.clang_getSkippedRanges.restype = POINTER(_SourceRanges)
     library.clang_disposeSourceRangeList.argtypes = [POINTER(_SourceRanges)]
@@ -132,9 +184,9 @@ def opened_library() -> Any:
 
 
 @cache
-def _bare(name: str, result: Any) -> Any:
-    """A function of libclang that takes a cursor, without the wrapper's processing of each result."""
-    return PYFUNCTYPE(result, Cursor)((name, cindex.conf.lib))
+def _bare(name: str, result: Any, *others: Any) -> Any:
+    """A function of libclang that takes a cursor, and arguments of `others`, without the wrapper's processing of each result."""
+    return PYFUNCTYPE(result, Cursor, *others)((name, cindex.conf.lib))
 
 
 def kind_number(cursor: Cursor) -> int:
@@ -150,7 +202,7 @@ def type_key(cursor: Cursor) -> int:
 
 def referenced(cursor: Cursor) -> Cursor:
     """The declaration that a name stands for (`Cursor.referenced`)."""
-    found: Cursor = _bare("clang_getCursorReferenced", Cursor)(cursor)
+    found: Cursor = _bare("clang_getCursorReferenced", _Cursor)(cursor)
     found._tu = cursor._tu
     return found
 
@@ -191,6 +243,10 @@ def _keep_the_interpreter_lock() -> None:
     cindex.register_functions(held, not cindex.Config.compatibility_check)
     for name in _TAKE_LONG:
         setattr(held, name, getattr(library, name))
+    ours = {Cursor: _Cursor, Type: _Type}
+    for function in vars(held).values():
+        if (result := getattr(function, "restype", None)) in ours:
+            function.restype = ours[result]
     cindex.conf.lib = held
 
 
@@ -324,11 +380,9 @@ def extent_of(cursor: Cursor) -> tuple[int, int]:
     extent = _bare("clang_getCursorExtent", SourceRange)(cursor)
     start, stop = c_uint(), c_uint()
     # The wrapper would also ask each place for its file, line and column.
-    for place, offset in (
-        (library.clang_getRangeStart(extent), start),
-        (library.clang_getRangeEnd(extent), stop),
-    ):
-        library.clang_getInstantiationLocation(place, None, None, None, byref(offset))
+    offset_of = library.clang_getInstantiationLocation
+    offset_of(library.clang_getRangeStart(extent), None, None, None, byref(start))
+    offset_of(library.clang_getRangeEnd(extent), None, None, None, byref(stop))
     return start.value, stop.value
 
 
@@ -343,7 +397,8 @@ def _visit(child: Cursor, parent: Cursor, found: list[Cursor]) -> int:
     return 1  # and continue with its next sibling (CXChildVisit_Continue)
 
 
-_visited = cindex.callbacks["cursor_visit"](_visit)
+_VISIT = CFUNCTYPE(c_int, _Cursor, _Cursor, py_object)
+_visited = _VISIT(_visit)
 
 
 def children(cursor: Cursor) -> list[Cursor]:
@@ -351,9 +406,10 @@ def children(cursor: Cursor) -> list[Cursor]:
     that.
     """
     found: list[Cursor] = []
-    cindex.conf.lib.clang_visitChildren(cursor, _visited, found)
+    _bare("clang_visitChildren", c_uint, _VISIT, py_object)(cursor, _visited, found)
+    unit = cursor._tu
     for child in found:
-        child._tu = cursor._tu  # lives as long as its cursors
+        child._tu = unit  # lives as long as its cursors
     return found
 
 

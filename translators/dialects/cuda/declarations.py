@@ -25,6 +25,7 @@ _VOLATILE = re.compile(rb"\b(?:__)?volatile(?:__)?\b")
 #: After a record's definition: the function whose result has the type.
 _RETURNED = re.compile(rb"\s*\**\s*(?!__attribute)\w+\s*\(")
 SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
+_OUTERMOST = (CursorKind.COMPOUND_STMT, CursorKind.LABEL_STMT, CursorKind.DECL_STMT)
 _ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY)
 #: The largest vector, of sixteen numbers; what is larger is a record that holds a table.
 _VECTOR_NBYTES = 128
@@ -93,11 +94,7 @@ class Declarations(Words):
         start, stop = clang.extent_of(function)
         if function.spelling not in self.program.kernels or b"local" not in self.text[start:stop]:
             return
-        found = [
-            c
-            for c in clang.walk(function)
-            if c.kind == CursorKind.VAR_DECL and space_of(c.type) is Space.LOCAL
-        ]
+        found = list(_local_variables(function))
         nbytes = sum(_local_nbytes(variable) for variable in found)
         if nbytes > _STATIC_NBYTES:
             # Kernels that call each other each have their own place.
@@ -241,6 +238,15 @@ class Declarations(Words):
         equals = self.text.find(b"=", name_stop, clang.extent_of(parts[-1])[0])
         if equals >= 0:
             self.edits.replace(equals, equals + 1, f"; {self.word(variable.spelling)} =")
+
+
+def _local_variables(around: Cursor) -> Iterator[Cursor]:
+    """The local variables of a kernel, which stand in its outermost scope alone (OpenCL C 6.5.2); behind a label, too."""
+    for child in clang.children(around):
+        if child.kind in _OUTERMOST:
+            yield from _local_variables(child)
+        elif child.kind == CursorKind.VAR_DECL and space_of(child.type) is Space.LOCAL:
+            yield child
 
 
 def _local_nbytes(variable: Cursor) -> int:
