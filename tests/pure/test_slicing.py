@@ -79,3 +79,16 @@ def test_a_refusal_says_for_how_many_boxes_it_holds() -> None:
             told += refused[0] > 2
             assert boxes_of(box, constraints, refused[0]) is None
     assert told > 15
+
+
+def test_parts_without_points_are_not_sought_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bits that add up to an even number on one side and to an odd one on the other: of their 65,536 values none will do."""
+    parts = []
+    narrow = slicing._narrow
+    monkeypatch.setattr(slicing, "_narrow", lambda *given: parts.append(given) or narrow(*given))
+    terms = {bit: 2 << bit for bit in range(8)} | {8 + bit: -(2 << bit) for bit in range(8)}
+    equal: list[Constraint] = [(terms, 1), ({v: -factor for v, factor in terms.items()}, -1)]
+    refused: list[int] = []
+    assert boxes_of(dict.fromkeys(terms, (0, 1)), equal, 40, refused) is None
+    assert refused == [40]
+    assert len(parts) < 200

@@ -28,16 +28,30 @@ class _Empty(Exception):
 def boxes_of(
     box: Box, constraints: list[Constraint], most: int, refused: list[int] | None = None
 ) -> list[Box] | None:
-    """The points of `box` that keep all constraints, as disjoint boxes; None where that takes more than `most`. `refused`: where it
-    can be told at once for how many that is so, this number is added to it: the same question with no more than that has the same answer.
+    """The points of `box` that keep all constraints, as disjoint boxes; None where that takes more than `most`, or a look at more than so
+    many parts that have no point: where many variables are tied, as the bits of a number are that are turned round, nearly none has one,
+    and there are as many as combinations of values. `refused`: where it can be told for how many that is so, this number is added to it:
+    the same question with no more than that has the same answer.
 
     >>> boxes_of({0: (0, 9), 1: (0, 99)}, [({0: 100, 1: 1}, -50), ({0: -100, 1: -1}, 720)], 9)
     [{0: (1, 6), 1: (0, 99)}, {0: (0, 0), 1: (50, 99)}, {0: (7, 7), 1: (0, 20)}]
     """
+    vain = [most]
+    found = _parts(box, constraints, most, vain, refused)
+    if refused is not None and vain[0] < 0:
+        refused.append(most)
+    return found
+
+
+def _parts(
+    box: Box, constraints: list[Constraint], most: int, vain: list[int], refused: list[int] | None = None
+) -> list[Box] | None:
+    """The same while no more than `vain` parts are found to have no point, which are counted down."""
     box = dict(box)
     try:
         left = _narrow(box, constraints)
     except _Empty:
+        vain[0] -= 1
         return []
     if left is None:
         return None
@@ -63,8 +77,8 @@ def boxes_of(
             if _is_in_line(part, left, others[0]):
                 found.append(part)
             continue
-        more = boxes_of(part, left, most - len(found))
-        if more is None:
+        more = _parts(part, left, most - len(found), vain)
+        if more is None or vain[0] < 0:
             return None
         found += more
     return found if len(found) <= most else None

@@ -370,13 +370,14 @@ class _Projection:
             units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
             if len(units) != 1:
                 continue
-            found = [
-                part for remainder in range(abs(terms[steps[0]]))
-                for part in self._class(units[0], steps[0], terms, remainder, nbytes, most)
-            ]  # fmt: skip
-            if None not in found:
-                regions = [part for part in found if part is not None]
-                return Region.union(region for region, _ in regions), all(same for _, same in regions)
+            found: list[tuple[Region, bool]] = []
+            for remainder in range(abs(terms[steps[0]])):
+                parts = self._class(units[0], steps[0], terms, remainder, nbytes, most)
+                if None in parts:
+                    break
+                found += [part for part in parts if part is not None]
+            else:
+                return Region.union(region for region, _ in found), all(same for _, same in found)
         return None
 
     def _class(
