@@ -117,7 +117,8 @@ class Private:
                 paths.follow(child, frozenset())
         unsure = {key: declared[key] for key in paths.unsure | fetched}
         self._tracked = self._with_copies(unsure, declared, references)
-        for variable in self._tracked.values():
+        # In the text's order: what a variable is copied from stands before it.
+        for variable in sorted(self._tracked.values(), key=lambda each: each.cursor.extent.start.offset):
             self._declaration(function, variable)
         for reference in references:
             self._reference(function, reference)
