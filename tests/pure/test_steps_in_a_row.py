@@ -103,32 +103,6 @@ else:
 print("right")
 """
 
-#: two pairs of buffers, each for a while: what the calling thread executes for a launch that needs what all other workers have changed
-GATHERED = """
-from tests.bytecodes import Bytecodes
-gather = cl.Kernel(cl.Program(context, '''
-kernel void gather(global uint *to, global const uint *from, global const uint *order)
-{
-    to[get_global_id(0)] = from[order[get_global_id(0)]] + 1;
-}
-''').build(), "gather")
-content, found = np.arange(4096, dtype=np.uint32), np.empty(4096, np.uint32)
-order, executed = content * 997 % 4096, []
-gathered, order = content[order], written(order)
-pairs = [(written(content), written(content)) for _ in range(2)]
-for turn in range(10):  # on a busy machine launches take other ways for a while
-    one, other = pairs[turn % 2]
-    for number in range(40):
-        with Bytecodes() as steps:
-            gather(queue, (4096,), (64,), other, one, order)
-        executed.append(steps.count)
-        twice(queue, (4096,), (64,), one)
-print(min(executed))
-for _, other in pairs:
-    cl.enqueue_copy(queue, found, other)
-    assert (found == (gathered << 199) + 1).all()
-"""
-
 #: other bytes, other arrays and other places each time
 DEVIATIONS = """
 import random
@@ -189,10 +163,6 @@ def test_a_program_that_waits_for_all_each_time_puts_no_marks_and_asks_nobody(fo
 @pytest.mark.parametrize("orders", [{}, {"late": 1}, {"seed": 3}])
 def test_who_waits_for_one_of_several_commands_has_marks_again(folder: Path, orders: dict[str, int]) -> None:
     assert _run(folder, EARLY, **orders) == "right\n"
-
-
-def test_a_launch_that_needs_what_all_others_have_changed_takes_few_steps(folder: Path) -> None:
-    assert int(_run(folder, GATHERED, old_ns=1 << 60)) < 2290
 
 
 @pytest.mark.parametrize("orders", [{"late": 0}, {"late": 2}, {"seed": 1}])

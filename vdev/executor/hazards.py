@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import repeat
-from operator import add, attrgetter
+from operator import add
 from typing import Any, Protocol
 
 from vdev.executor.holdings import Holdings, Steps
@@ -18,9 +18,6 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 from vdev.translators.ranges.region import EMPTY, Region
-
-_SUBMITTED_NAMES = repeat("submitted")
-_SUBMITTED = attrgetter("submitted")
 
 
 class Hazards:
@@ -164,7 +161,7 @@ class Hazards:
 
 
 class _Steps:
-    """The steps that a plan has for each of its workers; numbered without a step of Python's for each of these."""
+    """The steps that a plan has for each of its workers, and how they are numbered."""
 
     __slots__ = ("_counts", "_mine", "_numbers", "_workers")
 
@@ -177,9 +174,9 @@ class _Steps:
 
     def number(self) -> list[int]:
         """Number a command's steps: by worker, how many were submitted before."""
-        bases = [*map(_SUBMITTED, self._workers)]
-        ends = map(add, map(bases.__getitem__, self._numbers), self._counts)
-        any(map(setattr, self._mine, _SUBMITTED_NAMES, ends))  # which return None
+        bases = [worker.submitted for worker in self._workers]
+        for worker, number, count in zip(self._mine, self._numbers, self._counts, strict=True):
+            worker.submitted = bases[number] + count
         return bases
 
 
@@ -195,15 +192,6 @@ def _changes_by_slot(prepared: PreparedPlan, workers: Sequence[JobWorker]) -> li
         lasts = {number: last + 1 for at, number, _, last in prepared.own_writes if at == slot}
         of_all = [lasts.get(number, 0) for number in range(len(workers) - 1)]
         found.append((slot, (of_all if all(of_all) else None, [*lasts.items()])))
-    return found
-
-
-def _readers_by_replica(prepared: PreparedPlan) -> dict[tuple[int, int], dict[int, int]]:
-    """By slot and whose replica is read there: the other workers that do, and how many of their steps there are up to the last."""
-    found: dict[tuple[int, int], dict[int, int]] = {}
-    for slot, holder, reader, last in prepared.read_elsewhere:
-        if holder != HOST:
-            found.setdefault((slot, holder), {})[reader] = last
     return found
 
 
@@ -239,10 +227,11 @@ class HazardsOfPlan:
             (holdings[slot].written, holdings[slot].readers, changes)
             for slot, changes in _changes_by_slot(prepared, workers)
         ]
-        #: reads of another worker's replica: the record, whose, the readers, and how many of their steps there are up to the last
+        #: reads of another worker's replica: the record, whose, the reader, and how many of its steps there are up to the last
         self._reads = [
-            (holdings[slot].readers, holder, [*lasts], [*lasts.values()])
-            for (slot, holder), lasts in _readers_by_replica(prepared).items()
+            (holdings[slot].readers, holder, reader, last)
+            for slot, holder, reader, last in prepared.read_elsewhere
+            if holder != HOST
         ]
         #: the same as `orders.Accesses` has it: buffers by their records, which this keeps
         self.changes = [
@@ -274,13 +263,12 @@ class HazardsOfPlan:
         bases = self._number()
         for written, readers, changes in self._changes:
             _note_changes(written, readers, changes, bases)
-        for readers, holder, numbers, lasts in self._reads:
-            steps = zip(numbers, map(add, map(bases.__getitem__, numbers), lasts), strict=True)
+        for readers, holder, reader, last in self._reads:
             of_holder = readers[holder]
             if of_holder is None:
-                readers[holder] = dict(steps)
+                readers[holder] = {reader: bases[reader] + last}
             else:
-                of_holder.update(steps)
+                of_holder[reader] = bases[reader] + last
         return bases
 
 

@@ -78,7 +78,7 @@ class Order:
 class Edge:
     """What is put before the work of a plan, and the order that it leaves."""
 
-    __slots__ = ("early", "fences", "order", "places", "waits", "waits_by_worker")
+    __slots__ = ("early", "fences", "order", "places", "waits")
 
     def __init__(
         self,
@@ -89,11 +89,6 @@ class Edge:
     ) -> None:
         self.fences = fences  #: workers whose fences are put, behind all that they were given
         self.waits = waits  #: (worker, another one whose fence it waits for then)
-        #: the same by worker
-        self.waits_by_worker = [
-            (number, [other for mine, other in waits if mine == number])
-            for number in dict.fromkeys([mine for mine, _ in waits])
-        ]
         self.early = waits if early is None else early  #: those that an interior comes after, too
         self.order = order  #: None where it was looked up in the buffers' records: then nobody knows
         self.places: Any = None  #: for who hands the plan over

@@ -17,7 +17,6 @@ The list, all places whose calls depend on the command being left out at first:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import Marker
@@ -118,8 +117,7 @@ class ListedLeg:
             _count(backend, self.counted)
         worker.issued = base + self.last
         if self.coherent:
-            moved = zip(repeat(command), self.coherent, repeat(before), repeat(pending), strict=False)
-            worker.next_mark.moves.extend(moved)
+            worker.next_mark.moves += [(command, step, before, pending) for step in self.coherent]
         for other in self.after:
             worker.ordered[other.number] = other.fenced
         if self.fences:

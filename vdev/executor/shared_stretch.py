@@ -8,7 +8,6 @@ complete when all that was given to the workers up to it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from operator import attrgetter, ge
 from typing import TYPE_CHECKING
 
 from vdev.executor.completion import Completion
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from vdev.executor.mark import Mark
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.worker import Worker
-
-_COMPLETED = attrgetter("completed")
 
 
 class SharedPart(Part):
@@ -73,8 +70,11 @@ class SharedStretch(Stretch):
 
     def is_done(self, index: int) -> bool:
         """Whether a command, and all before it, are known to be complete."""
-        # asked of many commands: without a step of Python's for each worker
-        return all(map(ge, map(_COMPLETED, self.executor.all_workers), self.clocks[index]))
+        # asked of many commands, for which a generator takes longer
+        for worker, step in zip(self.executor.all_workers, self.clocks[index], strict=False):  # noqa: SIM110
+            if worker.completed < step:
+                return False
+        return True
 
     def is_running(self) -> bool:
         """Whether the first of them may have begun: the workers have done what came before."""

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from itertools import compress, permutations, repeat
-from operator import add, attrgetter, is_, le, methodcaller, setitem
+from itertools import permutations
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,16 +44,6 @@ _LOOKS_EVERY = 16
 _MOST_EDGES = 256
 
 _new = object.__new__
-# what is asked of each worker, or done with it, without a step of Python's for each
-_HOLDERS, _ISSUED_NAMES, _FENCED_NAMES, _LAST = (
-    repeat("holder"),
-    repeat("issued"),
-    repeat("fenced"),
-    repeat(-1),
-)
-_FENCED, _ISSUED, _QUEUE, _TURN, _WANTED = map(attrgetter, ("fenced", "issued", "queue", "turn", "wanted"))
-_WATCHING, _NUMBER, _NEXT_MARK, _ENDS = map(attrgetter, ("watching", "number", "next_mark", "next_mark.ends"))
-_TRY, _RELEASE = methodcaller("acquire", False), methodcaller("release")
 
 
 class TogetherExecutor(CompilingExecutor, Protocol):
@@ -207,12 +196,11 @@ class Together:
 
     def _order_workers(self, edge: Edge) -> None:
         """The fences of an edge were put, and waits for them."""
-        if edge.fences:
-            mine = [*map(self._workers.__getitem__, edge.fences)]
-            any(map(setattr, mine, _FENCED_NAMES, map(_ISSUED, mine)))  # which return None
-        fenced = [*map(_FENCED, self._workers)]
-        for number, others in edge.waits_by_worker:
-            self._workers[number].ordered.update(zip(others, map(fenced.__getitem__, others), strict=True))
+        workers = self._workers
+        for number in edge.fences:
+            workers[number].fenced = workers[number].issued
+        for number, other in edge.waits:
+            workers[number].ordered[other] = workers[other].fenced
 
     def _enter(
         self, plan: CompiledPlan, entry: Entry, stretch: SharedStretch, bases: Sequence[int]
@@ -222,21 +210,22 @@ class Together:
         part.stretch, part.index = stretch, index
         shares = plan.shares
         if shares is not None:
-            numbers, workers = shares.numbers, shares.workers
-            steps = [*map(add, map(bases.__getitem__, numbers), shares.lasts)]
             pending = [made(operations, launches) for made, operations, launches in shares.calls]
-            any(map(setattr, workers, _ISSUED_NAMES, steps))  # which return None, as do the others
-            any(map(stretch.clock.__setitem__, numbers, steps))
-            any(map(setitem, map(_ENDS, workers), _LAST, pending))
-            any(map(list.append, map(stretch.on_workers.__getitem__, numbers), zip(repeat(index), pending)))
-            if any(map(le, map(_WANTED, workers), steps)):
-                self._count_down = 0
+            clock, on_workers = stretch.clock, stretch.on_workers
+            for worker, number, last, end in zip(
+                shares.workers, shares.numbers, shares.lasts, pending, strict=True
+            ):
+                worker.issued = clock[number] = step = bases[number] + last
+                worker.next_mark.ends[-1] = end
+                on_workers[number].append((index, end))
+                if worker.wanted <= step:
+                    self._count_down = 0
             for counters, name, more in shares.counted:
                 setattr(counters, name, getattr(counters, name) + more)
         else:
             self._enter_legs(plan, stretch, index, bases)
         stretch.entries.append(entry)
-        stretch.clocks.append(tuple(map(_ISSUED, self._workers)))
+        stretch.clocks.append(tuple([worker.issued for worker in self._workers]))
         stretch.launches = index + 1
         return part
 
@@ -259,8 +248,11 @@ class Together:
         """Whether a command is not to be a part of the last stretch: that has ended, or there is a mark behind it."""
         if not stretch.is_open or stretch.last != self._last:
             return True
-        workers = plan.batched
-        return not all(map(is_, map(stretch.marks.get, map(_NUMBER, workers)), map(_NEXT_MARK, workers)))
+        marks = stretch.marks
+        for worker in plan.batched:  # noqa: SIM110 (a generator takes longer)
+            if marks.get(worker.number) is not worker.next_mark:
+                return True
+        return False
 
     def _open(self, stretch: SharedStretch) -> None:
         """The first command of a stretch was handed over; one that is refused is none of any stretch's."""
@@ -414,28 +406,29 @@ def _is_usable(worker: Worker) -> bool:
 
 def _take_turns(workers: Sequence[Worker], held: list[Worker]) -> bool:
     """Take the turns of workers that have nothing to do; False if one of them is not idle. `held` gets those that were taken."""
-    if any(map(_QUEUE, workers)):
-        return False
-    mine = get_ident()
-    taken = [*map(_TRY, map(_TURN, workers))]
-    held += workers if all(taken) else compress(workers, taken)
-    any(map(setattr, held, _HOLDERS, repeat(mine)))  # which return None
-    if len(held) == len(workers):
-        return True
-    for worker, is_held in zip(workers, taken, strict=True):  # its thread has looked around just now
-        if not is_held:
-            if worker.queue or not worker.turn.acquire(timeout=TURN_TIMEOUT):
-                return False
+    for worker in workers:
+        if worker.queue:
+            return False
+    mine, others = get_ident(), []
+    for worker in workers:
+        if worker.turn.acquire(False):
             worker.holder = mine
             held.append(worker)
+        else:  # its thread has looked around just now
+            others.append(worker)
+    for worker in others:
+        if worker.queue or not worker.turn.acquire(timeout=TURN_TIMEOUT):
+            return False
+        worker.holder = mine
+        held.append(worker)
     return True
 
 
 def _give_turns(held: Sequence[Worker]) -> None:
     """Give back the turns that were taken."""
-    any(map(setattr, held, _HOLDERS, repeat(0)))
-    any(map(_RELEASE, map(_TURN, held)))
-    if any(map(_QUEUE, held)) or not all(map(_WATCHING, held)):
-        for worker in held:
-            if not worker.watching or worker.queue:
-                worker.wake()
+    for worker in held:
+        worker.holder = 0
+        worker.turn.release()
+    for worker in held:
+        if worker.queue or not worker.watching:
+            worker.wake()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from operator import attrgetter, ge
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_COMPLETED, _SUBMITTED = attrgetter("completed"), attrgetter("submitted")
 
 #: the most bytes of a blocking read that are given to the program once all is known to have gone well
 _MOST_ASIDE = 1 << 16
@@ -553,8 +551,6 @@ class Moves:
         """Whether the device does whatever a worker is handed now behind all of a command, and behind all that any worker was submitted."""
         ordered, home = worker.ordered, self._home
         is_last = home.completed >= home.submitted
-        if is_last and all(map(ge, map(_COMPLETED, self._workers), map(_SUBMITTED, self._workers))):
-            return True, True  # mostly, where a program reads several times in a row
         for each in self._workers:
             step = each.submitted
             if each is not worker and each.completed < step and ordered.get(each.number, 0) < step:

@@ -8,8 +8,6 @@ command has the plan that it had then. Decides whether everything is as it was t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
-from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 from vdev.executor import plan_form
@@ -33,11 +31,6 @@ if TYPE_CHECKING:
 
     #: a buffer's states before a launch: with something pending that is folded for it, None where nothing is; and as its plan finds it
     Before: TypeAlias = "tuple[BufferState | None, BufferState]"
-
-
-# what is asked of each buffer, or noted, without a step of Python's for each
-_BUFFER, _HOLDINGS, _STATE, _WRITER = map(attrgetter, ("buffer", "holdings", "_state", "writer"))
-_USED_NAMES, _STATE_NAMES, _WRITER_NAMES = map(repeat, ("used", "state", "writer"))
 
 
 def is_watched(session: SessionCore) -> bool:
@@ -147,7 +140,7 @@ class RecalledLaunch:
         session.lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
         try:
             started = began(session.recorder)
-            buffers = [*map(_BUFFER, map(args.__getitem__, self._sources))]
+            buffers = [args[index].buffer for index in self._sources]  # type: ignore[union-attr]
             if (
                 ndrange is not self._ndrange
                 or is_watched(session)
@@ -158,7 +151,7 @@ class RecalledLaunch:
                 or (self._unfolded and not self._fold(buffers))
             ):
                 return None
-            holdings = [*map(_HOLDINGS, buffers)]
+            holdings = [buffer.holdings for buffer in buffers]
             together = session.executor.together
             assert together is not None, "there are compiled plans"
             completion = together.hand_over(self._plan, (cached.prepared, holdings, args, ndrange, (), after))
@@ -174,10 +167,9 @@ class RecalledLaunch:
 
     def _is_as_before(self, args: Sequence[Argument], buffers: Sequence[VirtualBuffer]) -> bool:
         """Whether all that the plan depends on is what it was, once what is pending is folded."""
-        if not all(map(is_, map(_STATE, buffers), self._before)):
-            for buffer, state in zip(buffers, self._before, strict=True):
-                if buffer.state is not state and not self._is_unfolded(buffers, buffer):
-                    return False
+        for buffer, state in zip(buffers, self._before, strict=True):
+            if buffer.state is not state and not self._is_unfolded(buffers, buffer):
+                return False
         for index, value in self._values:
             if args[index] != value:
                 return False
@@ -204,11 +196,12 @@ class RecalledLaunch:
         """The launch takes place."""
         session, cached = self._session, self._cached
         number = session.number = session.number + 1
-        any(map(setattr, buffers, _USED_NAMES, repeat(number)))  # which return None
-        if not all(map(is_, map(_STATE, buffers), cached.states)):
-            any(map(setattr, buffers, _STATE_NAMES, cached.states))  # those that stay as they are notice that
-        if not all(map(is_, map(_WRITER, buffers), self._writers)):
-            any(map(setattr, buffers, _WRITER_NAMES, self._writers))
+        for buffer, state, writer in zip(buffers, cached.states, self._writers, strict=True):
+            buffer.used = number
+            if buffer.state is not state:
+                buffer.state = state
+            if buffer.writer is not writer:
+                buffer.writer = writer
         cached.outcome.launches += 1
         if cached.traffic is not None:
             cached.traffic.count()
