@@ -166,7 +166,7 @@ def kernels_are_there(backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
     """Nothing is compiled, nor beside the program; the kernels that were."""
     compiled: list[str] = []
     monkeypatch.setattr(backend, "_own_cubin", compiled.append)
-    monkeypatch.setattr(cuda, "beside", SimpleNamespace(begin=lambda piece: piece()))
+    monkeypatch.setattr(cuda, "compilers", SimpleNamespace(begin=lambda piece: piece()))
     monkeypatch.setattr(backend, "_compiled", {}, raising=False)
     return compiled
 
