@@ -71,9 +71,8 @@ def main() -> None:
         *matrix, b = arrays[:4]
         x, r, p = cl_array.zeros_like(b), b.copy(), b.copy()
         product = cl_array.empty_like(b)
-        size = np.float64(
-            cl_array.dot(r, r).get()
-        )  # NumPy's, which may be divided by 0 where kernels do nothing
+        # NumPy's numbers, which may be divided by 0 where kernels do nothing
+        size = np.float64(cl_array.dot(r, r).get())
         enough = 1e-12 * size
         for _ in range(args.iterations):
             multiply(queue, grid, (GROUP,), *(array.data for array in (*matrix, p, product)), np.int32(n))

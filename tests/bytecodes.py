@@ -1,7 +1,7 @@
 """How many of Python's instructions a thread executes: what a piece of code costs, the same on a busy machine.
 
 Counts differ between versions of Python by a few per cent. Whoever needs microseconds measures them elsewhere: an instruction that calls
-a function in C takes as long as many others, so loops that `map` and the like hide are fewer instructions and may take three times as long.
+a function in C takes as long as many others, so loops that `map` and the like hide are fewer instructions and may take longer.
 """
 
 from __future__ import annotations

@@ -152,6 +152,9 @@ def test_a_module_is_loaded_once_it_is_used() -> None:
     lazy = nvrtc.LoadedWhenUsed(_no_such_module)
     with pytest.raises(ModuleNotFoundError):
         lazy.anything  # noqa: B018
+    lazy = nvrtc.LoadedWhenUsed(lambda: math.no_such_function)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no_such_function"):
+        lazy.anything  # noqa: B018
     loads: list[object] = [math, None]
     lazy = nvrtc.LoadedWhenUsed(lambda: loads.pop(0))
     assert len(loads) == 2

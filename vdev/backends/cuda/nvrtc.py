@@ -13,7 +13,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +35,11 @@ class LoadedWhenUsed:
 
     def __init__(self, load: Callable[[], Any]) -> None:
         self._load = load
-
-    @cached_property
-    def _loaded(self) -> Any:
-        return self._load()
+        self._loaded: Any = None
 
     def __getattr__(self, attribute: str) -> Any:
+        if self._loaded is None:
+            self._loaded = self._load()
         return getattr(self._loaded, attribute)
 
 

@@ -1,5 +1,5 @@
-"""NVRTC's functions, by the names that CuPy gives them, called without CuPy, of which the first call would load the rest: a third of a
-second more for the first program on a machine.
+"""NVRTC's functions, by the names that CuPy gives them, called without CuPy: the first call of its bindings imports all of it, which takes
+longer than to compile a short program.
 
 Decides which library that is: the one of CuPy's own version of CUDA that NVIDIA's `cuda.pathfinder` finds, which CuPy asks as well.
 Where that is not installed or finds none, CuPy's own bindings are used.
