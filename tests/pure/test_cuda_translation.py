@@ -6,8 +6,9 @@ import ctypes
 import re
 import runpy
 import struct
-import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
@@ -21,7 +22,7 @@ from vdev.translators.dialects.cuda.translation import (
     translate_cuda,
 )
 from vdev.translators.dialects.image_lowering import lower_images
-from vdev.translators.frontend import clang
+from vdev.translators.frontend import clang, depth
 from vdev.translators.frontend.depth import DeepRecursion
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.frontend.unused_functions import without_unused
@@ -644,24 +645,52 @@ def _sum(count: int) -> str:
 
 def test_long_sums() -> None:
     """A sum is as deep as it has terms: programs that programs write have hundreds. Deeper ones are refused with the reason."""
-    limit = sys.getrecursionlimit()
     assert translate(_sum(600)).source.count("* 599") == 1
     with pytest.raises(Untranslatable, match="nested too deeply"):
         translate(_sum(6000))
-    assert sys.getrecursionlimit() == limit
 
 
-def test_deep_walks_on_several_threads() -> None:
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Python's limit as it was and became, in one that no other thread of this process changes."""
+    seen = [1000]
+    monkeypatch.setattr(
+        depth, "sys", SimpleNamespace(getrecursionlimit=lambda: seen[-1], setrecursionlimit=seen.append)
+    )
+    monkeypatch.setattr(depth, "_before", [])
+    return seen
+
+
+def test_deep_walks_on_several_threads(limits: list[int]) -> None:
     """Python's limit is one for all threads: whoever ends last puts it back."""
-    limit = sys.getrecursionlimit()
     first, second = DeepRecursion(), DeepRecursion()
     first.__enter__()
-    deep = sys.getrecursionlimit()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert sys.getrecursionlimit() == deep > limit
+    assert limits == [1000, 6000]
     second.__exit__(None, None, None)
-    assert sys.getrecursionlimit() == limit
+    assert limits == [1000, 6000, 1000]
+
+
+def test_a_walk_that_ends_while_another_begins(limits: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = DeepRecursion(), DeepRecursion()
+    first.__enter__()
+
+    class Lock:
+        """The second walk waits for it until the first has ended."""
+
+        def __enter__(self) -> None:
+            monkeypatch.setattr(depth, "_lock", nullcontext())
+            first.__exit__(None, None, None)
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(depth, "_lock", Lock())
+    second.__enter__()
+    assert limits == [1000, 6000, 1000, 6000]
+    second.__exit__(None, None, None)
+    assert limits[-1] == 1000
 
 
 def test_a_limit_that_ctypes_meets() -> None:

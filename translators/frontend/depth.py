@@ -33,8 +33,8 @@ class DeepRecursion:
     __slots__ = ()
 
     def __enter__(self) -> None:
-        limit = sys.getrecursionlimit()
         with _lock:
+            limit = sys.getrecursionlimit()
             _before.append(_before[0] if _before else limit)
             if limit < _LIMIT:
                 sys.setrecursionlimit(_LIMIT)

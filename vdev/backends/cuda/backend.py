@@ -763,7 +763,7 @@ class CudaBackend(CudaCompiling):
         if end is None or lapse is None:  # a marker tells of the failure
             return lambda: (0, 0)
         start = lapse.start if count else end
-        return lambda: (start.read(), end.read())
+        return lambda: start.until(end)
 
     def _moment(self, *, rebases: bool = False) -> Moment | None:
         """Behind all that was handed over; None where the GPU takes no more. `rebases`: the clock may be compared first."""

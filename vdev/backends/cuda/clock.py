@@ -45,10 +45,25 @@ class Clock:
 
     def read(self, event: int) -> int:
         """When a completed event took place."""
-        elapsed = ctypes.c_float()
         while True:
             base = self._base
-            result = self._driver.event_elapsed(ctypes.byref(elapsed), base[0], event)
+            result, elapsed = self._between(base[0], event)
             if self._base is base:  # otherwise it may have been recorded anew meanwhile
                 self._driver.check(result, "time of an event")
-                return base[1] + int(elapsed.value * 1e6)
+                return base[1] + elapsed
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """When what lies between two completed events began and ended.
+
+        What it took is told by the GPU alone: were both events read by themselves, a comparison of the clocks in between would change it.
+        """
+        began = self.read(first)
+        result, elapsed = self._between(first, last)
+        self._driver.check(result, "time of an event")
+        return began, began + max(0, elapsed)
+
+    def _between(self, first: int, last: int) -> tuple[int, int]:
+        """What the driver returned, and the nanoseconds from one event to the other."""
+        elapsed = ctypes.c_float()
+        result = self._driver.event_elapsed(ctypes.byref(elapsed), first, last)
+        return result, int(elapsed.value * 1e6)

@@ -54,8 +54,8 @@ class CudaMarker(Marker):
     def times(self) -> Times | None:
         if not self.first or self._failure is not None:
             return None
-        start, end = self._gpu.clock.read(self.first), self._gpu.clock.read(self.event)
-        return start, start, start, max(start, end)
+        start, end = self._gpu.clock.span(self.first, self.event)
+        return start, start, start, end
 
     def __del__(self) -> None:
         free = self._gpu.free_events
@@ -71,12 +71,12 @@ class Moment:
         self._gpu = gpu
         self.event = event
 
-    def read(self) -> int:
-        """When that was, once it was there; 0 where the GPU does not tell."""
+    def until(self, end: Moment) -> tuple[int, int]:
+        """When this and that was, once the GPU has got there; zeros where it does not tell."""
         try:
-            return self._gpu.clock.read(self.event)
+            return self._gpu.clock.span(self.event, end.event)
         except BackendError:
-            return 0
+            return 0, 0
 
     def record(self, stream: int) -> int:
         """It is now: behind what the stream has got by now. What the driver returns."""
