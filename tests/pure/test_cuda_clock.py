@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from vdev.backends.cuda.clock import Clock
 
 #: nanoseconds of the GPU's clock

@@ -6,6 +6,7 @@ import ctypes
 import re
 import runpy
 import struct
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
