@@ -24,25 +24,36 @@ from vdev.executor.boxes import boxes_of_region
 from . import fake_cuda
 from .cuda_host import COMPILER, MISSING
 
-#: one works its way over a matrix, by rows and columns that move on; the next one goes over all of it with these, and the last one
-#: reads other ranges each time
+#: one works its way over a matrix, by rows and columns that move on; the next one goes over all of it with these, one reads other ranges
+#: each time, and the last one has another part of a buffer
 PROGRAM = """
 import ctypes
 import numpy as np, pyopencl as cl
-from vdev.executor import executor
+from vdev.executor.completion import Completion
+from vdev.executor.refilled_plan import RefilledPlan
 from vdev.start.current import get_session
-refilled, by_blocks, submit = [0], [0], executor.submit_refilled
+refilled, together, by_blocks = [0], [0], [0]
 comes_between = False
 def from_peers():
     return sum(each.from_peer for each in get_session().executor.counters())
-def noted(executor, prepared, *given):
-    before, copied = from_peers(), [step for _, batch in prepared.batches for step in batch.steps if step.coherent]
-    done = submit(executor, prepared, *given)
-    if done is not None:
-        refilled[0] += 1
-        assert comes_between or done.completion.error or from_peers() - before == sum(step.region.nbytes for step in copied)
+def noted(submit, plan_of):
+    def note(self, *given):
+        before, prepared = from_peers(), plan_of(given)
+        copied = [step for _, batch in prepared.batches for step in batch.steps if step.coherent]
+        done = submit(self, *given)
+        if done is not None:
+            refilled[0] += 1
+            is_apart = type(done) is Completion or getattr(done, "completion", done).error  # it has met a failure
+            assert comes_between or is_apart or from_peers() - before == sum(step.region.nbytes for step in copied)
+        return done
+    return note
+RefilledPlan.submit_like = noted(RefilledPlan.submit_like, lambda given: given[0])
+def counted_together(self, *given):
+    done = hand_over(self, *given)
+    together[0] += done is not None
     return done
-executor.submit_refilled = noted
+hand_over, RefilledPlan.hand_over_like = RefilledPlan.hand_over_like, counted_together
+RefilledPlan.hand_over_like = noted(counted_together, lambda given: given[1][0])
 from vdev.backends.call_lists import Boxes
 fill = Boxes.fill
 def counted(self):
@@ -68,8 +79,13 @@ kernel void moved(global uint *to, global const uint *from, int n, int by)
     int i = get_global_id(0);
     to[i] = i >= by ? from[i] + 5 * from[i - by] : from[i];
 }
+kernel void raised(global uint *a, int by)
+{
+    int i = get_global_id(0);
+    a[i] = a[i] * 3 + i * by;
+}
 ''').build()
-reduced, crossed, moved = (cl.Kernel(program, name) for name in ("reduced", "crossed", "moved"))
+reduced, crossed, moved, raised = (cl.Kernel(program, name) for name in ("reduced", "crossed", "moved", "raised"))
 flags, random = cl.mem_flags, np.random.default_rng(3)
 class Matrix:
     def __init__(self, n):
@@ -109,31 +125,55 @@ class Line:
         found = np.empty_like(self.array)
         cl.enqueue_copy(queue, found, self.buffers[0])
         return (found == self.array).all()
+class Window:
+    def __init__(self, n):
+        self.n, self.array = n, random.integers(0, 2**32, n, np.uint32)
+        self.buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=self.array)
+    def step(self, k):
+        n, first = self.n // 2, 128 * k % (self.n // 2)
+        part = self.array[first : first + n]
+        part[:] = part * np.uint32(3) + np.arange(n, dtype=np.uint32) * np.uint32(5)
+        return raised(queue, (n,), (64,), self.buffer.get_sub_region(4 * first, 4 * n), np.int32(5))
+    @property
+    def is_right(self):
+        found = np.empty_like(self.array)
+        cl.enqueue_copy(queue, found, self.buffer)
+        return (found == self.array).all()
+"""
+#: what makes commands be submitted one by one, as where others come between
+SUBMITTED = """
+from vdev.session import launches
+launches.recall_refilled = lambda *given: None
 """
 
 STEPS = """
 for turn in range(2):
-    matrix, wide, line = Matrix(128), Matrix(96), Line(6144)
+    matrix, wide, line, window = Matrix(128), Matrix(96), Line(6144), Window(1 << 14)
     before = refilled[0]
     for k in range(90):
         matrix.reduce(k)
         line.step(1 + 7 * k)
+        window.step(k)
         if k % 3:
             wide.cross((5 * k) % 96)
         if k % 6 == 5:
             queue.finish()  # the workers' threads are not behind
         if k % 30 == 29:
-            assert matrix.is_right and wide.is_right and line.is_right, (turn, k)
-    assert matrix.is_right and wide.is_right and line.is_right, turn
+            assert matrix.is_right and wide.is_right and line.is_right and window.is_right, (turn, k)
+    assert matrix.is_right and wide.is_right and line.is_right and window.is_right, turn
     if not turn:  # later every plan is known
         assert refilled[0] >= before + 60, (before, refilled)
 assert by_blocks[0] > 60, by_blocks
 """
+#: and they are handed over together
+TOGETHER = "\nassert together[0] > 60, together\n"
 
 
-def _run(folder: Path, script: str, workers: int = 3, planted: str = "", **orders: int) -> str:
+def _run(
+    folder: Path, script: str, workers: int = 3, planted: str = "", planning: str = "always", **orders: int
+) -> str:
     """What a script prints behind the program."""
-    always = {"VDEV_PLANNING": "always", "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "4"}
+    always = {"VDEV_PLANNING": planning, "VDEV_GATHER": "0", "VDEV_MIN_ITEMS": "1", "FAKE_CUDA_DEVICES": "4"}
     env = fake_cuda.environment(folder, f"cuda:0-{workers - 1}", **orders) | always
     if planted:
         env[fake_cuda.PLANTED] = planted
@@ -157,7 +197,13 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason=MISSING)
     ids=["late-0", "late-1", "late-3", "seed-3"],
 )
 def test_each_plan_has_its_own_numbers(folder: Path, orders: dict[str, int], workers: int) -> None:
-    _run(folder, STEPS, workers, **orders)
+    _run(folder, STEPS + TOGETHER, workers, **orders)
+
+
+@needs_compiler
+@pytest.mark.parametrize("orders", [{"late": 1}, {"seed": 5}], ids=["late-1", "seed-5"])
+def test_each_plan_that_is_submitted_has_its_own_numbers(folder: Path, orders: dict[str, int]) -> None:
+    _run(folder, SUBMITTED + STEPS, **orders)
 
 
 @needs_compiler
@@ -165,10 +211,10 @@ def test_each_plan_has_its_own_numbers(folder: Path, orders: dict[str, int], wor
     "planted",
     [
         "a refilled plan launches the chunks of the one before",
+        "a refilled plan launches with the values of the one before",
+        "a refilled plan launches on the part of a buffer of the one before",
         "a refilled plan copies the blocks of the one before",
         "a refilled plan copies between the replicas of its first command",
-        "a refilled plan waits for what its first command's buffers say",
-        "a refilled plan notes what it changes in no record",
         "a refilled plan counts the bytes of its first command",
     ],
 )
@@ -177,6 +223,28 @@ def test_a_refilled_plan_with_a_defect_is_found(planted: str, folder: Path) -> N
         _run(folder, STEPS, planted=planted, late=1)
 
 
+@needs_compiler
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "a refilled plan waits for what its first command's buffers say",
+        "a refilled plan notes what it changes in no record",
+    ],
+)
+def test_a_submitted_plan_with_a_defect_is_found(planted: str, folder: Path) -> None:
+    with pytest.raises(AssertionError):
+        _run(folder, SUBMITTED + STEPS, planted=planted, late=1)
+
+
+#: two commands of one number would have the program wait for ever
+NUMBERED = """
+from vdev.executor.together import Together
+enter = Together._enter
+def once(self, plan, entry, stretch, bases):
+    assert self._executor.last_number not in self._executor.unsettled, "there is such a command"
+    return enter(self, plan, entry, stretch, bases)
+Together._enter = once
+"""
 #: a finaliser submits a launch of the same kernel while one is handed over
 NESTED = """
 from vdev.executor.refilled_plan import RefilledPlan
@@ -204,13 +272,71 @@ assert nested[0] > 5, nested
 
 
 @needs_compiler
-@pytest.mark.parametrize("planted", [False, True])
-def test_a_command_that_comes_meanwhile_has_no_share_in_it(folder: Path, planted: bool) -> None:
+@pytest.mark.parametrize("ahead", ["", SUBMITTED], ids=["together", "submitted"])
+def test_a_command_that_comes_meanwhile_has_no_share_in_it(folder: Path, ahead: str) -> None:
+    _run(folder, ahead + NESTED)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("ahead", "planted"),
+    [
+        (NUMBERED, "a command has the number of one that comes meanwhile"),
+        (SUBMITTED, "a refilled plan is another command's while it is handed over"),
+    ],
+    ids=["together", "submitted"],
+)
+def test_a_share_in_it_is_found(folder: Path, ahead: str, planted: str) -> None:
+    with pytest.raises(AssertionError):
+        _run(folder, ahead + NESTED, planted=planted)
+
+
+#: each launch is weighed, which changes nothing; in the end none can be handed over together
+WEIGHED = """
+from vdev.executor.together import Together
+from vdev.session import launches
+from vdev.session.choosing import Choosing
+planned, weighed, make = [0], [0], launches.make_plan
+def counted(*given):
+    planned[0] += 1
+    return make(*given)
+def weigh(self, *given):
+    weighed[0] += 1
+    return False
+launches.make_plan, Choosing.weigh, Choosing.counts = counted, weigh, lambda self, *given, **named: True
+line = Line(6144)
+for number in range(90):
+    line.step(1 + 7 * number)
+assert line.is_right
+before = weighed[0], together[0], planned[0]
+for number in range(90, 150):
+    line.step(1 + 7 * number)
+    if number % 10 == 9:
+        queue.finish()
+assert line.is_right
+assert weighed[0] >= before[0] + 60, (before, weighed)
+assert together[0] >= before[1] + 20, (before, together)
+assert planned[0] <= before[2] + 60, (before, planned)
+Together.hand_over, before = lambda *given: None, (refilled[0], planned[0])
+for number in range(150, 180):
+    line.step(1 + 7 * number)
+    if number % 10 == 9:
+        queue.finish()
+assert line.is_right
+assert planned[0] <= before[1] + 30, (before, planned)
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "planted", ["", "a plan that was made ahead is made again"], ids=["right", "planted"]
+)
+def test_weighed_launches_are_planned_once(folder: Path, planted: str) -> None:
     if not planted:
-        _run(folder, NESTED)
+        _run(folder, WEIGHED, planning="auto")
         return
     with pytest.raises(AssertionError):
-        _run(folder, NESTED, planted="a refilled plan is another command's while it is handed over")
+        _run(folder, WEIGHED, planted=planted, planning="auto")
 
 
 #: the driver refuses a call of one of its functions; what became of that

@@ -78,9 +78,9 @@ class ListedCall(ABC):
         """
         return None
 
-    def take_launch(self, args: list[KernelArgument], shape: LaunchShape) -> bool:
+    def take_launch(self, args: list[KernelArgument] | None, shape: LaunchShape) -> bool:
         """The same for another launch of its kernel, whose arguments lie in memory as those did that it was made for: the same ones in one
-        memory, and local memory of the same sizes.
+        memory, and local memory of the same sizes. `args`: None for those that it has, in a launch whose shape has the same bases.
         """
         return False
 

@@ -273,6 +273,9 @@ class CompiledPlan:
     def was_made(self) -> None:
         """All calls of a command were made. Only forms of plans are told."""
 
+    def was_left(self) -> None:
+        """A command that it takes is not handed over: it is submitted like any other."""
+
     def conclude(
         self, executor: CompilingExecutor, job: Job, edge: Edge, place: int, needs: Sequence[Need]
     ) -> None:

@@ -119,6 +119,13 @@ class LaunchStep(Step):
         """
         return not self.homes and call.take_launch(self._given(worker, job), self.shape)
 
+    def refills_values(self, call: ListedCall, changed: Sequence[tuple[int, bytes]]) -> bool:
+        """The same where the call was made last for a launch with the same bases, on the same memory, of whose values only these have
+        `changed`.
+        """
+        call.set_values(changed)
+        return not self.homes and call.take_launch(None, self.shape)
+
     def _given(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:
         """The arguments for a call that is kept: what the chunk does not touch is not kept alive."""
         return [

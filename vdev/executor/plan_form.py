@@ -200,6 +200,9 @@ class PlanForm(CompiledPlan):
         self._restore()
         return False
 
+    def was_left(self) -> None:
+        self._restore()
+
     def was_made(self) -> None:
         if self._replaced:
             for _, worker, before in self._replaced:

@@ -15,6 +15,7 @@ from itertools import accumulate
 from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any
 
+from vdev.backends.base import Allocation
 from vdev.backends.compiling import ListedCall
 from vdev.errors import BackendError
 from vdev.executor.compiled_plan import CompiledPlan, compile_plan
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from vdev.executor.plan_list import ListedLeg
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.step import Step
+    from vdev.executor.stretch import Entry
+    from vdev.executor.together import Together
     from vdev.executor.worker import Worker
     from vdev.planner.instructions import Blocks
 
@@ -77,10 +80,51 @@ class _Memories:
         return True
 
 
+class _Arguments:
+    """The arguments with which a plan's launches were made last, as far as commands may have others."""
+
+    __slots__ = ("_is_known", "_now", "_numbers", "_slots", "_values", "_values_at")
+
+    def __init__(self, args: Sequence[Any], prepared: PreparedPlan) -> None:
+        """`args`: of a command with such a plan."""
+        #: those that are values; what else there is are buffers, which launches point into, or is the same for each command
+        self._values_at = [at for at, arg in enumerate(args) if type(arg) is bytes]
+        self._is_known = not any(type(arg) is tuple or isinstance(arg, Allocation) for arg in args)
+        places = {
+            (slot, number): None
+            for number, batch in prepared.batches
+            for step in batch.steps
+            if type(step) is LaunchStep
+            for _, slot, *_ in step.bases
+        }
+        self._slots, self._numbers = [slot for slot, _ in places], [number for _, number in places]
+        self._now: list[Replica | None] = []
+        self._values: list[bytes] = []  #: none where it is not known what the calls have
+
+    def take(self, args: Sequence[Any], holdings: Sequence[Holdings]) -> Changed | None:
+        """What launches with these arguments have other than those before; None where that is not known."""
+        replicas = [each.replicas for each in holdings]
+        found = [replicas[slot][number] for slot, number in zip(self._slots, self._numbers, strict=True)]
+        values = [args[at] for at in self._values_at]
+        before, self._values = self._values, values
+        if found != self._now or len(before) != len(values) or not self._is_known:
+            self._now = found
+            return None
+        return [
+            (at, value)
+            for at, value, last in zip(self._values_at, values, before, strict=True)
+            if value != last
+        ]
+
+    def forget(self) -> None:
+        """The calls may not have taken them."""
+        self._now, self._values = [], []
+
+
 class _Refilled:
     """A leg, and which of its worker's steps each of its calls is for."""
 
-    __slots__ = ("_all", "_at", "_calls", "_copying", "_leg", "_listed", "_worker")
+    __slots__ = ("_all", "_at", "_bases", "_calls", "_copying", "_leg", "_listed", "_worker")
 
     def __init__(
         self, leg: Leg, listed: ListedLeg, at: int, places: Sequence[int], memories: _Memories | None
@@ -99,17 +143,29 @@ class _Refilled:
             if type(steps[0]) is CopyStep:
                 self._copying.append(call)
             first = stop
+        #: by call: where in its memory the launch's arguments lie that it was made for last
+        self._bases: list[object] = [None] * len(self._calls)
 
-    def take(self, prepared: PreparedPlan, job: Job, *, blocks: bool) -> bool:
-        """Have the calls take the numbers of a plan, for the replicas and arguments of a job; False if they cannot. `blocks`: those of its
-        copies are there.
+    def take(self, prepared: PreparedPlan, job: Job, changed: Changed | None, *, blocks: bool) -> bool:
+        """Have the calls take the numbers of a plan, for the replicas and arguments of a job; False if they cannot. `changed`: as
+        `_Arguments.take` gives it. `blocks`: those of its copies are there.
         """
-        steps, leg, listed = prepared.batches[self._at][1].steps, self._leg, self._listed
+        steps, leg, listed, bases = prepared.batches[self._at][1].steps, self._leg, self._listed, self._bases
         of_calls: list[Sequence[Step]] = []
-        for call, span, copies in self._calls:
+        for at, (call, span, copies) in enumerate(self._calls):
             some = steps[span]
             of_calls.append(some)
-            if not (blocks and copies is not None and copies()) and not _take(call, some, self._worker, job):
+            first = some[0]
+            if type(first) is LaunchStep:
+                there = first.bases, first.shape.bases
+                if changed is not None and there == bases[at] and first.refills_values(call, changed):
+                    continue
+                bases[at] = there
+                if not first.refills(call, self._worker, job):
+                    return False
+            elif not (blocks and copies is not None and copies()) and not _take(
+                call, some, self._worker, job
+            ):
                 return False
         leg.steps = of_calls
         if leg.coherent:
@@ -133,17 +189,15 @@ def _block_copies(
 
 
 def _take(call: ListedCall, steps: Sequence[Step], worker: Worker, job: Job) -> bool:
-    """Have a call take the numbers of its steps, as it was compiled for."""
-    first = steps[0]
-    if type(first) is LaunchStep:
-        return first.refills(call, worker, job)
+    """Have a call take the numbers of its steps, which copy."""
     return call.take_copies([step.between(worker, job) for step in steps if type(step) is CopyStep])
 
 
 class RefilledPlan(CompiledPlan):
     """A plan, compiled for all that differ from it in their numbers."""
 
-    __slots__ = ("_args", "_is_used", "_job", "_memories", "_refilled")
+    __slots__ = ("_args", "_arguments", "_is_used", "_job", "_memories", "_refilled")
+    is_form = True
 
     def __init__(
         self, prepared: PreparedPlan, job: Job, workers: Sequence[Worker], legs: Sequence[Leg]
@@ -155,6 +209,7 @@ class RefilledPlan(CompiledPlan):
         #: stands for the command whose numbers are taken
         self._job, self._args = job, job.args
         self._is_used = False  #: a command is handed over
+        self._arguments = _Arguments(job.args, prepared)
         steps = [step for _, batch in prepared.batches for step in batch.steps]
         blocks = prepared.blocks
         self._memories = _Memories(blocks, steps) if blocks is not None and any(blocks.counts) else None
@@ -180,27 +235,45 @@ class RefilledPlan(CompiledPlan):
         given: Given,
     ) -> Job | None:
         """As `submit`, for a plan that differs from those before in its numbers."""
-        args = given[0]
-        if self._is_used or any(args[at] != arg for at, arg in self.others):
-            return None  # the first: a finaliser of the program's submits while a command is handed over
-        self._prepared, self._args, self._is_used = prepared, args, True
+        if not self._takes_up(prepared, given[0]):
+            return None
         try:
             return self.submit(executor, holdings, completion, given)
         finally:
             self._is_used = False
 
+    def hand_over_like(self, together: Together, entry: Entry) -> Completion | None:
+        """The same, together with the commands before: as `Together.hand_over`."""
+        if not self._takes_up(entry[0], entry[2]):
+            return None
+        try:
+            return together.hand_over(self, entry)
+        finally:
+            self._is_used = False
+
+    def _takes_up(self, prepared: PreparedPlan, args: Sequence[Any]) -> bool:
+        """Whether a command with such a plan and these `args` is handed over next."""
+        if self._is_used or any(args[at] != arg for at, arg in self.others):
+            return False  # the first: a finaliser of the program's submits while a command is handed over
+        self._prepared, self._args, self._is_used = prepared, args, True
+        return True
+
     def takes(self, holdings: Sequence[Holdings]) -> bool:
         job, prepared, memories = self._job, self._prepared, self._memories
         job.holdings, job.args = holdings, self._args
         blocks = memories is not None and memories.take(prepared.blocks, holdings)
+        changed, is_taken = self._arguments.take(self._args, holdings), False
         try:
             for refilled in self._refilled:
-                if not refilled.take(prepared, job, blocks=blocks):
+                if not refilled.take(prepared, job, changed, blocks=blocks):
                     return False
+            is_taken = True
         except BackendError:  # a worker has no memory for what it copies: a failure before
             return False
         finally:
             job.holdings = job.args = self._args = ()
+            if not is_taken:
+                self._arguments.forget()
         for part in self._parts:
             part.look_at(holdings)
         return True

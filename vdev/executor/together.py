@@ -5,8 +5,8 @@ its calls are made with one call of the library. What is left is to count: the c
 (`vdev.executor.shared_stretch`). Decides when this begins, with every worker ordered after all others, and when it ends: with
 anything else that is submitted. A command that cannot be handed over in this way is submitted like any other: then nothing has happened.
 
-Forms of plans (`vdev.executor.plan_form`) have other buffers each time. What they wait for is looked up in the records of these, which
-is also done for the plans behind them, so that they can begin at any time.
+Forms of plans (`vdev.executor.plan_form`) have other buffers each time, and refilled plans touch other bytes. What they wait for is
+looked up in the records of their buffers, which is also done for the plans behind them, so that they can begin at any time.
 """
 
 from __future__ import annotations
@@ -170,6 +170,9 @@ class Together:
             if executor.failures.any or executor.closed or executor.last_number != self._last:
                 return None
             if not plan.takes(entry[1]):
+                return None
+            if executor.last_number != self._last:  # a finaliser has submitted something meanwhile
+                plan.was_left()
                 return None
             stretch = self._stretch
             if stretch is None or self._is_to_open(stretch, plan):

@@ -188,10 +188,20 @@ class Choosing:
 
     def weighs_only(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch that several workers come to has to be weighed, and nothing else is wanted of it: no sample. Counts it if so."""
+        return cached.stake is not None and self.weighs(cache, cached, ndrange) is True
+
+    def weighs(
+        self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange, thought: float = 0.0
+    ) -> bool | None:
+        """Whether it has to be weighed; None where something else is wanted of it. `thought`: seconds that its plan took. As
+        `weighs_only`.
+        """
         stake, timing = cached.stake, self.times.timing(cache.tally)
-        if stake is None or stake.kept is not None or self._samples.is_wanted(cache, cached, ndrange, timing):
-            return False
-        if not self.counts(stake, 0.0, cache.tally, steady=cached.steady):
+        if stake is None:
+            return None if self.balances(cache, cached, ndrange) else False
+        if stake.kept is not None or self._samples.is_wanted(cache, cached, ndrange, timing):
+            return None
+        if not self.counts(stake, thought, cache.tally, steady=cached.steady):
             return False
         timing.launches += 1
         return True

@@ -263,6 +263,7 @@ class LaunchCache:
 
     __slots__ = (
         "__weakref__",
+        "_ahead",
         "_cutoff_kept",
         "_formed",
         "_in_vain",
@@ -284,6 +285,7 @@ class LaunchCache:
         "generation",
         "habits",
         "has_forms",
+        "has_refills",
         "interiors",
         "is_new",
         "kept_returns",
@@ -335,6 +337,9 @@ class LaunchCache:
         self.has_forms = (
             False  #: whether plans are handed over for whatever buffers (`vdev.executor.plan_form`)
         )
+        self.has_refills = False  #: whether any is handed over as one of its form was compiled (`vdev.executor.refilled_plan`)
+        #: a plan that was made to be handed over at once, and what it depends on: it may have to be submitted
+        self._ahead: tuple[Any, CachedPlan] | None = None
         #: of these plans, by the identities of index space and states, which are kept with them
         self._formed: dict[Any, tuple[CachedPlan, NDRange, Sequence[BufferState]]] = {}
         #: whether the last repetition has made a launch, and how many in a row have not
@@ -442,13 +447,31 @@ class LaunchCache:
         key, buffers = self._key_of(launch)
         found = self._plans.get(key)
         if found is None:
-            found = plan(launch, buffers)
-            if not found.once and (not found.filled or self._wanted_again(key)):
-                if len(self._plans) >= _MOST_PLANS:
-                    self._plans.clear()
-                self._kept.added()  # may drop those before
-                self._plans[key] = found
+            ahead, self._ahead = self._ahead, None
+            found = (
+                ahead[1] if ahead is not None and ahead[0] == key else self._made(key, plan(launch, buffers))
+            )
         return found, buffers
+
+    def find_ahead(
+        self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]
+    ) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        """The same for who asks again if the launch has to be submitted, with nothing changed since: it is planned once."""
+        key, buffers = self._key_of(launch)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._made(key, plan(launch, buffers))
+            self._ahead = key, found
+        return found, buffers
+
+    def _made(self, key: Any, found: CachedPlan) -> CachedPlan:
+        """The plan was made, and is kept where that is of use."""
+        if not found.once and (not found.filled or self._wanted_again(key)):
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._kept.added()  # may drop those before
+            self._plans[key] = found
+        return found
 
     def known(self, launch: Launch) -> tuple[CachedPlan | None, list[VirtualBuffer]]:
         """The same, where there is a plan."""
@@ -568,6 +591,7 @@ class LaunchCache:
     def forget(self) -> None:
         """Forget all plans: they are made again when they are needed."""
         self.generation += 1
+        self._ahead = None
         self._plans.clear()
         self._formed.clear()
         self._once.clear()
@@ -581,6 +605,7 @@ class LaunchCache:
 
     def drop(self) -> None:
         """Keep no plans any more but those of direct launches whose buffers are all there, of which there are few."""
+        self._ahead = None
         self._plans.clear()
         self._formed.clear()
         self.placed.clear()

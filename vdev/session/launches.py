@@ -29,7 +29,7 @@ from vdev.session.renumbering import plan_for_readers
 from vdev.session.repetition import open_repetition
 from vdev.session.room import fail_for_room
 from vdev.session.telling import began, number_of, tell_exchange
-from vdev.session.weighed_recalls import changes_way, recall_weighed
+from vdev.session.weighed_recalls import changes_way, recall_refilled, recall_weighed
 from vdev.translators.collecting import seldom_collected
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Launches:
         self._unfolded: dict[int, BufferState] = {}
         self._latest: CachedPlan | None = None  #: of the last launch
         self._latest_marks: tuple[Hashable, ...] = ()
+        #: of a launch that was planned to be handed over at once: nanoseconds that took, for when it has to be submitted
+        self._ahead: tuple[Launch, int] | None = None
         self.direct = DirectLaunches(
             session.executor,
             session.room.occupancy,
@@ -111,6 +113,7 @@ class Launches:
             after=after,
             order=order,
         )
+        cache.has_refills |= prepared.refills is not None and prepared.refills.plan is not None
         if choosing is not None:
             # Most launches without plans are not submitted. Who waits for a device takes no time of the host's.
             if session.executor.waits == waits and (not cached.direct or session.executor.lines[0] is None):
@@ -140,21 +143,35 @@ class Launches:
     def recall(self, command: Launch, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
         """Hand a launch over whose plan has a form, or that is to be weighed and comes again; None if it has to be submitted."""
         session, cache = self._session, command.kernel.plans
-        if cache is None or command.shared or not (cache.has_forms or session.choosing is not None):
+        if cache is None or command.shared:
+            return None
+        if not (cache.has_forms or cache.has_refills or session.choosing is not None):
             return None
         with session.lock:
             started = began(session.recorder)
             found = recall_form(session, cache, command, after, queue) if cache.has_forms else None
+            if found is None and cache.has_refills:
+                found = recall_refilled(session, cache, command, after, queue, self._find_ahead)
             if found is None:
                 found = recall_weighed(session, cache, command, after, queue)
             if found is None:
                 return None
             completion, cached, buffers = found
+            self._ahead = None  # which keeps its buffers
             if session.recorder is not None and cached.shape is not None:
                 number = number_of(completion, session.executor)
                 session.recorder.handed_over(number, started, queue, cached.shape)
             self._note(command, cached, buffers)  # which tells of what it exchanges
         return completion
+
+    def _find_ahead(
+        self, cache: LaunchCache, command: Launch
+    ) -> tuple[CachedPlan, list[VirtualBuffer], float]:
+        """As of `recall_refilled`."""
+        self._thought_ns = 0
+        cached, buffers = cache.find_ahead(command, self._plan_launch)
+        self._ahead = command, self._thought_ns
+        return cached, buffers, self._thought_ns * 1e-9
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """The launch takes place: what it changes, and where it is counted."""
@@ -240,6 +257,9 @@ class Launches:
     def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
         """The plan of a launch and its buffers, in the way that is chosen; and whether a way had to be chosen."""
         choosing, self._thought_ns, self._unfolded = self._session.choosing, 0, {}
+        if self._ahead is not None:
+            planned, thought_ns = self._ahead
+            self._thought_ns, self._ahead = thought_ns if planned is command else 0, None
         cached, buffers = self._finder()(cache, command)
         if choosing is None:
             return cached, buffers, False

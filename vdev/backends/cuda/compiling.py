@@ -151,14 +151,15 @@ class CudaLaunch(CudaCall):
         super().__init__(backend, what, [start], counted=counted, kernel=kernel, placed=placed)
         self._grid = grid
 
-    def take_launch(self, args: list[KernelArgument], shape: LaunchShape) -> bool:
+    def take_launch(self, args: list[KernelArgument] | None, shape: LaunchShape) -> bool:
         kernel = self._kernel
         assert kernel is not None, "it launches one"
         found = grids(kernel.info, shape)
         grid = found[0]
         if len(found) != 1 or grid[3:6] != self._grid[3:6]:
             return False
-        kernel.set_arguments(moved(args, bases_of(shape)))
+        if args is not None:
+            kernel.set_arguments(moved(args, bases_of(shape)))
         kernel.set_hidden(grid[6])
         if grid[:3] != self._grid[:3]:
             self.calls[0].args[0].kept.groups[:] = grid[:3]
