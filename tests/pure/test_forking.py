@@ -141,7 +141,8 @@ def test_a_worker_with_much_to_do_steps_aside_between_two_commands(executor: Exe
         until(lambda: executor.is_holding)
         gate.release()
 
-    begin(release)  # not before the fork waits: the worker would begin with the next command, which nothing ends
+    # Not before the fork waits: the worker would begin with the next command, which nothing ends.
+    begin(release)
     began = time.monotonic()
     go_on = executor.hold()
     count, took = len(calls), time.monotonic() - began
