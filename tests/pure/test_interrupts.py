@@ -328,6 +328,44 @@ def test_another_threads_call_is_whole_too() -> None:
     assert done[-1] == "whole"
 
 
+@pytest.mark.parametrize("depth", [10, 600])
+def test_it_comes_to_a_deep_stack_though_turns_are_short(depth: int) -> None:
+    """A session with GPUs makes turns of the interpreter's lock so short that only a few frames can be looked at in one."""
+    came, ready = threading.Event(), threading.Event()
+
+    def descend(left: int) -> None:
+        if left:
+            return descend(left - 1)
+        ready.set()
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            time.sleep(0.001)
+
+    def run() -> None:
+        try:
+            descend(depth)
+        except Interrupt:
+            came.set()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    chosen = sys.getswitchinterval()
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert ready.wait(SECONDS)
+        number = ctypes.c_ulong(thread.ident or 0)
+        assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt)) == 1
+        thread.join()
+        until = time.monotonic() + SECONDS
+        while sys.getswitchinterval() != chosen and time.monotonic() < until:
+            time.sleep(0.001)
+        assert sys.getswitchinterval() == chosen
+    finally:
+        sys.setswitchinterval(before)
+    assert came.is_set()
+
+
 def test_a_thread_that_is_not_there() -> None:
     number = ctypes.c_ulong(1 << 60)
     assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt)) == 0
