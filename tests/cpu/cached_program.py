@@ -46,7 +46,7 @@ def main() -> None:
     context = cl.create_some_context(interactive=False)
     queue = cl.CommandQueue(context)
     source = SOURCE.replace("include", "".join(sys.argv[2:]) or "include")
-    program = cl.Program(context, source).build(["-I", sys.argv[1]])
+    program = cl.Program(context, source).build(["-I", f'"{sys.argv[1]}"'])
     analysis = "vdev.translators.interpreter.access" in sys.modules
     x = np.arange(ITEMS, dtype=np.float32)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR

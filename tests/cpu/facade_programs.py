@@ -188,7 +188,7 @@ def includes_and_definitions(w: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "value.h").write_text("#define VALUE (N + M)\n")
         source = '#include "value.h"\nkernel void f(global int *p) { *p = VALUE; }'
-        options = ["-I", folder, "-D", "N=40", "-DM=2"]
+        options = ["-I", f'"{folder}"', "-D", "N=40", "-DM=2"]
         return result_of(w, w.cl.Program(w.ctx, source).build(options=options), 1)
 
 

@@ -136,7 +136,13 @@ def test_a_worker_with_much_to_do_steps_aside_between_two_commands(executor: Exe
 
     asked = [executor._ask(0, call) for _ in range(50)]
     until(lambda: executor.all_workers[0].busy)
-    threading.Timer(0.05, gate.release).start()
+
+    def release() -> None:
+        until(lambda: executor.is_holding)
+        gate.release()
+
+    # Not before the fork waits: the worker would begin with the next command, which nothing ends.
+    begin(release)
     began = time.monotonic()
     go_on = executor.hold()
     count, took = len(calls), time.monotonic() - began

@@ -437,7 +437,7 @@ def test_reads_wait_without_markers(monkeypatch: pytest.MonkeyPatch) -> None:
         record = ReferenceBackend.record
         monkeypatch.setattr(ReferenceBackend, "record", lambda each: marked.append(each) or record(each))
         events, without = [], 0
-        for _ in range(20):
+        for _ in range(400 if worker.backend.can_wait_for_all else 20):
             program.session.executor.quiesce()  # which makes markers
             made, before = len(marked), read.at_once
             events.append(launch(buffer, buffer))
@@ -445,7 +445,9 @@ def test_reads_wait_without_markers(monkeypatch: pytest.MonkeyPatch) -> None:
             assert read(buffer)[1].tolist() == expected.tolist()
             without += read.at_once > before and len(marked) == made
             assert events[-1].status == 0
-        # Now and then the worker's thread makes one of its own accord.
+            if without > 10:
+                break
+        # Now and then the worker's thread makes one of its own accord, on a busy machine often.
         assert without > 10 if worker.backend.can_wait_for_all else without == 0
         assert {event.wait() for event in events} == {0}
 

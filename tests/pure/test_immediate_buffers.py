@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -73,10 +75,12 @@ def test_longer_contents_are_given_to_the_only_worker_while_it_is_idle(
         program.session.executor.quiesce()
         idle = filled(program, 5)
         assert (idle.resident == 0) == (workers == 1)
-        slow.delay = lambda _: 0.05
+        going_on = threading.Event()
+        slow.delay = lambda _: 0 if going_on.wait(60) else 1
         launch(out, out)
         busy = filled(program, 6)
         assert busy.resident is None
+        going_on.set()
         slow.delay = None
         for buffer, seed in ((idle, 5), (busy, 6)):
             assert program.content(buffer).tolist() == numbers(seed).tolist()

@@ -198,11 +198,13 @@ def test_longer_ones_are_handed_over_to_an_idle_worker(monkeypatch: pytest.Monke
             program.session.executor.quiesce()
         idle = write.at_once
         assert idle
-        slow.delay = lambda _: 0.05
-        launched = program.launch(buffer, buffer)
-        assert ended(write(buffer, numbers(7))) == 0
-        assert launched.settled
+        going_on = threading.Event()
+        slow.delay = lambda _: 0 if going_on.wait(60) else 1
+        launched, written = program.launch(buffer, buffer), write(buffer, numbers(7))
         assert write.at_once == idle
+        going_on.set()
+        assert ended(written) == 0
+        assert launched.settled
         slow.delay = None
         assert program.content(buffer).tolist() == numbers(7).tolist()
 

@@ -91,6 +91,7 @@ def call(done, source, has_come):
     until = time.monotonic() + 100
     while not has_come() and time.monotonic() < until:
         part(done, 0)
+        time.sleep(0)  # a thread that never lets go of the interpreter's lock may not be told of a signal
     for _ in range(1000):
         part(done, 0)
     part(done, 'whole')
@@ -206,9 +207,16 @@ def test_two_signals_in_one_call() -> None:
     call, came = _inside(BUSY), []
     signal.signal(signal.SIGALRM, lambda *_: came.append("alarm"))
 
+    def interrupt_once_it_is_kept() -> None:
+        """Of two that have come the interpreter takes the one with the lower number first."""
+        until = time.monotonic() + SECONDS
+        while not _is_kept() and time.monotonic() < until:
+            time.sleep(0.001)
+        _thread.interrupt_main()
+
     def both() -> None:
         _by_timer()
-        threading.Timer(0.05, _thread.interrupt_main).start()
+        threading.Thread(target=interrupt_once_it_is_kept, daemon=True).start()
 
     done: list[object] = []
     with pytest.raises(Interrupt):
@@ -326,6 +334,44 @@ def test_another_threads_call_is_whole_too() -> None:
     thread.join()
     assert came.is_set()
     assert done[-1] == "whole"
+
+
+@pytest.mark.parametrize("depth", [10, 600])
+def test_it_comes_to_a_deep_stack_though_turns_are_short(depth: int) -> None:
+    """A session with GPUs makes turns of the interpreter's lock so short that only a few frames can be looked at in one."""
+    came, ready = threading.Event(), threading.Event()
+
+    def descend(left: int) -> None:
+        if left:
+            return descend(left - 1)
+        ready.set()
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            time.sleep(0.001)
+
+    def run() -> None:
+        try:
+            descend(depth)
+        except Interrupt:
+            came.set()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    chosen = sys.getswitchinterval()
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert ready.wait(SECONDS)
+        number = ctypes.c_ulong(thread.ident or 0)
+        assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt)) == 1
+        thread.join()
+        until = time.monotonic() + SECONDS
+        while sys.getswitchinterval() != chosen and time.monotonic() < until:
+            time.sleep(0.001)
+        assert sys.getswitchinterval() == chosen
+    finally:
+        sys.setswitchinterval(before)
+    assert came.is_set()
 
 
 def test_a_thread_that_is_not_there() -> None:

@@ -54,7 +54,7 @@ def test_few_programs_hold_what_was_parsed(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_text_with_files_stays(tmp_path: Path) -> None:
     (tmp_path / "few.h").write_text("#define FEW 3\n")
-    program = built('#include "few.h"\n' + SOURCE, "-I", str(tmp_path))
+    program = built('#include "few.h"\n' + SOURCE, "-I", f'"{tmp_path}"')
     parsed = program.parsed
     (tmp_path / "few.h").write_text("#define FEW 4\n")
     assert program.kernels["f"].summary is not None

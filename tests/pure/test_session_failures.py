@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -481,14 +480,12 @@ def test_the_interpreter_exits_after_failures_and_with_deferred_commands() -> No
         held = program.launch(program.buffer(), source, (never,))
         print(failed.wait(), held.status)
     """)
-    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["-5", "3"]
     assert not done.stderr
-    assert time.monotonic() - began < 30
 
 
 def test_the_interpreter_exits_while_a_worker_hangs() -> None:

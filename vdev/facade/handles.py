@@ -54,9 +54,9 @@ def addresses() -> Addresses | None:
     global _open_addresses, _addresses
     if _open_addresses is not None:
         with _lock:
-            opener, _open_addresses = _open_addresses, None
-            if opener is not None:
-                _addresses = opener()
+            if _open_addresses is not None:
+                _addresses = _open_addresses()
+                _open_addresses = None  # not before: another thread would be told that there are none
     return _addresses
 
 

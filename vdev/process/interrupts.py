@@ -20,7 +20,8 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -39,6 +40,8 @@ _PAUSE = 0.0005
 _SLICE = 0.05
 #: seconds for which the program's functions that an exception cannot leave, and PyOpenCL's, are left alone
 _PATIENCE = 1.0
+#: seconds that a turn of the interpreter's lock has at least in which a thread's frames are looked at: a microsecond for each
+_TURN = 0.005
 
 _set_handler = _signal.signal
 _get_handler = _signal.getsignal
@@ -321,6 +324,8 @@ _entered: list[_Item] = []
 #: by thread: what will be set in it when it has left its call, and what was set in it last
 _wanted: dict[int, Any] = {}
 _set_last: dict[int, Any] = {}
+#: held by who looks at another thread's frames
+_looking = threading.RLock()
 
 
 def _look(number: int, frame: FrameType | None) -> None:
@@ -376,12 +381,32 @@ def _raise_in(number: int, kind: Any) -> int:
 
 def _raise_outside(number: int, kind: Any, patient: bool = True) -> int:
     """Set the exception if the thread is outside calls; 0 if it is inside one."""
-    time.sleep(0)  # a turn of the interpreter's lock begins: until it ends the thread stays where it is
-    until = time.perf_counter() + sys.getswitchinterval() / 2
-    inside = outermost(sys._current_frames().get(number), patient, until) is not None
-    if inside or time.perf_counter() > until:
-        return 0
-    return _raise_in(number, kind)
+    with _turn() as until:
+        inside = outermost(sys._current_frames().get(number), patient, until) is not None
+        if inside or time.perf_counter() > until:
+            return 0
+        return _raise_in(number, kind)
+
+
+@contextmanager
+def _turn() -> Iterator[float]:
+    """A turn of the interpreter's lock: other threads stay where they are until the time.perf_counter that this gives.
+
+    It has half of `_TURN` at least, whatever the program or a session has chosen: in less, no deep stack could be looked at to its end, and
+    what was to be raised would never be.
+    """
+    with _looking:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(max(before, _TURN))
+        chosen = sys.getswitchinterval()
+        try:
+            time.sleep(
+                before if chosen > before else 0
+            )  # who waits for the lock already may ask for it that soon
+            yield time.perf_counter() + chosen / 2
+        finally:
+            if sys.getswitchinterval() == chosen:  # else somebody has chosen another meanwhile
+                sys.setswitchinterval(before + 5e-7)  # whole microseconds, which are cut off
 
 
 def _raise_later(number: int, kind: Any) -> int:
