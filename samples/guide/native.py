@@ -49,6 +49,8 @@ if virtual:
     shared = cl.fsvm_empty(context, COUNT, np.uint32)
     shared[:] = 0
     number(queue, (COUNT,), None, cl.SVM(shared)).wait()
+    number(queue, (COUNT,), None, out)
+    mapped, _ = cl.enqueue_map_buffer(queue, out, cl.map_flags.READ, 4096, (16,), np.uint32)
     checks = {
         "one platform, one device": len(cl.get_platforms()) == len(platform.get_devices()) == 1,
         "compute units of the hardware": device.max_compute_units <= os.cpu_count(),
@@ -60,6 +62,7 @@ if virtual:
         == kinds.COARSE_GRAIN_BUFFER | kinds.FINE_GRAIN_BUFFER,
         "fine-grain without mappings": bool((shared == groups).all()),
         "no atomics in it": refused(cl.SVMAllocation, context, 64, 64, atomics),
+        "what is mapped is brought": bool((mapped == groups[0]).all()),
         "binaries hold the source": b"get_num_groups" in binary,
         "binaries load again": not refused(cl.Program(context, [device], [binary]).build),
         "other binaries are refused": refused(other_binary),
