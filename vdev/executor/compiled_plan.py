@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
+from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,6 +53,8 @@ _MOST_COMPILED, _MOST_SEEN = 16, 16
 #: groups of replicas in a row that have never come before, after which others are expected for ever (`vdev.executor.plan_form`)
 UNKNOWN_IN_A_ROW = _MOST_SEEN + 1
 
+_replicas_of = attrgetter("replicas")
+
 #: a command's arguments, NDRange, places, what it waits for, and what it follows: as in `Executor.submit`
 Given = tuple[
     "Sequence[Any]",
@@ -65,11 +68,9 @@ Given = tuple[
 class Shares(NamedTuple):
     """What workers do of a plan in which none concerns another one, each in one go."""
 
-    workers: Sequence[Worker]
-    numbers: Sequence[int]  #: these workers'
-    lasts: Sequence[int]  #: how many steps each has
-    #: what tells each one's back end that its calls were made, how many operations and how many launches these are
-    calls: Sequence[tuple[Callable[[int, int], int], int, int]]
+    #: each one's worker, its number, how many steps it has, what tells its back end that its calls were made, and how many operations and
+    #: how many launches these are
+    each: Sequence[tuple[Worker, int, int, Callable[[int, int], int], int, int]]
     counted: Sequence[
         tuple[Any, str, int]
     ]  #: what else is counted: how much is added to which of a back end's counters
@@ -129,10 +130,7 @@ def _shares(listed_calls: PlanList | None) -> Shares | None:
         return None
     legs = listed_calls.legs
     return Shares(
-        [leg.worker for leg in legs],
-        [leg.number for leg in legs],
-        [leg.last for leg in legs],
-        [(leg.backend.made, leg.operations, leg.launches) for leg in legs],
+        [(leg.worker, leg.number, leg.last, leg.backend.made, leg.operations, leg.launches) for leg in legs],
         [(leg.backend.counters, name, more) for leg in legs for name, more in leg.counted],
     )
 
@@ -225,7 +223,7 @@ class CompiledPlan:
 
     def takes(self, holdings: Sequence[Holdings]) -> bool:
         """Whether the calls take place in the replicas of `holdings`. With the turns."""
-        return [each.replicas for each in holdings] == self.replicas
+        return [*map(_replicas_of, holdings)] == self.replicas
 
     @property
     def legs(self) -> Sequence[ListedLeg]:
@@ -458,6 +456,8 @@ class CompiledPlan:
 
     def _changed(self, args: Sequence[Any]) -> Changed:
         """The values that are not those packed last."""
+        if not self._values_at:
+            return ()
         values = [*map(args.__getitem__, self._values_at)]
         if values == self._values:
             return ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import repeat
-from operator import add
+from operator import add, attrgetter
 from typing import Any, Protocol
 
 from vdev.executor.holdings import Holdings, Steps
@@ -18,6 +18,8 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 from vdev.translators.ranges.region import EMPTY, Region
+
+_submitted_of = attrgetter("submitted")
 
 
 class Hazards:
@@ -163,19 +165,18 @@ class Hazards:
 class _Steps:
     """The steps that a plan has for each of its workers, and how they are numbered."""
 
-    __slots__ = ("_counts", "_mine", "_numbers", "_workers")
+    __slots__ = ("_mine", "_workers")
 
     def __init__(self, prepared: PreparedPlan, workers: Sequence[JobWorker]) -> None:
         """`workers`: all of the executor's."""
         self._workers = workers
-        self._numbers = [number for number, _ in prepared.batches]
-        self._mine = [workers[number] for number in self._numbers]
-        self._counts = [len(batch.steps) for _, batch in prepared.batches]
+        #: each of the plan's, its number and how many steps it has
+        self._mine = [(workers[number], number, len(batch.steps)) for number, batch in prepared.batches]
 
     def number(self) -> list[int]:
         """Number a command's steps: by worker, how many were submitted before."""
-        bases = [worker.submitted for worker in self._workers]
-        for worker, number, count in zip(self._mine, self._numbers, self._counts, strict=True):
+        bases = [*map(_submitted_of, self._workers)]
+        for worker, number, count in self._mine:
             worker.submitted = bases[number] + count
         return bases
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from itertools import permutations
+from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,6 +45,7 @@ _LOOKS_EVERY = 16
 _MOST_EDGES = 256
 
 _new = object.__new__
+_issued_of = attrgetter("issued")
 
 
 class TogetherExecutor(CompilingExecutor, Protocol):
@@ -213,13 +215,10 @@ class Together:
         part.stretch, part.index = stretch, index
         shares = plan.shares
         if shares is not None:
-            pending = [made(operations, launches) for made, operations, launches in shares.calls]
             clock, on_workers = stretch.clock, stretch.on_workers
-            for worker, number, last, end in zip(
-                shares.workers, shares.numbers, shares.lasts, pending, strict=True
-            ):
+            for worker, number, last, made, operations, launches in shares.each:
+                worker.next_mark.ends[-1] = end = made(operations, launches)
                 worker.issued = clock[number] = step = bases[number] + last
-                worker.next_mark.ends[-1] = end
                 on_workers[number].append((index, end))
                 if worker.wanted <= step:
                     self._count_down = 0
@@ -228,7 +227,7 @@ class Together:
         else:
             self._enter_legs(plan, stretch, index, bases)
         stretch.entries.append(entry)
-        stretch.clocks.append(tuple([worker.issued for worker in self._workers]))
+        stretch.clocks.append(tuple(map(_issued_of, self._workers)))
         stretch.launches = index + 1
         return part
 
@@ -409,11 +408,10 @@ def _is_usable(worker: Worker) -> bool:
 
 def _take_turns(workers: Sequence[Worker], held: list[Worker]) -> bool:
     """Take the turns of workers that have nothing to do; False if one of them is not idle. `held` gets those that were taken."""
+    mine, others = get_ident(), []
     for worker in workers:
         if worker.queue:
             return False
-    mine, others = get_ident(), []
-    for worker in workers:
         if worker.turn.acquire(False):
             worker.holder = mine
             held.append(worker)
@@ -432,6 +430,5 @@ def _give_turns(held: Sequence[Worker]) -> None:
     for worker in held:
         worker.holder = 0
         worker.turn.release()
-    for worker in held:
         if worker.queue or not worker.watching:
             worker.wake()
