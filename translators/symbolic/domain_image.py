@@ -41,6 +41,9 @@ MAX_CLASSES = 8
 MAX_COPIES = 1 << 12
 #: The same if the set is not exact anyway.
 MAX_LOOSE = 1 << 12
+#: Remainders that become variables, however many constraints that leaves; and of digits, of which it leaves fewer each time: of as many
+#: as a number has bits.
+MAX_TURNS, MAX_DIGITS = 4, 64
 _BIG = 1 << 60
 
 
@@ -166,9 +169,10 @@ class _Projection:
     def rebase(self) -> None:
         """Use remainders as variables: with 0 <= x - 16*q <= 15, x is replaced by 16*q + m, 0 <= m <= 15.
 
-        Quotient and remainder are often independent when x and the quotient are not.
+        Quotient and remainder are often independent when x and the quotient are not. After a few, this goes on only while there
+        are fewer constraints each time, as of the digits of a number: their bounds say nearly all about x.
         """
-        for _ in range(4):
+        for number in range(MAX_DIGITS):
             found = self._remainder()
             if found is None:
                 return
@@ -179,6 +183,10 @@ class _Projection:
             # x = sign * (m - the other terms)
             value = {v: -sign * c for v, c in terms.items() if v != x}
             value[len(self.lo) - 1] = sign
+            if number >= MAX_TURNS:
+                least, most = box_bounds(0, value, self.lo, self.hi)
+                if least < self.lo[x] and self.hi[x] < most:
+                    return
             old, constants = self.constraints, self.constants
             self.constraints, self.constants = [], []
             for other, constant in zip(old, constants, strict=True):

@@ -163,19 +163,38 @@ class Scope:
         key = (frozenset(rest.items()), remainder.constant, divisor)
         known = self.quotients.get(key)
         if known is None:
-            domain = self.domain
-            variable = domain.variable(
-                low, high, loose=domain.is_loose(remainder), depends=domain.ancestors(remainder)
+            finer = self._divided_before(remainder, divisor)
+            known = self.quotients[key] = (
+                self._quotient(remainder, divisor, low, high) if finer is None else self.floor_div(*finer)
             )
-            known = Form(0, {variable: 1})
-            self.quotients[key] = known
-            exact, reasons = domain.exact, domain.reasons
-            above = remainder.plus(known, -divisor)
-            domain.require(above)
-            domain.require(Form(divisor - 1, {}).plus(above, -1))
-            # a definition, not a condition: it removes no iteration
-            domain.exact, domain.reasons = exact, reasons
         return base.plus(known)
+
+    def _quotient(self, form: Form, divisor: int, low: int, high: int) -> Form:
+        """A new variable from `low` to `high` for a form's quotient."""
+        domain = self.domain
+        variable = domain.variable(low, high, loose=domain.is_loose(form), depends=domain.ancestors(form))
+        quotient = Form(0, {variable: 1})
+        exact, reasons = domain.exact, domain.reasons
+        above = form.plus(quotient, -divisor)
+        domain.require(above)
+        domain.require(Form(divisor - 1, {}).plus(above, -1))
+        # a definition, not a condition: it removes no iteration
+        domain.exact, domain.reasons = exact, reasons
+        return quotient
+
+    def _divided_before(self, form: Form, divisor: int) -> tuple[Form, int] | None:
+        """What a form's quotient is one of as well, and by which number: of its quotient by the largest factor of `divisor` for which there
+        is one. As the digits of a number then follow from one another, none is tied to more than the next, and what is x / 4 is also
+        x / 2 / 2.
+        """
+        found, most = None, 1
+        for (terms, constant, factor), quotient in self.quotients.items():
+            if most < factor < divisor and divisor % factor == 0:
+                rest = form.plus(Form(constant, dict(terms)), -1)
+                if all(number % factor == 0 for number in (rest.constant, *rest.terms.values())):
+                    parts = {variable: number // factor for variable, number in rest.terms.items()}
+                    found, most = Form(rest.constant // factor, parts).plus(quotient), factor
+        return None if found is None else (found, divisor // most)
 
     def trunc_div(self, form: Form, divisor: int) -> Form:
         """C's quotient by a number other than zero."""
