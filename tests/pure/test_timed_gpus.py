@@ -23,7 +23,7 @@ import numpy as np, pyopencl as cl
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 built = cl.Program(context, '''
-kernel void scale(global float *a, const float by) { a[get_global_id(0)] *= by; }
+kernel void scale(global float *a, const float by) { for (int k = 0; k < 1000; k++) a[get_global_id(0)] *= by; }
 kernel __attribute__((reqd_work_group_size(64, 1, 1))) void copies(global float *to, global const float *from)
 { to[get_global_id(0)] = from[get_global_id(0)]; }
 kernel void runs(global int *a) { a[0] = 7; }

@@ -23,7 +23,7 @@ from ..symbolic import logic, nodes
 from ..symbolic.domain import Infeasible
 from ..symbolic.effort import TooMuch, limited, spend
 from ..symbolic.nodes import Expr
-from .access_recorder import Record
+from .access_recorder import NO_ARGUMENT, Record
 from .summaries import Access, AccessRange, KernelSummary, Reason
 from .values import (
     ANYWHERE,
@@ -114,6 +114,7 @@ def _summary(walked: Interpreter, info: KernelInfo) -> KernelSummary:
         Reason(*walked.memory.addresses[0]) if walked.memory.addresses else None,
         names,
         _merged_dimensions(leaves),
+        tuple(record.way for record in walked.memory.records if record.arg == NO_ARGUMENT),
     )
 
 
@@ -183,6 +184,8 @@ def _accesses(
 ) -> Iterator[Access]:
     for record in records:
         spend(4)
+        if record.arg == NO_ARGUMENT:
+            continue
         targets = [record.arg] if record.arg is not None else list(pointers)
         for arg in targets:
             if record.mode != "read" and arg in constant:

@@ -19,6 +19,8 @@ from ..symbolic.substitution import substitute
 from .ways import Step, StepKind
 
 _CONDITIONS = (StepKind.IF, StepKind.WHILE, StepKind.EARLIER)
+#: in the place of an argument, in the record of a loop whose body touches none: how often it runs tells what it takes
+NO_ARGUMENT = -1
 
 
 class Ways:

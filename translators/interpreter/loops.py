@@ -18,7 +18,7 @@ from ..symbolic import logic, nodes
 from ..symbolic.effort import spend
 from ..symbolic.nodes import LOOP_END, Expr, Trips
 from ..symbolic.substitution import coefficient_of, substitute
-from .access_recorder import LoopRewriter, condition_since, hides, steps_since
+from .access_recorder import NO_ARGUMENT, LoopRewriter, Record, condition_since, hides, steps_since
 from .calculation import Calculator
 from .memory import Memory, State, join_envs, unknown_truth
 from .values import (
@@ -207,6 +207,8 @@ class LoopRun:
         self._note_polls(stays)
         rewriter = LoopRewriter(interpreter.memory.ways, self.entry, heads, stays)
         records = interpreter.memory.records
+        if self.back is not None and len(records) == self.first_record and not self._ends_soon(stays):
+            records.append(Record(NO_ARGUMENT, "read", None, 0, self.back.way, self.node.line))
         records[self.first_record :] = [rewriter.record(record) for record in records[self.first_record :]]
         self._leave(heads, rewriter, stays)
 
@@ -279,6 +281,13 @@ class LoopRun:
                 stays.append((stay, self._regular(stay, heads)))
         return stays
 
+    def _ends_soon(self, stays: list[tuple[Expr, bool]]) -> bool:
+        """Whether it goes on by a number that is halved or doubled each time, as reductions in local memory do: it runs no more often
+        than a number has bits.
+        """
+        ends, leaves = self._ends(), {leaf for stay, _ in stays for leaf in stay.leaves}
+        return any(head in leaves and _is_scaled(end, head) for head, end in ends.items())
+
     def _note_polls(self, stays: list[tuple[Expr, bool]]) -> None:
         """Note if the loop can only end when somebody else changes what it loads, always from one place."""
         if not stays or any(regular for _, regular in stays):
@@ -304,7 +313,8 @@ class LoopRun:
     def _loaded(self) -> set[int]:
         """The arguments that the body reads."""
         body = self.interpreter.memory.records[self.first_record :]
-        return {record.arg for record in body if record.arg is not None and record.mode != "write"}
+        read = {record.arg for record in body if record.arg is not None and record.mode != "write"}
+        return read - {NO_ARGUMENT}
 
     def _stores(self, arg: int, offset: Expr) -> bool:
         """Whether the body itself writes to what it loads."""
@@ -395,6 +405,22 @@ def _origin(end: Expr | None) -> str:
     if end is None or any(isinstance(leaf, nodes.Head) for leaf in end.leaves):
         return ""
     return next(nodes.origins(end), "")
+
+
+def _is_scaled(end: Expr, head: Expr) -> bool:
+    """Whether `end` is a multiple or a fraction of `head`, whatever is converted on the way."""
+    end = _unconverted(end)
+    if isinstance(end, nodes.Quotient | nodes.ShiftRight | nodes.ShiftLeft):
+        least = 2 if isinstance(end, nodes.Quotient) else 1
+        return _unconverted(end.a) is head and isinstance(end.b, nodes.Const) and end.b.number >= least
+    found = coefficient_of(end, head)
+    return found is not None and found[0] >= 2 and found[1] is ex.ZERO
+
+
+def _unconverted(expr: Expr) -> Expr:
+    while isinstance(expr, nodes.Cast):
+        expr = expr.a
+    return expr
 
 
 def _repeats(leaf: Expr) -> bool:

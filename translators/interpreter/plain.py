@@ -17,7 +17,7 @@ from .ways import Step, StepKind
 
 __all__ = ["FORMAT", "plain_summary", "summary_of_plain"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 class _Ways:
@@ -65,6 +65,7 @@ def plain_summary(summary: KernelSummary) -> dict[str, Any]:
         ]
         for access in summary.accesses
     ]
+    loops = [ways.number(way) for way in summary.loops]
     return {
         "format": FORMAT,
         "name": summary.name,
@@ -77,6 +78,7 @@ def plain_summary(summary: KernelSummary) -> dict[str, Any]:
         "grains": [[grain.period, list(grain.cuts)] for grain in grains],
         "ways": ways.rows,
         "accesses": accesses,
+        "loops": loops,
         "nodes": writer.table(),
     }
 
@@ -116,6 +118,7 @@ def summary_of_plain(plain: Mapping[str, Any]) -> KernelSummary:
         None if plain["addresses"] is None else Reason(*plain["addresses"]),
         names,
         frozenset(plain["merged"]),
+        tuple(ways[way] for way in plain["loops"]),
     )
 
 

@@ -17,6 +17,7 @@ from ..ranges.grain import Grain
 from ..ranges.ndrange import Chunk, NDRange
 from .accesses import Access, AccessRange, Reason
 from .launch_ranges import Images, LaunchRanges, Values
+from .ways import Step
 
 __all__ = ["Access", "AccessRange", "KernelSummary", "Reason"]
 
@@ -40,6 +41,8 @@ class KernelSummary:
     addresses: Reason | None = None
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
     merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
+    #: the ways to the ends of the bodies of loops that touch no argument: they take time all the same (`work`)
+    loops: tuple[Step, ...] = field(default=(), repr=False)
     #: what is known of the chunks of its launches
     _images: Images = field(default_factory=Images, init=False, repr=False)
 

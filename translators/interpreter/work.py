@@ -1,7 +1,8 @@
-"""How the work of a launch is spread over its work-groups, as far as the bounds of its loops show.
+"""How much work a launch is, and how it is spread over its work-groups, as far as the bounds of its loops show.
 
 Decides nothing: the work of a work-group is counted as the bytes that it asks for, one access at a time, in all
-iterations. Nothing is known of a loop whose end depends on data.
+iterations. Nothing is known of a loop whose end depends on data, but where it goes through an argument's memory: most
+such loops, as those over the neighbours of a node, come to each element a few times in all.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ from itertools import pairwise
 from math import prod
 
 from ..ranges.ndrange import Chunk, NDRange
+from ..symbolic import logic
 from ..symbolic.evaluation import scope_of
 from ..symbolic.launch_numbers import Launch
-from ..symbolic.nodes import INFINITE, Expr, GlobalId, GroupId
+from ..symbolic.nodes import INFINITE, Argument, Expr, GlobalId, GroupId
 from .accesses import Access
 from .scopes import Ways
 from .summaries import KernelSummary
 from .ways import Step, StepKind
 
-__all__ = ["spread_of_work"]
+__all__ = ["bytes_of_launch", "scalars_of_work", "spread_of_work"]
 
 #: places along a dimension at which work-groups are examined; between them the work is assumed to be linear
 _PLACES = 16
 #: work that differs by less than this fraction of the largest counts as even
 _EVEN = 0.05
+#: how often the loops of all work-items come to an element of an argument's memory, where their ends depend on data
+_AGAIN = 4
+#: bytes that one iteration counts for of a loop that touches no argument
+_IDLE_NBYTES = 8
 
 Values = Mapping[int, int | float | bytes]
 
@@ -50,6 +56,76 @@ def spread_of_work(
         return None
     edges = (*places[:-1], last + 1)
     return edges, tuple((one + other) / 2 for one, other in pairwise(known))
+
+
+def scalars_of_work(summary: KernelSummary) -> frozenset[int]:
+    """The value arguments whose numbers change how often loops run."""
+    ways = {access.way for access in summary.accesses}.union(summary.loops)
+    leaves = (
+        leaf
+        for way in ways
+        for step in _steps(way)
+        if step.kind is StepKind.WHILE
+        for leaf in step.expr.leaves
+    )
+    return frozenset(leaf.index for leaf in leaves if isinstance(leaf, Argument))
+
+
+def bytes_of_launch(
+    summary: KernelSummary, ndrange: NDRange, values: Values, sizes: Mapping[int, int]
+) -> float | None:
+    """The bytes that a launch asks for at most, each access for itself, if all work-items do what those of its middle work-group may;
+    None if nothing is known of that.
+
+    `values`: numbers of the arguments `scalars_of_work`. `sizes`: as for `KernelSummary.evaluate`.
+    """
+    group = tuple(count // 2 for count in ndrange.num_groups)
+    ways = Ways(
+        scope_of(Launch(ndrange, Chunk(group, tuple(each + 1 for each in group)), values, frozenset()))
+    )
+    total = 0.0
+    found = [(access.way, access.nbytes, sizes.get(access.arg, 0)) for access in summary.accesses]
+    for way, nbytes, size in [*found, *((way, _IDLE_NBYTES, 0) for way in summary.loops)]:
+        each = _AGAIN * size / max(nbytes * ndrange.nitems, 1)
+        times = _most_iterations(way, ways, max(each, 1.0) if size else None)
+        if times is None:
+            return None
+        total += times * ndrange.nitems * nbytes
+    return total
+
+
+def _most_iterations(way: Step, ways: Ways, otherwise: float | None) -> float | None:
+    """How often a work-item comes to the end of a way, at most; `otherwise`: in all loops that end nobody knows when."""
+    loops = _loops_of(way)
+    if loops is None:
+        return 1.0
+    counters = [
+        step.counter for step in _steps(loops) if step.kind is StepKind.LOOP and step.counter is not None
+    ]
+    total = 0.0
+    for scope in ways.scopes(loops):
+        times, endless = 1.0, False
+        for counter in counters:
+            low, high = scope.domain.bounds(scope.value(counter))
+            if high >= INFINITE:
+                endless = True
+            else:
+                times *= max(high - low + 1, 0)
+        if endless and otherwise is None:
+            return None
+        total += times * (otherwise or 1.0) if endless else times
+    return total
+
+
+def _loops_of(way: Step) -> Step | None:
+    """The way without what it asks but for how long loops go on, which takes longer to evaluate; None where it has no loops."""
+    kept = [step for step in _steps(way) if step.kind in (StepKind.LOOP, StepKind.WHILE)]
+    if not kept:
+        return None
+    found = Step(None, StepKind.ROOT, logic.TRUE)
+    for step in reversed(kept):
+        found = Step(found, step.kind, step.expr, step.counter)
+    return found
 
 
 def _are_even(found: Sequence[float | None]) -> bool:

@@ -65,6 +65,15 @@ class Sample:
         parts = list(self._parts)
         return any(kernel is not None and not kernel.done() for _, _, kernel, _ in parts)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a device is at work on the kernel itself. Asks the devices, and returns at once."""
+        parts = list(self._parts)
+        return any(
+            kernel is not None and before is not None and before.done() and not kernel.done()
+            for _, before, kernel, _ in parts
+        )
+
     def take(self) -> Measured | None:
         """What was measured; None if the kernels are not through or their times are not known. Asks the devices, and
         returns at once.

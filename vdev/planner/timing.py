@@ -142,6 +142,16 @@ class KernelTimes:
         """Whether any launch was measured."""
         return bool(self._rates)
 
+    @property
+    def is_of_one_launch(self) -> bool:
+        """Whether all that is known is what the kernel's first measured launch took."""
+        return self._first in self._rates and len(self._rates) == 1
+
+    def is_certain(self, nitems: int) -> bool:
+        """Whether launches of about so many work-items were measured, and not only the first of the kernel."""
+        bits = nitems.bit_length()
+        return bits in self._rates and bits != self._first
+
     def took_at_most(self, nitems: int, seconds: float) -> bool:
         """Whether launches of about so many work-items were measured, and take no longer than this on one worker. One is enough for that:
         measurements err by being too long.

@@ -50,6 +50,7 @@ class Account:
         "periods",
         "planned",
         "prepaid",
+        "presumed",
         "returns",
         "span",
         "spans",
@@ -88,6 +89,8 @@ class Account:
         #: while they take none: larger launches are planned again, unless their kernels' cutoffs are higher
         self.cutoff = Cutoff(below)
         self.alone: set[int] = set()  #: by the identity of its tally, each kernel that was kept with them
+        #: whether they are kept only since all kernels are presumed to be short (`presuming`)
+        self.presumed = False
         self.returns = 0  #: how often they were split again after that
         #: seconds by which all split launches together took less than they would have on one worker, with all of their plans; and
         #: those when they were split again last
@@ -245,6 +248,8 @@ class Accounts:
         account.gained_before += other.gained_before
         account.staked = max(account.staked, other.staked)
         account.tried += other.tried
+        kept = [each for each in (account, other) if each.thrifty]
+        account.presumed = bool(kept) and all(each.presumed for each in kept)
         account.cutoff.join(other.cutoff)
         if other.thrifty and account.keeper is None:
             account.keeper, account.thrifty = other.keeper, True

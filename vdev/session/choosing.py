@@ -131,8 +131,8 @@ class Choosing:
         self.counts_for = self._one.counts_for
         self.reconsider = self._one.reconsider
 
-    def begin(self, cache: LaunchCache) -> None:
-        """The first launch of a kernel: begin with what the program's last run found."""
+    def begin(self, cache: LaunchCache, launch: Launch) -> None:
+        """The first launch of a kernel: begin with what the program's last run found; or else on one worker, if it is too short to gain."""
         cache.span = len(self._options.workers)
         span = cache.begin(self.machine) if self.machine else None
         if self._by_size:
@@ -144,9 +144,12 @@ class Choosing:
             self.times.timing(cache.tally).was_split()
         if span in self._spans:
             cache.span = span
+            self._one.presume_no_more()
         elif span == ONE and self.thrifty:
             self.alone.add(id(cache.tally))
             self._changes.kept_alone[id(cache.tally)] = cache.kept_returns
+        elif span is None and self.thrifty:
+            self._one.presume(cache.tally, launch)
 
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
         """What a plan for `buffers`, as they are, is weighed by."""

@@ -45,16 +45,15 @@ class DirectLaunches:
         links: LinkCosts,
         observers: Sequence[object],
         planned: Callable[[KernelTally, str, int], None],
-        keeper: Callable[[Sequence[VirtualBuffer], KernelTally, int], int | None],
+        keeper: Callable[[Sequence[VirtualBuffer], KernelTally, Launch], int | None],
         shape: Callable[[KernelTally, Plan], Shape | None],
         fold: Callable[[Sequence[VirtualBuffer]], None],
     ) -> None:
         """`observers`: if there are any, each launch has a plan that says what it does. `planned`: told of planning,
         like `Session._planned`.
 
-        `keeper`: gives the worker on which launches of a kernel, of so many work-items, on some buffers run without plans, None for none;
-        asked if there are several workers. `shape`: of a plan, for the recorder, if there is one. `fold`: folds
-        everything pending of some buffers.
+        `keeper`: gives the worker on which a launch of a kernel on some buffers runs without a plan, None for none; asked if there are
+        several workers. `shape`: of a plan, for the recorder, if there is one. `fold`: folds everything pending of some buffers.
         """
         self._executor = executor
         self._room = occupancy.room
@@ -88,7 +87,7 @@ class DirectLaunches:
             buffers.append(buffer)
         worker = self._only
         if worker is None:
-            worker = self._keeper(buffers, cache.tally, launch.ndrange.nitems)
+            worker = self._keeper(buffers, cache.tally, launch)
         if worker is None or (worker and launch.kernel.stays):  # the planner has those on the first one
             return None
         launch.places = places

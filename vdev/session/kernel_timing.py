@@ -20,6 +20,8 @@ from vdev.session.launch_plans import CachedPlan, LaunchCache
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
 #: seconds of a launch that is short: handing it over to more workers takes the host about as long as they can save
 SHORT = 20e-6
+#: and of one that is long: several workers gain more by it than they take to be tried. What is measured errs by being too long
+SURELY_LONG = 3e-4
 #: how many measured transfers count, and how many there must be
 _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
 #: launches of a kernel after which it is weighed although its times are not known
@@ -80,6 +82,7 @@ class KernelTiming:
         "pause",
         "plan",
         "planned_in_a_row",
+        "presumed",
         "rest",
         "settling",
         "shrinking",
@@ -125,6 +128,8 @@ class KernelTiming:
         self.shrinking = Shrinking()  #: what index spaces they have
         #: what handing over takes beside what is assumed, by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
+        #: by the bits of the number of work-items and the numbers on which loops depend, whether launches are presumed to be short
+        self.presumed: dict[Hashable, bool] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
         #: split launches since they were weighed last, as far as they were not repeated at once: how many had each stake
         self.passed: dict[int, tuple[Stake, int]] = {}
@@ -312,8 +317,8 @@ class KernelTiming:
 
     @property
     def settling_seconds(self) -> float:
-        """What the one-time plans take that have still to be made."""
-        return self.settling * (self.plan.value or 0.0)
+        """What the one-time plans take that have still to be made; of a kernel that was never planned, what they count for at most."""
+        return self.settling * (self.plan.value or FIRST_PLAN)
 
     def looked_at(self, gains: bool, each: float = 0.0, look: float = 0.0) -> None:
         """The launch, which took `each` seconds, was looked at, which took the host `look` seconds: if it gains, the next one comes later,

@@ -23,7 +23,6 @@ from vdev.session.direct import DirectLaunches
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.making_plans import NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
-from vdev.session.programs import SessionKernel
 from vdev.session.recalls import open_recall, prepare_form, recall_form
 from vdev.session.renumbering import plan_for_readers
 from vdev.session.repetition import open_repetition
@@ -72,10 +71,12 @@ class Launches:
             session.folding.fold,
         )
 
-    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
-        """The worker on which launches of a kernel, of so many work-items, on these buffers run without plans, None for none."""
+    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, launch: Launch) -> int | None:
+        """The worker on which a launch of a kernel on these buffers runs without a plan, None for none."""
         choosing = self._session.choosing
-        return None if choosing is None else choosing.keeper_without_plans(buffers, tally, nitems)
+        if choosing is None:
+            return None
+        return choosing.keeper_without_plans(buffers, tally, launch.ndrange.nitems, launch)
 
     def submit(
         self,
@@ -88,7 +89,7 @@ class Launches:
         """Plan a launch and hand it over. Raises NoRoom, and what a checker has found."""
         session, cache = self._session, command.kernel.plans
         if cache is None:
-            cache = self._meet(command.kernel)
+            cache = self._meet(command)
         checker = session.checker
         if checker is not None and checker.failure is not None:
             completion.settle(DEPENDENCY_FAILED)
@@ -325,14 +326,14 @@ class Launches:
         return self.direct.find(cache, command) or self._with_plan(cache, command)
 
     @long
-    def _meet(self, kernel: SessionKernel) -> LaunchCache:
+    def _meet(self, command: Launch) -> LaunchCache:
         """The first launch of a kernel: analyse it."""
-        started = time.perf_counter_ns()
+        started, kernel = time.perf_counter_ns(), command.kernel
         tally = self._session.ledger.kernel(kernel)
         cache = kernel.plans = LaunchCache(kernel, tally, self._session.kept_plans)
         cache.interiors.begin(self._session.interiors)
         if self._session.choosing is not None:
-            self._session.choosing.begin(cache)
+            self._session.choosing.begin(cache, command)
         self._session.planned(tally, f"analyse {kernel.name}", started)
         return cache
 

@@ -18,8 +18,10 @@ from vdev.planner.spans import WORTH
 from vdev.planner.timing import Way
 from vdev.session.accounts import Account, Accounts
 from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import Launch
 from vdev.session.kernel_timing import LONG_UNKNOWN, SHORT, UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.looks import Looks
+from vdev.session.presuming import is_short
 from vdev.session.samples import Samples
 from vdev.session.way_changes import WayChanges, dearer
 from vdev.session.way_times import FLOOR, FLOOR_HANDS, WayTimes
@@ -35,6 +37,9 @@ _LATER, _LATEST = 0.5, 4.0
 #: what planning and the program itself took of the host is forgotten by so much with each launch that is made without a plan; by
 #: half as much after each return
 _FORGET_THOUGHT = 0.001
+#: launches of a kernel that is presumed to be short after which its first ones are through, or it is not: to hand over as many takes the
+#: host longer than those take together that are not measured
+_SOON_MEASURED = 16
 
 
 class OneWorker:
@@ -61,13 +66,58 @@ class OneWorker:
         self._counts = counts
         self._changes = changes
         self._by_size = by_size
+        #: by the identity of their tallies, kernels that begin on one worker only since they are presumed to be short; and whether all are
+        self._presumed: set[int] = set()
+        self._presumes = options.compute_units > 0 and not by_size
 
-    def keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
-        """The worker on which a launch of so many work-items on these buffers runs without a plan; None where it takes one."""
+    def presume(self, tally: KernelTally, launch: Launch) -> None:
+        """The first launch of a kernel of which nothing is known: it begins on one worker, if it is presumed to be short like all before
+        it.
+        """
+        if not self._presumes:
+            return
+        if self._is_short(tally, launch.ndrange.nitems, launch):
+            self._presumed.add(id(tally))
+            self._changes.alone.add(id(tally))
+        else:
+            self.presume_no_more()
+
+    def presume_no_more(self) -> None:
+        """A launch is not short: what it uses is not kept on one worker because of what was before it, and nor are other buffers, with
+        which it may meet. That is no return to one worker that failed.
+        """
+        self._presumes = False
+        self._changes.alone -= self._presumed
+        self._presumed.clear()
+        for account in [account for account in self._accounts.without_plans if account.presumed]:
+            account.presumed = False
+            self._changes.change(account)
+            account.returns, account.prepaid = 0, 0.0  # nor has it gained any plans, or other credit
+            account.thrift.take_back()
+            account.hands.take_back()
+
+    def keeper(
+        self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int, launch: Launch | None = None
+    ) -> int | None:
+        """The worker on which a launch of so many work-items on these buffers runs without a plan; None where it takes one. `launch`: as
+        it is, where it is submitted.
+        """
+        if launch is not None and self._presumes and not self._is_short(tally, nitems, launch):
+            self.presume_no_more()
         keeper = self._accounts.kept_together(buffers)
         if keeper is None:  # nearly never, if there are such accounts
-            keeper = self._keeper(buffers, tally, nitems)
+            keeper = self._keeper(buffers, tally, nitems, launch)
         return None if keeper is not None and self._is_outgrown(buffers, tally, nitems) else keeper
+
+    def _is_refuted(self, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Whether what is presumed of a kernel is wrong: it was measured, or a device is still at work on one of its first launches after
+        many more, as what runs far ahead of the device must not wait for that. True where that concerns launches on these buffers.
+        """
+        if not self._presumes or self._samples.take_long(_SOON_MEASURED).isdisjoint(self._presumed):
+            return False
+        concerned = any(account.presumed for buffer in buffers if (account := buffer.account) is not None)
+        self.presume_no_more()
+        return concerned
 
     def _is_outgrown(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> bool:
         """Whether a launch of so many work-items is not below the cutoff: then launches on its buffers are planned again, until those
@@ -87,14 +137,22 @@ class OneWorker:
             self._changes.change(account)
         return True
 
-    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
+    def _keeper(
+        self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int, launch: Launch | None
+    ) -> int | None:
         """The same for buffers that are not all kept for launches without plans."""
-        found_on = keepers([buffer.state for buffer in buffers], self._options.links)
+        states = [buffer.state for buffer in buffers]
+        found_on = keepers(states, self._options.links)
         if not found_on:
             if id(tally) not in self._changes.alone:
                 return None
-            if not any(buffer in self._accounts for buffer in buffers):
-                return self._begin_alone(buffers, tally, nitems)
+            large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
+            accounts = [account for buffer in buffers if (account := buffer.account) is not None]
+            # A few parameters that are kept somewhere do not decide for large buffers.
+            if all(account.thrifty for account in accounts) and not any(
+                buffer in self._accounts for buffer in large
+            ):
+                return self._begin_alone(buffers, large, tally, nitems, launch)
             found_on = self._beside(buffers, tally, nitems)
             if not found_on:
                 return None
@@ -121,11 +179,21 @@ class OneWorker:
             return []
         return [*dict.fromkeys(account.keeper for account in accounts)]
 
-    def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally, nitems: int) -> int | None:
-        """Keep buffers on one worker of which nothing is known; None where there is none for them."""
-        states = [buffer.state for buffer in buffers]
-        large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
-        if not large or any(state.fine or state.kept is not None for state in states):
+    def _begin_alone(
+        self,
+        buffers: Sequence[VirtualBuffer],
+        large: Sequence[VirtualBuffer],
+        tally: KernelTally,
+        nitems: int,
+        launch: Launch | None,
+    ) -> int | None:
+        """Keep buffers on one worker of which nothing is known, the `large` ones among them; None where there is none for them."""
+        if not large or any(buffer.state.fine for buffer in buffers):
+            return None
+        presumed = id(tally) in self._presumed
+        # What was spread when it was written has to come together.
+        is_far = presumed and self._times.surely_gathering(buffers) > FLOOR
+        if is_far or (presumed and not self._is_short(tally, nitems, launch)):
             return None
         left = self._accounts.left(tally)
         resumed = left if left is not None and left.thrifty else None
@@ -138,7 +206,16 @@ class OneWorker:
         account.span = account.span or len(self._options.workers)
         before = max(self._changes.returns.get(id(tally), 0), self._changes.kept_alone.get(id(tally), 0))
         account.returns = max(account.returns, before)
-        return account.keeper if self._changes.change(account, thrifty=True) else None
+        if not self._changes.change(account, thrifty=True):
+            return None
+        if presumed:
+            account.presumed = True
+            # To try several workers costs more than it seems: as much is to be gained before that as after it had failed once.
+            account.returns = max(account.returns, 1)
+        return account.keeper
+
+    def _is_short(self, tally: KernelTally, nitems: int, launch: Launch | None) -> bool:
+        return is_short(nitems, self._times.timing(tally), self._options, launch)
 
     def counts_for(self, tally: KernelTally) -> int:
         """Of how many launches of a short kernel one without a plan has the weight, of which `UNTIL_LOOKED_AT` may pass before
@@ -154,9 +231,13 @@ class OneWorker:
     def reconsider(self, ndrange: NDRange, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
         self._samples.read()  # those of launches that the program has waited for since
+        if self._is_refuted(buffers):
+            return True
         timing = self._times.known(tally)
         if timing is None or not timing.times.known or self._by_size:
             return False  # nothing to gain, or nothing known about it
+        if timing.times.is_of_one_launch and not timing.times.took_at_most(ndrange.nitems, SHORT):
+            return False  # the first one may have waited for whatever is done once
         if not timing.is_due_at(tally.launches + 1):
             return False
         account, count = self._account_of(tally, timing, buffers)

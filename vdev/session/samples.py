@@ -12,7 +12,7 @@ from math import inf
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.sampling import Measured, Sample, sampled
 from vdev.planner.regret import Stake
-from vdev.session.kernel_timing import FIRST_PLAN, KernelTiming
+from vdev.session.kernel_timing import FIRST_PLAN, SURELY_LONG, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.way_times import WayTimes
 from vdev.translators.ranges.ndrange import Chunk, NDRange
@@ -49,6 +49,7 @@ class Samples:
         self._shared, self._forced = shared, forced
         self._taken: deque[_Taken] = deque(maxlen=_MOST_SAMPLES)
         self.recut = False  #: whether a kernel's plans have been forgotten
+        self._long: set[int] = set()  #: as of `take_long`, those that were measured
 
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch has to be looked at for what its chunks take relative to each other."""
@@ -111,6 +112,17 @@ class Samples:
         """Whether devices are still at work on launches of a kernel that were sampled: then nobody waits for the host."""
         return any(taken.timing is timing and taken.sample.is_under_way for taken in self._taken)
 
+    def take_long(self, launches: int) -> set[int]:
+        """By the identity of their tallies, kernels that were found to be long (`presuming`) since this was asked last, and those of which
+        so many launches came after a sampled one that a device is still at work on.
+        """
+        found, self._long = self._long, set()
+        return found | {
+            id(taken.cache.tally)
+            for taken in self._taken
+            if taken.cache.tally.launches >= taken.number + launches and taken.sample.is_running
+        }
+
     def read(self) -> None:
         """Learn from those samples that are complete."""
         for _ in range(len(self._taken)):
@@ -137,6 +149,8 @@ class Samples:
         predicted = timing.times.chunk(stake.nitems, stake.share)
         tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
         timing.times.add(stake.nitems, chunks if stake.share < 1 else [max(chunks, default=0.0)])
+        if timing.times.is_certain(stake.nitems) and not timing.times.took_at_most(stake.nitems, SURELY_LONG):
+            self._long.add(id(tally))
 
     def _exchanged(self, timing: KernelTiming, stake: Stake, measured: Measured, behind: float) -> None:
         """Learn what the transfers of a launch took, those before its kernel and those after it (`behind`), with what is merged there."""
