@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
 _MOST_COMPILED, _MOST_SEEN = 16, 16
 #: groups of replicas in a row that have never come before, after which others are expected for ever (`vdev.executor.plan_form`)
 UNKNOWN_IN_A_ROW = _MOST_SEEN + 1
-
-_replicas_of = attrgetter("replicas")
 
 #: a command's arguments, NDRange, places, what it waits for, and what it follows: as in `Executor.submit`
 Given = tuple[
@@ -223,7 +220,7 @@ class CompiledPlan:
 
     def takes(self, holdings: Sequence[Holdings]) -> bool:
         """Whether the calls take place in the replicas of `holdings`. With the turns."""
-        return [*map(_replicas_of, holdings)] == self.replicas
+        return [each.replicas for each in holdings] == self.replicas
 
     @property
     def legs(self) -> Sequence[ListedLeg]:

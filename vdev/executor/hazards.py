@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import repeat
-from operator import add, attrgetter
+from operator import add
 from typing import Any, Protocol
 
 from vdev.executor.holdings import Holdings, Steps
@@ -18,8 +18,6 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker_progress import Waits
 from vdev.planner.instructions import HOST
 from vdev.translators.ranges.region import EMPTY, Region
-
-_submitted_of = attrgetter("submitted")
 
 
 class Hazards:
@@ -175,7 +173,7 @@ class _Steps:
 
     def number(self) -> list[int]:
         """Number a command's steps: by worker, how many were submitted before."""
-        bases = [*map(_submitted_of, self._workers)]
+        bases = [worker.submitted for worker in self._workers]
         for worker, number, count in self._mine:
             worker.submitted = bases[number] + count
         return bases

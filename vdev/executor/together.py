@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from itertools import permutations
-from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,7 +44,6 @@ _LOOKS_EVERY = 16
 _MOST_EDGES = 256
 
 _new = object.__new__
-_issued_of = attrgetter("issued")
 
 
 class TogetherExecutor(CompilingExecutor, Protocol):
@@ -227,7 +225,7 @@ class Together:
         else:
             self._enter_legs(plan, stretch, index, bases)
         stretch.entries.append(entry)
-        stretch.clocks.append(tuple(map(_issued_of, self._workers)))
+        stretch.clocks.append(tuple([worker.issued for worker in self._workers]))
         stretch.launches = index + 1
         return part
 
