@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,7 @@ for number_of_round in range(3):  # on new buffers, beside a small one in the me
         launch("spread", a, b, flag)
         cl.enqueue_copy(queue, number, flag)
 found = {"short": {each.name: [each.launches, each.split] for each in vdev.stats().kernels}}
+found["why"] = [str(reason) for each in vdev.stats().kernels for part in each.partitions for reason in part.reasons]
 if LATE:
     for _ in range(100):
         launch("longer_than_it_looks", new())
@@ -61,25 +63,27 @@ print(json.dumps(found))
 TIMES = "begin=1.5 spread=5 long_one=1000 longer_than_it_looks=500"
 
 
-def run(folder: Path, *, late: bool) -> dict[str, dict[str, list[int]]]:
+def run(folder: Path, *, late: bool) -> dict[str, Any]:
     env = fake_cuda.environment(folder, "cuda:0-3")
     env |= {"FAKE_CUDA_DEVICES": "4", "FAKE_CUDA_TIMES": TIMES, "VDEV_PLANNING": "auto"}
-    found: dict[str, dict[str, list[int]]] = json.loads(fake_cuda.run(f"LATE = {late}\n{SCRIPT}", env))
+    found: dict[str, Any] = json.loads(fake_cuda.run(f"LATE = {late}\n{SCRIPT}", env))
     return found
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[int]]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return run(tmp_path_factory.mktemp("presumed"), late=False)
 
 
-def test_short_launches_are_never_split(found: dict[str, dict[str, list[int]]]) -> None:
+def test_short_launches_are_never_split(found: dict[str, Any]) -> None:
     """Whatever small buffer they use of which it is known where it was."""
     assert found["short"] == {"begin": [1, 0], "spread": [60, 0]}
+    assert len(found["why"]) == 2
+    assert all("begun on one worker" in each for each in found["why"])
 
 
 def test_long_launches_are_split_at_once_on_buffers_that_short_ones_had_on_one_worker(
-    found: dict[str, dict[str, list[int]]],
+    found: dict[str, Any],
 ) -> None:
     assert found["all"]["long_one"] == [6, 6]
 

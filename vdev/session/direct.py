@@ -23,7 +23,7 @@ from vdev.planner.whole import plan_whole
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg, Launch
-from vdev.session.launch_plans import THRIFTY, CachedPlan, LaunchCache
+from vdev.session.launch_plans import PRESUMED, THRIFTY, CachedPlan, LaunchCache
 from vdev.session.making_plans import keep
 from vdev.session.programs import SessionKernel
 from vdev.session.requests import hidden_packer, pointer_args
@@ -131,7 +131,7 @@ class DirectLaunches:
         kernel = launch.kernel
         pointers = pointer_args(launch, buffers)
         kept = self._only is None
-        reasons = (THRIFTY if kept else ONE_WORKER,)
+        reasons = (_why(buffers) if kept else ONE_WORKER,)
         plan = plan_whole(states, pointers, worker, launch.ndrange, self._links, reasons, at_home)
         if kept:
             plan = keep(plan, worker, self._links, small=True)
@@ -148,6 +148,12 @@ class DirectLaunches:
         )
         self._planned(cache.tally, f"plan {kernel.name}", started)
         return found
+
+
+def _why(buffers: Sequence[VirtualBuffer]) -> str:
+    """Why launches on these buffers are kept on one of several workers."""
+    presumed = any(account.presumed for buffer in buffers if (account := buffer.account) is not None)
+    return PRESUMED if presumed else THRIFTY
 
 
 def _narrowed(

@@ -57,6 +57,10 @@ THRIFTY = (
     "on one worker without a plan: planning launches on these buffers, handing them over to several workers and exchanging"
     " data took longer than splitting them saved (VDEV_PLANNING)"
 )
+PRESUMED = (
+    "begun on one worker without a plan: by what it asks for, none of the program's launches so far takes long enough to gain"
+    " by several ones (VDEV_PLANNING)"
+)
 
 #: plans kept for each kernel (of all of them: `vdev.session.kept_plans`); a program that needs more of them changes something with
 #: every launch, and gains nothing from a cache
