@@ -77,7 +77,7 @@ def recall_refilled(
         return None
     cached, buffers, thought = find(cache, launch)
     refills = cached.prepared.refills
-    if refills is None or refills.plan is None or cached.plan.growth:
+    if refills is None or refills.plan is None or cached.unfolded or cached.plan.growth:
         return None
     entry = (cached.prepared, [buffer.holdings for buffer in buffers], launch.args, launch.ndrange, (), after)
     hand_over = partial(refills.plan.hand_over_like, together, entry)
