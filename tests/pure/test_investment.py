@@ -48,12 +48,3 @@ def test_losses_are_taken_off() -> None:
     assert not found.pays(1e-6)
     found.earn(1.0, 0.99)
     assert found.pays(5e-3), "a loss is forgotten when something is gained again"
-
-
-def test_what_is_there_is_paid_of_a_plan_that_takes_longer() -> None:
-    found = Investment()
-    assert found.pay(1e-3) == 0
-    found.earn(0.1, 0.09)
-    assert found.pay(4e-3) == 4e-3
-    assert 0.005 < found.pay(1.0) < 0.0061
-    assert found.pay(1e-3) == 0

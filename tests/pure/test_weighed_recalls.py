@@ -22,7 +22,7 @@ from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.snapshots import of_session
 from vdev.planner.links import LinkCosts
 from vdev.planner.regret import Stake
-from vdev.planner.timing import Least, MachineTimes, Way
+from vdev.planner.timing import Least, MachineTimes
 from vdev.session.accounts import Account
 from vdev.session.choosing import Choosing
 from vdev.session.kernel_timing import LONG_UNKNOWN, KernelTiming
@@ -186,37 +186,11 @@ def test_what_leaves_its_buffers_as_they_are_does_not_rest() -> None:
         assert plans is not None
         choosing.thrifty = True
         timing = choosing.times.timing(plans.tally)
-        for _ in range(8):
-            timing.rests(1e-5, 1e-4)
+        timing.rests(1e-5, 1e-4)
         assert timing.rest > 100
         stake = Stake(64, 1.0, None, (0,), 0.0, (), 0.0, False)
-        cached: Any = SimpleNamespace(
-            direct=False,
-            stake=stake,
-            plan=SimpleNamespace(growth=()),
-            filled=True,
-            history=SimpleNamespace(handed=0),
-        )
-        for _ in range(3):
-            assert choosing.counts(stake, 0.0, plans.tally), "what handing it over takes is not known yet"
-            choosing.handed_over(plans.tally, cached, 1e-5)
-        timing.looked_at(gains=True)
         for steady in (True, False):
-            timing.pause = 0
             assert choosing.counts(stake, 0.0, plans.tally, steady=steady) == steady
-
-
-def test_the_first_ones_that_are_weighed_stand_for_few() -> None:
-    """What handing launches over takes is found out with those that are weighed, and the first of these take the host longer."""
-    timing = KernelTiming(Least())
-    found = []
-    for _ in range(9):
-        timing.rests(1e-5, 1e-4)
-        found.append(timing.rest)
-    assert found == [1, 3, 7, 15, 31, 63, 127, 200, 200]
-    timing.look_again()
-    timing.rests(1e-5, 1e-4)
-    assert timing.rest == 1, "in another way"
 
 
 def _gains_and_loses() -> tuple[SplitLaunches, Account, Any, list[KernelTiming], list[Stake]]:
@@ -237,42 +211,6 @@ def _gains_and_loses() -> tuple[SplitLaunches, Account, Any, list[KernelTiming],
         stakes.append(stake)
     timings[0].times.add(nitems, [5e-4, 5e-4])
     return split, account, launch, timings, stakes
-
-
-@pytest.mark.parametrize(("kernels", "hands", "done"), [(1, 0.0, True), (2, 0.0, False), (2, 3e-4, True)])
-def test_plans_that_are_made_once_may_cost_so_much_for_each_kernel(
-    kernels: int, hands: float, done: bool
-) -> None:
-    """Each needs some of its own, which are made before anything is gained; but only where launches do not lose by being handed over."""
-    split, account, _, _, _ = _gains_and_loses()
-    account.kernels = dict(list(account.kernels.items())[:kernels])
-    way = Way(1e-4, 1e-4)
-    assert split._weigh(account, way + Way(hands, 0.0), way, 6e-3, 0.0, {}) is done
-
-
-def test_what_hardly_loses_by_being_handed_over_has_its_plans() -> None:
-    """A microsecond more is what one measurement errs by."""
-    split, account, _, _, _ = _gains_and_loses()
-    assert not split._weigh(account, Way(1.01e-4, 1e-4), Way(1e-4, 1e-4), 2e-3, 0.0, {})
-
-
-def test_plans_are_paid_from_what_was_gained() -> None:
-    split, account, _, (gains, _), (stake, _) = _gains_and_loses()
-    launch: Any = SimpleNamespace(
-        ndrange=NDRange((1 << 20,), (64,), (0,)), kernel=SimpleNamespace(scalars=()), args=()
-    )
-    tally: Any = SimpleNamespace(launches=1, name="f")
-    split._times.timing = lambda _: gains  # type: ignore[method-assign]
-    split._counts = cast(Any, SimpleNamespace(of=lambda _: 2))
-    for gained, counted in ((0.0, 1e-3), (4e-4, 6e-4), (1e-3, 0.0)):
-        split._investment.earn(10 * gained, 9 * gained)
-        account.take_thought()
-        before = account.gained + account.planned
-        split._note(account, launch, tally, stake, 1e-3)
-        assert account.thought_once == pytest.approx(counted)
-        assert account.gained + account.planned == pytest.approx(before), (
-            "it is taken from one and added to the other"
-        )
 
 
 def test_what_gains_is_weighed_together_with_what_loses_once_both_are_known() -> None:

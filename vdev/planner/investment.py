@@ -34,9 +34,3 @@ class Investment:
             return False
         self._left -= seconds
         return True
-
-    def pay(self, seconds: float) -> float:
-        """Pay what there is for a plan that took so long: so many seconds of it."""
-        paid = min(seconds, self._left)
-        self._left -= paid
-        return paid

@@ -170,7 +170,7 @@ class Choosing:
         is_due = self.thrifty and timing.is_due()
         # A steady one is repeated once it is not weighed, which asks nobody: it is weighed until something is decided.
         rests = self.thrifty and stake.kept is None and not (thought or steady)
-        if rests and timing.skipped <= timing.rest and self.times.knows_handing(timing, stake):
+        if rests and timing.skipped <= timing.rest:
             timing.unweighed += 1
             return False
         exchanges = self.exchanges and stake.exchanges

@@ -332,7 +332,6 @@ class KernelTiming:
 
     def rests(self, each: float, weighing: float) -> None:
         """Launches on several workers, which take `each` seconds, were weighed, which takes the host `weighing`: until what they gain or
-        lose decides something, that is to take a small part of their time as well. The first of these pauses are short: what was measured
-        first is of a host that does something for the first time, and many launches must not be weighed by it.
+        lose decides something, that is to take a small part of their time as well.
         """
-        self.rest = min(int(weighing / _WEIGHING / each), 2 * self.rest + 1, _MOST_PAUSE) if each > 0 else 0
+        self.rest = min(int(weighing / _WEIGHING / each), _MOST_PAUSE) if each > 0 else 0

@@ -145,11 +145,9 @@ class SplitLaunches:
         least = max(change, FLOOR_HANDS / 2)
         done = account.hands.weigh(split, one, least)
         # Plans that are made once do not count at once, unless there is nothing to gain from them.
-        in_vain = account.hands.regret >= least or never_recur(account, counts)
+        in_vain = account.hands.regret > 0 or never_recur(account, counts)
         planned = split + Way(thought, 0.0)
-        done |= account.thrift.weigh(
-            planned, one, least if in_vain else max(change, len(account.kernels) * FLOOR / 2)
-        )
+        done |= account.thrift.weigh(planned, one, least if in_vain else max(change, FLOOR / 2))
         account.outlook.add(planned, one, counts)
         surely = max(self._times.surely_gathering(account.buffers), least)
         done |= account.outlook.loses(_rests(account), surely)
@@ -173,10 +171,7 @@ class SplitLaunches:
         elif account.prepaid >= believed:  # what came back to being split has gained that before
             account.prepaid -= believed
         else:
-            paid = 0.0 if timing.is_met_again else self._investment.pay(believed)
-            account.thought_once += believed - paid
-            account.gained -= paid
-            account.planned += paid
+            account.thought_once += believed
         timing.stake, timing.stakes[self._counts.of(account)] = stake, (stake, launches)
         timing.shrinking.add(launches, stake.nitems)
 

@@ -97,11 +97,6 @@ class WayTimes:
             stake = cached.stake
             handed[key].add(seconds / self.machine.handing_over(stake.workers, stake.messages))
 
-    def knows_handing(self, timing: KernelTiming, stake: Stake) -> bool:
-        """Whether it was measured what handing over launches of a kernel takes that have such a plan."""
-        handed = timing.handed.get(_hands(stake))
-        return handed is not None and handed.value is not None
-
     def handed_over_at_once(self, seconds: float) -> None:
         """The host took this long to hand over a launch without a plan."""
         self._handed.add(seconds)
