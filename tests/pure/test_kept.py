@@ -32,7 +32,6 @@ from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, R
 from vdev.session.immediate_moves import RepeatedWrite
 from vdev.session.in_a_row import InARow
 from vdev.session.kernel_timing import FIRST_PLAN, UNTIL_LOOKED_AT
-from vdev.session.one_worker import OneWorker
 from vdev.session.samples import Samples
 from vdev.session.session import VirtualBuffer
 
@@ -308,9 +307,8 @@ def test_small_kernels_in_rotation_go_to_one_worker_before_each_is_planned(
 
 
 def test_buffers_kept_for_their_exchanges_lose_plans_that_are_handed_over_in_vain(
-    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+    clocks: list[Bench],
 ) -> None:
-    monkeypatch.setattr(OneWorker, "presume", lambda *_: None)  # its launches are split first
     kept = Kept(clocks, 2)
     kept.turn()
     account, choosing = kept.buffers[0].account, kept.session.choosing

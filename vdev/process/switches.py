@@ -300,7 +300,8 @@ PLANNING = Switch(
     "Whether to split launches that cost the host much time. `auto`: if planning the launches on some buffers, handing them "
     "over to several workers and exchanging data take longer than splitting saves, vdev gathers the buffers on one worker, where "
     "launches need no plans, and only rarely tries to split again; and it gathers buffers whose transfers, each of other bytes, take the "
-    "host long. `always`: every launch is planned, however long that takes.",
+    "host long. On GPUs, a program begins on one while all its launches are too short to gain. `always`: every launch is planned, however "
+    "long that takes.",
     "auto, always",
     _parse_planning,
 )

@@ -317,8 +317,8 @@ class KernelTiming:
 
     @property
     def settling_seconds(self) -> float:
-        """What the one-time plans take that have still to be made; of a kernel that was never planned, what they count for at most."""
-        return self.settling * (self.plan.value or FIRST_PLAN)
+        """What the one-time plans take that have still to be made."""
+        return self.settling * (self.plan.value or 0.0)
 
     def looked_at(self, gains: bool, each: float = 0.0, look: float = 0.0) -> None:
         """The launch, which took `each` seconds, was looked at, which took the host `look` seconds: if it gains, the next one comes later,

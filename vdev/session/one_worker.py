@@ -236,7 +236,7 @@ class OneWorker:
         timing = self._times.known(tally)
         if timing is None or not timing.times.known or self._by_size:
             return False  # nothing to gain, or nothing known about it
-        if timing.times.is_of_one_launch and not timing.times.took_at_most(ndrange.nitems, SHORT):
+        if id(tally) in self._presumed and timing.times.is_of_one_launch:
             return False  # the first one may have waited for whatever is done once
         if not timing.is_due_at(tally.launches + 1):
             return False
