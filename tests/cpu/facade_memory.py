@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from vdev.process.finalisers import collect
 
 from .facade_world import address, aligned, content, ints, mapped, see
 
@@ -61,7 +62,7 @@ def allocated_memory_maps_to_one_place(w: Any) -> Any:
     first[:] = 9
     seen = second.tolist(), address(second) - address(first)
     del first, second
-    gc.collect()
+    collect()
     w.program.add(w.queue, (16,), None, buffer, np.int32(1))
     return *seen, content(w, buffer)[:16], buffer.flags
 
@@ -272,7 +273,7 @@ def parts_know_the_whole(w: Any) -> Any:
     described = part.offset == align, part.size == align, part.flags, whole == buffer, buffer.offset
     counted = buffer.reference_count > 1, part.reference_count, part.type, part.context == w.ctx
     del buffer, whole
-    gc.collect()
+    collect()
     return described, counted, content(w, part)[:4] == list(range(align // 4, align // 4 + 4))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import pickle
 import tempfile
 import threading
@@ -13,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from vdev.process.finalisers import collect
 
 from .facade_world import CALLS, SOURCE, content, ints, see
 from .side_by_side import Call
@@ -250,13 +251,13 @@ def pools_count(w: Any) -> Any:
     again = pool.allocate(1010)
     found.append(_counts(pool))
     del again, blocks[0]
-    gc.collect()
+    collect()
     found.append(_counts(pool))
     pool.free_held()
     found.append(_counts(pool))
     pool.stop_holding()
     blocks.clear()
-    gc.collect()
+    collect()
     return [*found, _counts(pool)], sizes
 
 

@@ -5,7 +5,6 @@ VDEV=1 VDEV_WORKERS=cpu:3 python -m tests.cpu.forks SCENARIO
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -18,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import pyopencl as cl
+
+from vdev.process.finalisers import collect
 
 WORDS = 4096
 SOURCE = """
@@ -135,7 +136,7 @@ def scenario_parents_context() -> None:
         refusals(parent, pending, user, nanny)
         Objects(parent.context.devices[0]).check()
         del parent, pending, user, nanny, array  # finalisers say nothing and wait for nobody
-        gc.collect()
+        collect()
 
     print("child", child(use), child(lambda: child(use), sys.exit))
     user.set_status(0)

@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import faulthandler
-import gc
 import os
 import queue
 import random
@@ -42,6 +41,7 @@ import numpy as np
 
 from tests.cpu.stress_actor import ORDER_SIZE, SOURCE, TALLY_SLOTS, Actor, Different, Ground
 from tests.cpu.stress_calls import Caller
+from vdev.process.finalisers import collect
 from vdev.start import engines
 
 #: a thread that does nothing for so many seconds hangs
@@ -69,7 +69,7 @@ def resident_nbytes() -> int:
     """Bytes of the process in memory, less what the C library's allocator and Python's keep for the next
     request.
     """
-    gc.collect()
+    collect()
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm") as statistics:
         return int(statistics.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") - spare_nbytes()
@@ -278,7 +278,7 @@ def settled(take: Callable[[], int], wanted: int, seconds: float) -> int:
     """What `take` gives when it has come down to `wanted` or time is up."""
     deadline = time.monotonic() + seconds
     while (found := take()) > wanted and time.monotonic() < deadline:
-        gc.collect()
+        collect()
         time.sleep(0.1)
     return int(found)
 
@@ -330,7 +330,7 @@ def stress(
     def settle() -> None:
         if virtual:
             forget_plans()
-        gc.collect()
+        collect()
 
     return judge(measures(virtual), run, settle)
 
@@ -361,7 +361,7 @@ def enqueues(cl: Any, number: int, seed: int) -> list[str]:
         if (index + 1) % max(number // 10, 1) == 0:
             for each in ground.queues:
                 each.finish()
-            gc.collect()
+            collect()
             sizes.append(resident_nbytes())
             rate = (index + 1) / (time.monotonic() - started)
             print(f"{index + 1} enqueues: {sizes[-1] >> 20} MiB, {rate:.0f} a second", flush=True)

@@ -9,7 +9,6 @@ mapped.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -19,6 +18,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from vdev.process.finalisers import collect
 
 SOURCE = """
 typedef struct Node { float value; int pad; global struct Node *next; } Node;
@@ -220,7 +221,7 @@ def arrays(w: Any) -> Any:
         a.fill(2)
         found.append([view.get().tolist(), (a + b).get().tolist(), b.reshape(40, 50).get()[3].tolist()])
     del a, b, view
-    gc.collect()
+    collect()
     return found, statistics(pool)
 
 

@@ -6,7 +6,6 @@ process.
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import weakref
@@ -22,6 +21,7 @@ from vdev.facade.errors import native
 from vdev.facade.handles import state_of
 from vdev.facade.platform_device import Platform
 from vdev.facade.queue import QueueState
+from vdev.process.finalisers import collect
 from vdev.process.switches import WorkerSpec
 from vdev.session.session import Session
 from vdev.start.workers import open_workers
@@ -270,7 +270,7 @@ class TestBuffers:
         assert buffer.get_info(cl.mem_info.MAP_COUNT) == 1
         array[...] = 5
         del array, _event
-        gc.collect()
+        collect()
         assert buffer.get_info(cl.mem_info.MAP_COUNT) == 0
         assert read(queue, buffer).tolist() == [0.0] * 32 + [5.0] * 32
 
@@ -317,7 +317,7 @@ class TestBuffers:
         assert read(queue, other).size == 64
         del other
         queue.finish()
-        gc.collect()
+        collect()
         assert virtual() is None
 
     def test_rectangles_as_in_numpy(self, ctx: Any, queue: Any) -> None:
@@ -538,12 +538,12 @@ class TestThreads:
             cl.enqueue_nd_range_kernel(queue, kernel, (16,), None)
         del buffer
         queue.finish()
-        gc.collect()
+        collect()
         left = {id(found) for reference in references if (found := reference()) is not None}
         assert len(left) <= 3
         found = None
         state_of(ctx).session.spares.drop()
-        gc.collect()
+        collect()
         assert sum(reference() is not None for reference in references) <= 1
 
 

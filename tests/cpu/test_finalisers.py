@@ -18,7 +18,7 @@ from vdev.executor.completion import call_soon
 from vdev.facade.handles import state_of
 from vdev.facade.platform_device import Platform
 from vdev.planner.instructions import Plan
-from vdev.process.finalisers import may_wait
+from vdev.process.finalisers import collect, may_wait
 from vdev.process.switches import WorkerSpec
 from vdev.session.commands import Command, Fill, Unmap, Write
 from vdev.session.session import Session
@@ -58,7 +58,7 @@ def unmapped(session: Session) -> Iterator[list[Command]]:
 @pytest.fixture(autouse=True)
 def no_collections() -> Iterator[None]:
     """But those that a test asks for."""
-    gc.collect()
+    collect()
     gc.disable()
     yield
     gc.enable()
@@ -119,7 +119,7 @@ def test_where_a_finaliser_may_wait(session: Session) -> None:
     del item
     assert found == [True]
     Asks()
-    gc.collect()
+    collect()
     assert found == [True, False]
     assert may_wait()
     assert not session.executor.call(0, lambda backend: may_wait())
@@ -144,10 +144,10 @@ def test_a_mapping_in_a_cycle_ends_without_the_collections_thread(
     del array
     held, collected = threading.Event(), threading.Event()
 
-    def collect() -> None:
+    def collect_under_locks() -> None:
         held.wait()
         with session.executor.lock:
-            gc.collect()
+            collect()
             collected.set()
 
     def submit() -> None:
@@ -157,7 +157,7 @@ def test_a_mapping_in_a_cycle_ends_without_the_collections_thread(
             collected.wait(5)  # as long as it takes, where it does not wait for us
             session.submit(Fill(other, 0, NBYTES, b"\0"), queue=order)
 
-    in_time(collect, submit)
+    in_time(collect_under_locks, submit)
     assert soon(lambda: unmapped)
     assert (content(queue, buffer) == 1).all()
 
@@ -207,11 +207,11 @@ def test_a_transfer_in_a_reference_cycle_keeps_its_memory_without_waiting(
     Cycle(event, host)
     del event, host
 
-    def collect() -> None:
+    def collect_under_locks() -> None:
         with session.lock, session.executor.lock:
-            gc.collect()
+            collect()
 
-    in_time(collect)
+    in_time(collect_under_locks)
     others = [np.zeros(NBYTES, np.uint8) for _ in range(100)]  # would lie where it lay
     user.set_status(0)
     assert (content(queue, buffer) == 7).all()
@@ -226,7 +226,7 @@ def test_a_failed_transfer_in_a_cycle_is_reported(queue: Any, capsys: pytest.Cap
     host = np.zeros(NBYTES, np.uint8)
     Cycle(cl._enqueue_write_buffer(queue, buffer, host, wait_for=[user], is_blocking=False))
     user.set_status(-1)
-    gc.collect()
+    collect()
     said: list[str] = []
 
     def heard() -> bool:

@@ -5,7 +5,6 @@ device alone decides (splitting, work in place, refusals); memory back to where 
 from __future__ import annotations
 
 import functools
-import gc
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ from vdev.check.checking import LaunchChecker
 from vdev.facade import launch, stand_in, svm, svm_memory
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
+from vdev.process.finalisers import collect
 from vdev.process.switches import WorkerSpec
 from vdev.session import buffers, making_plans
 from vdev.session.session import Session
@@ -323,9 +323,10 @@ def allocations() -> int:
 def settled(condition: Callable[[], bool]) -> bool:
     """Whether it holds in time: what ends with a command is given back by another thread."""
     deadline = time.monotonic() + 100
-    gc.collect()
+    collect()
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
+        collect()
     return condition()
 
 
@@ -347,7 +348,7 @@ def test_memory_goes_back(device: Device) -> None:
         c.enqueue_release(device.queue).wait()
         e.release()
 
-    gc.collect()
+    collect()
     known = len(buffers._by_holdings)
     for number in range(20):
         use(number)

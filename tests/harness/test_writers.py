@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import numpy as np
 import pytest
 
 from vdev.harness import Program, assert_allclose, assert_equal, empty, local, origins
+from vdev.process.finalisers import collect
 
 SOURCE = """kernel void sums(global float *o, global const float *x) {
   int i = get_global_id(0);
@@ -126,13 +126,13 @@ def test_an_element_that_another_run_writes_differently_has_no_writer() -> None:
 
 
 def test_arrays_are_forgotten() -> None:
-    gc.collect()
+    collect()
     before = len(origins._known)
     results = [PROGRAM.sums(empty(8, np.float32), X, global_size=8) for _ in range(3)]
     assert len(origins._known) == before + 3
     view = results[0][0][2:]
     del results
-    gc.collect()
+    collect()
     assert len(origins._known) == before + 1
     assert origins.find(view) is not None
     assert_equal(view, 30 * X[2:] - (X[2:] == 5))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
+
+from vdev.process.finalisers import collect
 
 #: blocks that a round may leave; each of a test's rounds does its work for more cases than that
 FEW = 40
@@ -17,9 +18,9 @@ def least_growth(work: Callable[[], object], rounds: int = 5) -> int:
     work()
     found = []
     for _ in range(rounds):
-        gc.collect()
+        collect()
         before = sys.getallocatedblocks()
         work()
-        gc.collect()
+        collect()
         found.append(sys.getallocatedblocks() - before)
     return min(found)

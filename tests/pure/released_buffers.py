@@ -5,7 +5,6 @@ Each function is one program; it fails where a new buffer has anything of a rele
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from vdev.process.finalisers import collect
 from vdev.session import spare_buffers
 
 SOURCE = """
@@ -167,7 +167,7 @@ def garbage(program: Program) -> None:
             program.launch("numbered", each, np.uint32(step))
             assert (program.content(each) == wanted * np.uint32(step)).all()
         del round_about, each
-        gc.collect()
+        collect()
         others.append(program.given(wanted + np.uint32(step)))  # in memory that is free
         program.launch("added", others[-1], zeros)
     for step, other in enumerate(others, 1):
@@ -267,7 +267,7 @@ def scattered(program: Program) -> None:
 def main() -> None:
     program = Program()
     for name in sys.argv[1:]:
-        gc.collect()
+        collect()
         globals()[name](program)
         program.queue.finish()
         program.session.spares.drop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import threading
 import time
 import weakref
@@ -15,6 +14,7 @@ import pytest
 from vdev.backends import call_lists
 from vdev.backends.call_lists import CallList, DriverCall
 from vdev.packaging import library
+from vdev.process.finalisers import collect
 
 pytestmark = pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
 
@@ -174,7 +174,7 @@ def test_a_prepared_call_keeps_what_it_points_to(noting: ctypes.CDLL) -> None:
     gone = weakref.ref(pointer)
     made = call_lists.prepared(partial(noting["meet"], pointer, pointer, 1))
     del pointer
-    gc.collect()
+    collect()
     assert gone() is not None
     assert (made(), target.value) == (0, 1)
     del made
@@ -187,7 +187,7 @@ def test_a_list_keeps_its_words_while_it_is_made(noting: ctypes.CDLL) -> None:
     assert make_all is not None
     gone = weakref.ref(made.words)
     del made
-    gc.collect()
+    collect()
     assert (make_all(), _seen(noting), gone() is None) == ((2 << 32) + 3, [0, 0, 3], False)
 
 

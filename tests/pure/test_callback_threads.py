@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import threading
 import weakref
@@ -12,6 +11,7 @@ import pytest
 
 from vdev.executor.completion import Completion
 from vdev.facade import event
+from vdev.process.finalisers import collect
 
 from .test_event_order import wait_until
 
@@ -62,7 +62,7 @@ def test_idle_threads_end_and_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     thread.join(60)
     assert not thread.is_alive()
     assert not threads._idle
-    gc.collect()
+    collect()
     assert gone() is None
     assert _ran(threads) is not thread
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from vdev.executor.completion import Completion
 from vdev.executor.executor import QUEUE_LIMIT, Executor
 from vdev.executor.worker import Worker
 from vdev.planner.instructions import HOST
+from vdev.process.finalisers import collect
 
 WORDS = 3 * 1024  #: elements of a buffer: three of the planner's granules, so that workers hold parts
 NBYTES = 4 * WORDS
@@ -626,14 +626,14 @@ def test_memory_stays_flat_over_many_commands() -> None:
         twins = Twins(machine, 3)
         enqueue(machine, twins, 300)
         machine.executor.quiesce()
-        gc.collect()
+        collect()
         tracemalloc.start()
         base = tracemalloc.get_traced_memory()[0]
         enqueue(machine, twins, 1500)
         machine.executor.quiesce()
         for backend in machine.backends:
             backend.log.clear()
-        gc.collect()
+        collect()
         grown = tracemalloc.get_traced_memory()[0] - base
         tracemalloc.stop()
     # the reference workers remember the times of 10,000 operations

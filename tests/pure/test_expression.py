@@ -8,6 +8,8 @@ from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.symbolic import expression, logic, sharing
 
+from vdev.process.finalisers import collect
+
 LOOP = """
 __kernel void scale(__global int *a, int n)
 { for (int i = get_global_id(0); i < n; i += get_global_size(0)) a[i] = 2 * a[i]; }
@@ -15,7 +17,7 @@ __kernel void scale(__global int *a, int n)
 
 
 def live() -> int:
-    gc.collect()
+    collect()
     return len(sharing.table)
 
 

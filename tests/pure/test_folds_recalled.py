@@ -143,6 +143,7 @@ def test_no_buffer_is_kept_for_what_was_folded_for_it(folder: Path) -> None:
     script = """
 import gc, weakref
 from vdev.facade.handles import state_of
+from vdev.process.finalisers import collect
 from vdev.start import current
 for number in range(4):  # not recalled yet: what is folded is noted each time
     one.add(number)
@@ -151,7 +152,7 @@ queue.finish()
 assert not folded
 buffer = weakref.ref(state_of(one.bins).buffer)
 del one, count, look
-gc.collect()
+collect()
 assert buffer() is None, [type(each) for each in gc.get_referrers(buffer())]
 print("right")
 """

@@ -4,7 +4,6 @@ failures as if each command had been submitted.
 
 from __future__ import annotations
 
-import gc
 import random
 import threading
 from typing import Any
@@ -22,6 +21,7 @@ from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Part
 from vdev.executor.worker import Worker
+from vdev.process.finalisers import collect
 from vdev.session.commands import Fill, Map, Marker, Read, Unmap
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import Session, VirtualBuffer
@@ -613,7 +613,7 @@ def test_launches_on_new_buffers_are_handed_over_at_once(at_once: list[bool]) ->
         assert found > 25
         counters = program.backends[0].counters
         del made
-        gc.collect()
+        collect()
         launch(program.buffer(), source)
         program.session.executor.quiesce()
         wait_until(
@@ -667,7 +667,7 @@ def test_new_buffers_that_the_driver_refuses_memory() -> None:
         assert ended(launch(kept[0], kept[1])) == 0
         assert program.content(kept[0]).tolist() == triple(triple(numbers(3))).tolist()
         del buffer, kept
-        gc.collect()
+        collect()
         assert ended(launch(refused, source)) == 0
         assert program.content(refused).tolist() == triple(numbers(3)).tolist()
 

@@ -27,6 +27,7 @@ import ctypes, gc, weakref
 import numpy as np, pyopencl as cl
 from vdev.executor.plan_form import PlanForm
 from vdev.facade.handles import state_of
+from vdev.process.finalisers import collect
 from vdev.session import spare_buffers
 from vdev.start.current import get_session
 spare_buffers.MOST_EACH = 0  # each buffer is new
@@ -153,13 +154,13 @@ value.step(1)
 for number in range(70):  # up to the next marks
     value.step(number)
 queue.finish()
-gc.collect()
+collect()
 assert former() is None, [type(each) for each in gc.get_referrers(former())]
 assert value.is_right
 last = weakref.ref(state_of(value.buffer).buffer)
 queue.finish()
 del value
-gc.collect()
+collect()
 assert last() is None, [type(each) for each in gc.get_referrers(last())]
 """
 

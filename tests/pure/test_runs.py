@@ -4,7 +4,6 @@ each had been submitted.
 
 from __future__ import annotations
 
-import gc
 import random
 import threading
 import weakref
@@ -24,6 +23,7 @@ from vdev.executor.line import Line
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.repeated_launch import Run
 from vdev.executor.stretch import Part
+from vdev.process.finalisers import collect
 from vdev.session.commands import BufferArg, Fill, Launch, Map, Marker, Unmap, Write
 from vdev.session.in_a_row import InARow
 from vdev.session.ordering import QueueOrder
@@ -660,7 +660,7 @@ def test_launches_in_a_row_keep_no_buffer_alive() -> None:
         program.session.executor.quiesce()
         launch.last = None
         del buffer
-        gc.collect()
+        collect()
         assert row is not None
         assert dropped() is None
 

@@ -5,7 +5,6 @@ The workers are reference ones with injected faults; sources are real and analys
 
 from __future__ import annotations
 
-import gc
 import struct
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.errors import DEPENDENCY_FAILED
 from vdev.executor.completion import Completion
+from vdev.process.finalisers import collect
 from vdev.session.commands import (
     BufferArg,
     CopyBuffer,
@@ -440,7 +440,7 @@ def test_a_shortage_of_memory_fails_the_command_but_not_for_ever() -> None:
         assert ended(program.launch(second, first)) == -4
         np.testing.assert_array_equal(program.content(first), triple(numbers(5)))
         del source
-        gc.collect()
+        collect()
         assert ended(program.launch(second, first)) == 0
         np.testing.assert_array_equal(program.content(second), triple(triple(numbers(5))))
 

@@ -19,6 +19,7 @@ from vdev.executor import completion as completion_module
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Part, Stretch
+from vdev.process.finalisers import collect
 from vdev.session.commands import CopyBuffer, Fill, Marker
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
@@ -216,7 +217,7 @@ def test_nothing_is_kept_alive_by_an_event() -> None:
         assert ended(parts[0]) == COMPLETE
         program.session.executor.quiesce()
         gone = weakref.ref(held.pop())
-        gc.collect()
+        collect()
         assert gone() is None
         assert [part.status for part in parts] == [COMPLETE] * 3
 
@@ -329,7 +330,7 @@ def test_what_has_ended_leaves_nothing_to_the_collector() -> None:
         buffer, other = resident(program, 2)
         in_one_stretch(program, lambda: [program.launch(buffer, other)])
         program.session.executor.quiesce()
-        gc.collect()
+        collect()
         gc.disable()
         try:
             handed_over = 0
@@ -337,7 +338,7 @@ def test_what_has_ended_leaves_nothing_to_the_collector() -> None:
                 handed_over += isinstance(program.launch(buffer, other), Part)
                 program.session.executor.quiesce()
             gc.set_debug(gc.DEBUG_SAVEALL)  # what is found is kept
-            gc.collect()
+            collect()
             left = [found for found in gc.garbage if isinstance(found, Stretch)]
         finally:
             gc.set_debug(0)

@@ -6,7 +6,6 @@ new buffer at once. Who has to wait for what meanwhile is the worker's concern (
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections import deque
@@ -17,6 +16,7 @@ from vdev.backends.base import Allocation, Backend
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.holdings import Holdings, Replica
 from vdev.executor.red_zones import allocate_guarded
+from vdev.process.finalisers import collect
 
 if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
@@ -94,14 +94,14 @@ class WorkerMemory:
         """
         counters = self._owner.backend.counters
         if sparse and self._owner.backend.spare_nbytes > _SPARE_NBYTES:
-            self._relieve(collect=False)  # what is kept for reuse would be in the way of its pages
+            self._relieve(garbage=False)  # what is kept for reuse would be in the way of its pages
         for attempt in range(_ATTEMPTS):
             try:
                 allocation = self._allocate(nbytes, sparse)
                 break
             except BackendError as error:
                 if error.status == MEM_OBJECT_ALLOCATION_FAILURE and attempt + 1 < _ATTEMPTS:
-                    self._relieve(collect=attempt == 1)
+                    self._relieve(garbage=attempt == 1)
                     # what kept memory alive may be held by a thread that is about to let it go
                     time.sleep(_LETTING_GO * max(attempt - 1, 0))
                     continue
@@ -233,17 +233,17 @@ class WorkerMemory:
             return allocate_guarded(self._owner.backend, self.allocate, start, stop, nbytes)
         return self.allocate(stop - start, sparse=sparse)
 
-    def _relieve(self, *, collect: bool) -> None:
+    def _relieve(self, *, garbage: bool) -> None:
         """Wait for everything that came before the current command, and give back what nothing uses any more:
         `Occupancy` counts that as free.
 
-        `collect`: also free the program's buffers that are garbage in a reference cycle, as PyOpenCL does before it
+        `garbage`: also free the program's buffers that are garbage in a reference cycle, as PyOpenCL does before it
         gives up.
         """
         self._owner.wait_for_earlier()
         self._owner.executor.let_go()
-        if collect:
-            gc.collect()
+        if garbage:
+            collect()
         self.free_discarded()
         self._owner.backend.trim()
 

@@ -6,7 +6,6 @@ the behaviour when memory runs out follow the native pool; blocks are `memory.Me
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import warnings
@@ -28,6 +27,7 @@ from vdev.facade.memory import (
     wrap_memory,
 )
 from vdev.facade.queue import CommandQueue
+from vdev.process.finalisers import collect
 
 
 class Source(Protocol):
@@ -74,7 +74,7 @@ class AllocatorBase(Single):
         except native.Error as error:
             if not error.args[0].is_out_of_memory():
                 raise
-            gc.collect()
+            collect()
             memory = self._vdev_state.allocate(nbytes)
         return None if memory is None else wrap_memory(memory)
 
@@ -150,7 +150,7 @@ class Blocks:
             block, failed = self._try_allocate(size)
             if failed:
                 self._say("allocation triggered OOM, running GC")
-                gc.collect()
+                collect()
                 if blocks:
                     return self._reuse(blocks, nbytes)
                 self._say("allocation still OOM after GC")

@@ -9,6 +9,8 @@ is; what to do instead of waiting is the finaliser's affair.
 from __future__ import annotations
 
 import gc
+import time
+import weakref
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -25,6 +27,31 @@ def may_wait() -> bool:
     """Whether a finaliser that runs now, on this thread, may take locks and wait for workers."""
     current = get_ident()
     return current != _collecting and current not in _own_threads
+
+
+class _Garbage:
+    """What only a collection finds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def collect(seconds: float = 1.0) -> bool:
+    """Free what is garbage in a reference cycle by now, on this thread or another one; whether that has been done.
+
+    While another thread collects, which it may for long where a finaliser lets go of the interpreter's lock, `gc.collect`
+    returns without having done anything. It is called again then, for `seconds` at most: the other's finalisers may
+    want a lock that the caller has. From within a collection of the current thread there is nothing to wait for.
+    """
+    found = weakref.ref(_Garbage())
+    deadline = time.monotonic() + seconds
+    while True:
+        gc.collect()
+        if found() is None:
+            return True
+        if _collecting == get_ident() or time.monotonic() > deadline:
+            return False
+        time.sleep(0.0005)
 
 
 def enter_own_thread() -> None:
