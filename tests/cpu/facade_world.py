@@ -95,7 +95,7 @@ def aligned(count: int) -> Any:
     return raw[start : start + count]
 
 
-def eventually(condition: Any, seconds: float = 10) -> bool:
+def eventually(condition: Any, seconds: float = 100) -> bool:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.002)

@@ -339,7 +339,7 @@ class Calls:
             called: list[int] = []
             done = self.add(queue, (WORDS,), None, self.buffers[at], k)
             done.set_callback(cl.command_execution_status.COMPLETE, called.append)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 100
             while (
                 not called
             ):  # an exception in the middle of a `threading` wait would be the program's own trouble

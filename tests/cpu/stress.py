@@ -227,7 +227,7 @@ def watch(running: list[threading.Thread], actors: list[Actor]) -> None:
 
 
 def await_callbacks(actors: list[Actor]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     awaited = sum(actor.awaited for actor in actors)
     while sum(actor.heard for actor in actors) < awaited:
         if time.monotonic() > deadline:
@@ -298,7 +298,7 @@ def judge(chosen: list[Measure], run: Callable[[int], int], settle: Callable[[],
         for each in chosen:
             start = before[each.name]
             most = each.most + int(each.each * actions)
-            found = before[each.name] = settled(each.take, start + most, 1.0 if each.again else 10.0)
+            found = before[each.name] = settled(each.take, start + most, 1.0 if each.again else 60.0)
             print(f"{each.name}: {start} before, {found} after")
             if found <= start + most:
                 continue

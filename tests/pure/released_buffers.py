@@ -193,7 +193,7 @@ def locked(program: Program) -> None:
     thread = threading.Thread(target=work, daemon=True)
     with program.session.lock:
         thread.start()
-        assert done.wait(20), "it waits for the session's lock"
+        assert done.wait(100), "it waits for the session's lock"
     before = len(spares)
     with spares._lock:  # as where a collection amid a change releases a buffer
         program.new().release()

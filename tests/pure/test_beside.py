@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -56,14 +57,14 @@ def test_some_pieces_are_done_at_a_time_and_a_fork_waits_for_each(later: int) ->
     may_end = [threading.Event(), threading.Event()]
 
     def piece(number: int) -> None:
-        together.wait(10)
-        may_end[number].wait(10)
+        together.wait(100)
+        may_end[number].wait(100)
         done.append(number)
 
     for number in range(2):
         assert several.begin(partial(piece, number))
     assert several.begin(lambda: done.append(2))
-    together.wait(10)
+    together.wait(100)
     assert not done
     may_end[1 - later].set()
     threading.Timer(0.05, may_end[later].set).start()
@@ -252,6 +253,11 @@ def test_kernels_are_analysed_beside_the_program(
     def analysed(model: Any, kernel: str) -> Any:
         found.append((kernel, threading.get_ident() == calling))
         time.sleep(0.15)  # others have the processor
+        until = time.thread_time() + 0.15
+        while (
+            time.thread_time() < until
+        ):  # and the collector comes by, with all objects of the process to look at
+            gc.collect()
         return analyse(model, kernel)
 
     monkeypatch.setattr(access, "analyse_kernel", analysed)
@@ -281,7 +287,9 @@ def test_what_exchanges_need_is_compiled_beside_the_first_program(
     ) as program:
         program.session.build("kernel void other(global int *a) { a[0] = 1; }")
         compiling.wait()
-    assert done == ([(0, False), (1, False)] if workers > 1 else [])
+    assert sorted(done) == (
+        [(0, False), (1, False)] if workers > 1 else []
+    )  # two are compiled at a time where there are four processors
 
 
 def test_compilers_begin_before_the_first_program_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +309,7 @@ def test_no_analysis_waits_for_compilers(monkeypatch: pytest.MonkeyPatch) -> Non
     analyse = access.analyse_kernel
 
     def compile_one() -> None:
-        may_end.wait(10)  # so long only where somebody waits for it
+        may_end.wait(100)  # so long only where somebody waits for it
         done.append("compiled")
 
     monkeypatch.setattr(VirtualGpu, "preparations", lambda gpu: [compile_one])
@@ -361,7 +369,7 @@ def test_launches_go_on_while_kernels_for_cycles_are_compiled(
     assert not compilers.ahead
     analysed = threading.Event()
     assert beside.begin(analysed.set)
-    assert analysed.wait(10), "an analysis waits for the compiler"
+    assert analysed.wait(100), "an analysis waits for the compiler"
     compilers.may_end.set()
     compiling.wait()
     assert {program.renumbers for program in compilers.ahead} == {True}

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators import collecting
 from vdev.translators.collecting import MEANWHILE, seldom_collected
 
 from tests.pure.test_choosing import Program
+from vdev.process.beside import beside
 from vdev.session import launches
 
 SOURCE = "kernel void add(global uint *a, const uint b) { a[get_global_id(0)] += b; }"
@@ -98,6 +101,48 @@ def test_a_program_has_its_way_meanwhile(found: list[str]) -> None:
     work(None)
     assert gc.get_threshold()[0] == 0
     assert not found
+
+
+def test_what_ends_on_two_threads_at_once_leaves_what_the_program_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second has seen that its own number still holds when the first puts back the program's."""
+    before, begun, may_end = gc.get_threshold(), threading.Event(), threading.Event()
+    ends: list[bool] = []
+
+    @seldom_collected
+    def first() -> None:
+        begun.set()
+        assert may_end.wait(100)
+
+    @seldom_collected
+    def second() -> None:
+        ends.append(True)
+
+    def let_the_first_end() -> None:
+        may_end.set()
+        thread.join(100)
+
+    def asked() -> tuple[int, int, int]:
+        found = gc.get_threshold()
+        if ends and threading.current_thread() is not thread:
+            let_the_first_end()
+        return found
+
+    thread = threading.Thread(target=first)
+    monkeypatch.setattr(
+        collecting, "gc", SimpleNamespace(get_threshold=asked, set_threshold=gc.set_threshold)
+    )
+    beside.wait()  # nobody else is inside such a function
+    try:
+        thread.start()
+        assert begun.wait(100)
+        assert gc.get_threshold() != before
+        second()
+        let_the_first_end()
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_launches_are_planned_without_it(found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

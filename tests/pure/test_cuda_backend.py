@@ -5,7 +5,6 @@ what is said where there is no GPU.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import re
 import threading
@@ -49,6 +48,7 @@ from vdev.backends.cuda.programs import (
 )
 from vdev.backends.cuda.staging import pieces_of
 from vdev.errors import BackendError, BuildFailure, CudaMissing, NoWorkers
+from vdev.process.finalisers import collect
 from vdev.process.switches import parse_workers
 from vdev.start.workers import open_workers
 
@@ -568,7 +568,7 @@ def test_modules_of_released_programs_are_unloaded_after_their_work(
 
     backend.record()
     del first, loaded[0]
-    gc.collect()
+    assert collect()
     driver.busy = True
     backend.record()
     backend.record()

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 PROGRAM = """
 import gc, random
 import numpy as np, pyopencl as cl
+from vdev.process.finalisers import collect
 from vdev.session.folding import Folding
 folds = []
 fold = Folding._fold
@@ -116,7 +117,7 @@ for number in range(40):
     one.add(number)
     one.read()
 kept, one.buffers[1] = one.buffers[0], written(one.wanted[1])
-gc.collect()
+collect()
 folds.clear()
 for number in range(5):
     one.add(number)

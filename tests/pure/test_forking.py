@@ -267,8 +267,8 @@ thread = threading.Thread(target=module.hold); thread.start()
 module.inside.wait()
 number = os.fork()
 if number == 0:
-    free = [lock.acquire(timeout=1) for lock in (module.lock, module.Example.lock)]
-    threading.Timer(30, os._exit, (9,)).start()
+    free = [lock.acquire(timeout=60) for lock in (module.lock, module.Example.lock)]
+    threading.Timer(100, os._exit, (9,)).start()
     os._exit(0 if all(free) and module.Example().size == 7 else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 module.out.set(); thread.join()

@@ -5,7 +5,6 @@ Sessions on reference workers of a megabyte or so; every content is checked at t
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
+from vdev.process.finalisers import collect
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Map, Read, Write
 from vdev.session.programs import SessionProgram
 from vdev.session.session import NoRoom, Session, VirtualBuffer
@@ -241,7 +241,7 @@ def test_memory_that_the_back_end_does_not_take_back_fails_no_command(
         monkeypatch.setattr(ReferenceBackend, "free", refused)
         for seed in range(8):
             kept = run.make(words, seed)
-            gc.collect()
+            collect()
             run.check(kept, seed)
         monkeypatch.undo()
     said = [record.getMessage() for record in caplog.records]

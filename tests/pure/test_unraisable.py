@@ -107,8 +107,9 @@ def finaliser_in_a_collection(inside: Inside) -> None:
         def __del__(self) -> None:
             inside()
 
-    Last()
-    gc.collect()
+    gone = weakref.ref(Last())
+    while gone() is not None:  # `gc.collect` does nothing while another thread collects
+        gc.collect()
 
 
 def callback_of_a_weak_reference(inside: Inside) -> None:
@@ -141,13 +142,17 @@ def finalize(inside: Inside) -> None:
 
 
 def callback_of_the_collection(inside: Inside) -> None:
+    begun, own = [], threading.get_ident()
+
     def callback(phase: str, info: object) -> None:
-        if phase == "start":
+        if phase == "start" and threading.get_ident() == own:
+            begun.append(phase)
             inside()
 
     gc.callbacks.append(callback)
     try:
-        gc.collect()
+        while not begun:  # as above
+            gc.collect()
     finally:
         gc.callbacks.remove(callback)
 

@@ -93,7 +93,7 @@ def _interned(
             found = kind(lo, hi, next(_serial), below + 1, *parts)
         else:
             found = Unknown(lo, hi, next(_serial), 0, TOO_LONG)
-        hold(key, found)
+        found = hold(key, found)
     return found  # type: ignore[return-value]
 
 

@@ -25,10 +25,17 @@ class Held(ref[Node]):
 table: dict[Key, Held] = {}
 
 
-def hold(key: Key, node: Node) -> None:
-    """Find `node` by that key from now on."""
-    kept = table[key] = Held(node, _forget)
+def hold(key: Key, node: Node) -> Node:
+    """Find `node` by that key from now on; the node that is found by it, which another thread may have made meanwhile."""
+    kept = Held(node, _forget)
     kept.key = key
+    earlier = table.setdefault(key, kept)
+    if earlier is kept:
+        return node
+    found = earlier()
+    if found is None:  # it is no more, and about to be forgotten
+        table[key], found = kept, node
+    return found
 
 
 def _forget(gone: Held, table: dict[Key, Held] = table) -> None:

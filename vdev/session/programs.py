@@ -25,6 +25,7 @@ from weakref import ref
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, Merging, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
 from vdev.process.beside import beside
+from vdev.process.processor_time import busy_ns
 from vdev.session.capabilities import (
     common_extensions,
     language_features,
@@ -55,8 +56,8 @@ _MOST_PARSED = 32
 #: Kinds of arguments that may be given a buffer.
 _POINTERS = ("global", "constant", "unknown")
 
-#: Seconds of a processor after which no further kernel is analysed before it is launched.
-_AHEAD = 0.1
+#: Nanoseconds of a processor after which no further kernel is analysed before it is launched.
+_AHEAD_NS = 100_000_000
 
 #: Options that the preprocessor has already applied; the translated text must not see them again.
 _PREPROCESSOR_OPTIONS = ("-D", "-I", "-U")
@@ -390,9 +391,9 @@ class SessionProgram:
         """Analyse some kernels, as far as that does not take long: a program may have hundreds that it never launches."""
         import vdev.translators.interpreter.access  # noqa: F401 (which takes longer than most kernels)
 
-        began = time.thread_time()
+        began = busy_ns()
         for name in kernels:
-            if time.thread_time() - began < _AHEAD and (summary := self.summary(name)) is not None:
+            if busy_ns() - began < _AHEAD_NS and (summary := self.summary(name)) is not None:
                 prepare_merges(summary.may_merge)
 
     def summary(self, kernel: str) -> KernelSummary | None:
