@@ -10,10 +10,11 @@ import pytest
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
+from tests.pure.test_event_order import wait_until
 from tests.pure.test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
-from vdev.executor.sampling import Sample, sampled
+from vdev.executor.sampling import Measured, Sample, sampled
 from vdev.session.commands import BufferArg, Read
 from vdev.session.session import VirtualBuffer
 
@@ -38,6 +39,14 @@ def one_sample(
     return completion, sample
 
 
+def measured_by(sample: Sample) -> Measured:
+    """What a sample has measured of a launch that has ended: its worker's thread may have yet to note the markers."""
+    wait_until(lambda: len(sample._parts) == sample._count)
+    measured = sample.take()
+    assert measured is not None
+    return measured
+
+
 def second_launch() -> int:
     """The number of the operation that a sampled launch is, behind bytes that are brought to it again."""
     with Program() as program:
@@ -57,10 +66,9 @@ def test_a_sample_has_the_times_of_the_kernel_and_of_its_transfers() -> None:
         assert ended(program.launch(out, source)) == 0
         moving, sample = one_sample(program, out, source)  # the plan that brought the source
         assert ended(moving) == 0
-        measured = sample.take()
-        assert measured is not None
+        measured = measured_by(sample)
         assert set(measured.kernel) == set(measured.before) == {0, 1}
-        assert all(0 < took < 10 for took in [*measured.kernel.values(), *measured.before.values()])
+        assert all(0 < took < 1000 for took in [*measured.kernel.values(), *measured.before.values()])
         assert [backend.counters.launches for backend in program.backends] == [2, 2]
         np.testing.assert_array_equal(program.content(out), triple(numbers(5)))
 
@@ -72,8 +80,7 @@ def test_a_launch_to_which_nothing_is_brought_has_a_kernel_alone() -> None:
             assert ended(program.launch(out, source)) == 0
         completion, sample = one_sample(program, out, source)
         assert ended(completion) == 0
-        measured = sample.take()
-        assert measured is not None
+        measured = measured_by(sample)
         assert set(measured.kernel) == {0, 1}
         assert measured.before == {}
 
@@ -98,8 +105,7 @@ def test_the_kernel_alone_counts_where_the_back_end_tells_it(
         monkeypatch.setattr(ReferenceBackend, "timer", timer)
         completion, sample = one_sample(program, out, source)
         assert ended(completion) == 0
-        measured = sample.take()
-        assert measured is not None
+        measured = measured_by(sample)
         assert asked == [1, 1]
         assert [took == pytest.approx(2e-6) for took in measured.kernel.values()] == [told[1] > 0] * 2
         assert all(measured.kernel.values())
@@ -114,8 +120,7 @@ def test_a_sampled_launch_tells_its_own_times_too(launches: int) -> None:
             assert ended(program.launch(out, source)) == 0
         completion, sample = one_sample(program, out, source, profiled=True)
         assert ended(completion) == 0
-        measured, times = sample.take(), completion.times
-        assert measured is not None
+        measured, times = measured_by(sample), completion.times
         assert times is not None
         assert (times[3] - times[2]) * 1e-9 > max(measured.kernel.values()) * 0.999
         assert set(measured.before) == ({0, 1} if launches == 1 else set())
@@ -133,7 +138,7 @@ def test_nobody_waits_for_a_sample() -> None:
         assert sample.take() is None, "not complete yet"
         going_on.set()
         assert ended(completion) == 0
-        assert sample.take() is not None
+        assert measured_by(sample)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +186,5 @@ def test_a_sample_begins_behind_a_read_that_its_caller_has_waited_for(
         completion, sample = one_sample(program, out, source)
         assert ended(completion) == 0
         assert before == [0]
-        measured = sample.take()
-        assert measured is not None
+        measured = measured_by(sample)
         assert measured.before == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from vdev.translators.ranges.region import Region
@@ -26,6 +27,20 @@ __kernel void k(__global float *out, __global int *idx) {
         0]] = 2;
 }
 """
+
+
+def test_commands_may_fail_while_figures_are_taken():
+    undone: dict[tuple[int, int], int] = {}
+
+    class Nbytes(int):
+        def __radd__(self, other: int) -> int:  # where another thread may come between
+            undone[HOST, len(undone)] = 7
+            return int(self) + other
+
+    undone.update({(HOST, 0): Nbytes(5), (0, HOST): 3})
+    session = SimpleNamespace(executor=SimpleNamespace(undone_nbytes=undone))
+    assert snapshots._undone(session) == Moved(5, 0, 3)
+    assert len(undone) == 3
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,8 @@ def _recorded(
 
 def _undone(session: ObservedSession) -> Moved:
     found = Moved()
-    for (source, target), nbytes in session.executor.undone_nbytes.items():
+    # as they are at one moment: commands that fail meanwhile enter theirs, under the executor's lock
+    for (source, target), nbytes in list(session.executor.undone_nbytes.items()):
         if source < 0:
             found.host_to_worker += nbytes
         elif target < 0:
