@@ -570,7 +570,7 @@ static void queues(void) {
     SHOW(clSetContextDestructorCallback(other, end, &first));
     SHOW(clSetContextDestructorCallback(other, end, &second));
     SHOW(clReleaseContext(other));
-    for (int i = 0; i < 1000 && ended < 10; i++)
+    for (int i = 0; i < 6000 && ended < 10; i++)
         usleep(10000);
     printf("callbacks of the context: %d\n", ended);
 }

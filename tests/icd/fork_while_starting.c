@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 20 };
+enum { PATIENCE_S = 100 };
 static sem_t is_inside, has_forked;
 static handle platform, device;
 static __thread int waits;

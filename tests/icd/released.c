@@ -180,7 +180,7 @@ static void used_otherwise(void) { /* mapped, with a part, with a callback, held
             must(clEnqueueReadBuffer(queue, rest, 1, 4, 4, &first, 0, NULL, NULL), "read"); printf("part %u: %u\n", r, first); let_go(rest);
         }
         rest = part;
-        for (int i = 0; r % 6 == 1 && ends == (int)was && i < 2000; i++) usleep(1000);
+        for (int i = 0; r % 6 == 1 && ends == (int)was && i < 60000; i++) usleep(1000);
     }
     printf("ends: %d\n", ends);
 }
@@ -280,7 +280,7 @@ static void contexts(void) { /* what is kept does not keep its context */
         handle k = new_kernel("add"), last = r % 2 ? new_buffer(READ_WRITE, 4 * N, NULL) : NULL; warm_up(k);
         must(clReleaseKernel(k), "release"); must(clReleaseProgram(program), "release"); must(clReleaseCommandQueue(queue), "release"); must(clReleaseContext(context), "release");
         if (last != NULL) let_go(last);
-        for (int i = 0; ends <= r && i < 5000; i++) usleep(1000);
+        for (int i = 0; ends <= r && i < 60000; i++) usleep(1000);
         printf("contexts gone: %d\n", ends);
         context = outer; queue = before; program = old;
     }

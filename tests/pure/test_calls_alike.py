@@ -121,6 +121,33 @@ def test_numbers_of_other_types_than_the_kernels_are_converted_to_those(char: by
             assert kernel.args == [*found]
 
 
+class Forgotten:
+    """A kernel of whose last launch another thread forgets how to repeat it, as soon as somebody has looked."""
+
+    args: list[Any]
+    images = ()
+
+    def __init__(self, like: Any) -> None:
+        self.args, self.converting, self.context = like.args, like.converting, like.context
+        self._repetition: Any = SimpleNamespace(takes_values=True)
+
+    @property
+    def repetition(self) -> Any:
+        found, self._repetition = self._repetition, None
+        return found
+
+    @repetition.setter
+    def repetition(self, repetition: Any) -> None:
+        self._repetition = repetition
+
+
+@pytest.mark.parametrize("number", [np.int32(4), 4], ids=["the same type", "another type"])
+def test_another_thread_may_launch_the_kernel_in_another_way_meanwhile(number: Any) -> None:
+    kernel, repeat = called(np.int32(3), np.int32(3))
+    taken = repeat.takes(cast(Any, Forgotten(kernel)), (*CALL, number, np.int32(3)))
+    assert taken is None or taken == captured(np.int32(4), np.int32(3))
+
+
 def test_what_no_converter_takes_goes_the_usual_way() -> None:
     """A zero for a complex number was given as bytes, which are those of other zeros, too."""
     kernel, _ = called(np.float64(0), np.float32(1))

@@ -16,6 +16,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.errors import DEPENDENCY_FAILED
+from vdev.executor import direct_reads
 from vdev.executor.completion import Completion
 from vdev.executor.direct_reads import Arriving
 from vdev.executor.line import Line
@@ -441,3 +442,21 @@ def test_a_read_is_waited_for_alone_once_what_failed_before_it_is_known(
         assert worker._await_arrival(mine)
         assert (asked, brought, worker.completed) == ([deliver] * 2, [mine - 1], mine)
         monkeypatch.undo()
+
+
+def test_what_a_read_has_met_may_be_mended_meanwhile() -> None:
+    """Another thread submits a command, and what was not allocated is taken out of the directory first."""
+
+    class Mended:
+        failure = None
+
+        def __init__(self) -> None:
+            self._damage: Any = SimpleNamespace(status=-4)
+
+        @property
+        def damage(self) -> Any:
+            found, self._damage = self._damage, None
+            return found
+
+    mark: Any = SimpleNamespace(error=None)
+    assert direct_reads._status(mark, range(1), Mended()) == -4  # type: ignore[arg-type]

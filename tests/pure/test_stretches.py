@@ -18,7 +18,7 @@ from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES
 from vdev.executor import completion as completion_module
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.mark import MARK_EVERY
-from vdev.executor.stretch import Part, Stretch
+from vdev.executor.stretch import Part, Stretch, Timer
 from vdev.process.finalisers import collect
 from vdev.session.commands import CopyBuffer, Fill, Marker
 from vdev.session.ordering import QueueOrder
@@ -346,3 +346,20 @@ def test_what_has_ended_leaves_nothing_to_the_collector() -> None:
             gc.enable()
         assert handed_over
         assert left == []
+
+
+def test_two_threads_that_ask_for_times_get_the_same() -> None:
+    """The other one has found them when the first has asked the back end; the clock was compared anew in between."""
+    readings, told = [(90, 190), (100, 200)], [4, 95]
+    others: list[tuple[int, int, int, int]] = []
+
+    def ask() -> tuple[int, int]:
+        found = readings.pop()
+        if readings:  # where another thread comes between
+            others.append(timer.times())
+        return found
+
+    timer = Timer(50, ask, 5, told, Completion())
+    found = timer.times()
+    assert others == [found] == [timer.times()]
+    assert told == [5, found[3]]

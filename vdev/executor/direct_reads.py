@@ -272,8 +272,9 @@ def _status(mark: Mark, operations: range, holdings: Holdings) -> int:
     error = mark.error
     if error is not None and (not error.at or any(at in operations for at in error.at)):
         return error.status
-    if holdings.damage is not None:
-        return holdings.damage.status
+    damage = holdings.damage  # which another thread may mend meanwhile
+    if damage is not None:
+        return damage.status
     return holdings.failure or 0
 
 

@@ -12,6 +12,7 @@ any other.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,6 +34,8 @@ logger = logging.getLogger("vdev.executor")
 
 
 _NO_MARK = Mark()  #: of what has ended
+#: held while what is found of a command's times is noted, and no other lock is taken meanwhile
+_telling = threading.RLock()
 #: a command that was handed over, with what a `Job` would keep of it: its plan, the holdings of its buffers, its
 #: arguments, index space and places, and what it waits for
 Entry: TypeAlias = tuple[
@@ -68,19 +71,31 @@ class Timer:
         self.known: tuple[int, int, int, int] | None = None  #: once somebody has asked
 
     def times(self) -> tuple[int, int, int, int]:
-        """As `Completion.times`; the command is complete."""
-        ask, known, queued = self._ask, self.known, self._queued_ns
-        if known is None:
-            assert ask is not None, "it goes when the times are known"
+        """As `Completion.times`; the command is complete. Any thread may ask, also one that has the executor's lock."""
+        behind, ask = (
+            self._behind,
+            self._ask,
+        )  # in this order: who is the first to know the times lets go of `ask` first
+        if self.known is None and ask is not None:
             start, end = ask()
-            before = None if self._behind is None else self._behind.times
-            start, told = max(start, queued, 0 if before is None else before[3]), self._told
+            before = None if behind is None else behind.times
+            self._tell(max(start, self._queued_ns, 0 if before is None else before[3]), end)
+        known = self.known
+        assert known is not None, "it is there before `ask` goes"
+        return known
+
+    def _tell(self, start: int, end: int) -> None:
+        """They are known, unless another thread has found them meanwhile, whose answer stands."""
+        with _telling:
+            if self.known is not None:
+                return
+            told, queued = self._told, self._queued_ns
             if told is not None and told[0] < self._number:  # a clock that is compared again may be set back
                 start = max(start, told[1])
                 told[:] = self._number, max(start + 1, end)
-            known = self.known = queued, queued, start, max(start + 1, end)
-            self._ask = self._behind = None  # they keep events
-        return known
+            self.known = queued, queued, start, max(start + 1, end)
+            self._ask = None
+            self._behind = None  # they keep events
 
 
 class Part(Completion):

@@ -148,7 +148,8 @@ class Repeat:
                 found[at] = arg
                 if arg != captured[at]:
                     captured[at] = kernel.args[at] = arg
-                    if kernel.repetition is not None and not kernel.repetition.takes_values:
+                    repetition = kernel.repetition  # another thread may forget it meanwhile
+                    if repetition is not None and not repetition.takes_values:
                         kernel.repetition = None
             elif self._changed(kernel, at, value):
                 found[at] = captured[at]
@@ -301,7 +302,8 @@ class RepeatOfArrays(Repeat):
         self._offsets = offsets
         for at, each in zip(places, packed, strict=True):
             self._captured[at] = kernel.args[at] = found[at] = each
-        if kernel.repetition is not None and not kernel.repetition.takes_values:
+        repetition = kernel.repetition  # as above
+        if repetition is not None and not repetition.takes_values:
             kernel.repetition = None
         return True
 
