@@ -20,7 +20,7 @@ from vdev.facade import rotation as rotation_module
 from vdev.facade import transfers
 from vdev.facade.arguments import PACKERS, refuse
 from vdev.facade.memory import Buffer, Memory
-from vdev.facade.repeat import Repeat, repeat_of
+from vdev.facade.repeat import Repeat, RepeatOfArrays, repeat_of
 from vdev.facade.rotation import Rotation
 from vdev.facade.transfers import components
 from vdev.session.commands import BufferArg
@@ -141,11 +141,14 @@ class Forgotten:
         self._repetition = repetition
 
 
-@pytest.mark.parametrize("number", [np.int32(4), 4], ids=["the same type", "another type"])
-def test_another_thread_may_launch_the_kernel_in_another_way_meanwhile(number: Any) -> None:
+def test_another_thread_may_launch_the_kernel_in_another_way_meanwhile() -> None:
     kernel, repeat = called(np.int32(3), np.int32(3))
-    taken = repeat.takes(cast(Any, Forgotten(kernel)), (*CALL, number, np.int32(3)))
-    assert taken is None or taken == captured(np.int32(4), np.int32(3))
+    found = repeat.takes(cast(Any, Forgotten(kernel)), (*CALL, np.int32(4), np.int32(3)))
+    assert found == captured(np.int32(4), np.int32(3))
+    arrays: Any = object.__new__(RepeatOfArrays)
+    arrays._arrays, arrays._captured, places = [(0, 0)], [None, b""], [None, b""]
+    assert arrays._moved(Forgotten(kernel), [np.int64(8)], places)
+    assert places == [None, converted(np.int64(8))]
 
 
 def test_what_no_converter_takes_goes_the_usual_way() -> None:
