@@ -269,7 +269,9 @@ def measures(virtual: bool) -> list[Measure]:
         Measure("bytes of the process", resident_nbytes, 32 << 20, 64, again=True),
         Measure("bytes in use", used_nbytes, 4 << 20, 64, again=True),
         Measure("blocks of Python's", sys.getallocatedblocks, 6_000, 0.25, again=True),
-        Measure("threads", threads),
+        Measure("threads of Python's", threading.active_count),
+        # a driver makes its own when there is work for them, and keeps them: on many processors not all in the first seconds
+        Measure("threads", threads, again=True),
     ]
     return [*found, Measure("bytes on the workers", held_nbytes, 256 << 10)] if virtual else found
 

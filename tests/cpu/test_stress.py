@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import re
 import subprocess
@@ -139,16 +140,37 @@ def test_gaps_between_objects_do_not_count_as_the_processs_memory() -> None:
     assert after[1] > 256 << 20
 
 
-def test_a_thread_more_is_left_behind_at_once(judge: Any) -> None:
+def test_threads_more_are_left_behind_at_once(judge: Any) -> None:
     stop = threading.Event()
-    thread = threading.Thread(target=stop.wait, daemon=True)
+    # several: one of an earlier test may end meanwhile
+    running = [threading.Thread(target=stop.wait, daemon=True) for _ in range(5)]
     try:
-        assert judge("threads", lambda number: thread.start()) == [
-            "threads: 1 more than before, 0 are allowed"
-        ]
+        (left,) = judge("threads of Python's", lambda number: [thread.start() for thread in running])
+        assert re.fullmatch(r"threads of Python's: \d more than before, 0 are allowed", left)
     finally:
         stop.set()
-        thread.join()
+        for thread in running:
+            thread.join()
+
+
+def test_threads_that_a_driver_makes_once_are_no_leak_and_others_are(judge: Any) -> None:
+    begun: list[threading.Lock] = []
+
+    def some_more(number: int) -> None:
+        for _ in range(5 if number < most else 0):
+            begun.append(threading.Lock())
+            begun[-1].acquire()
+            _thread.start_new_thread(begun[-1].acquire, ())  # none that Python's register has
+
+    try:
+        most = 2
+        assert judge("threads", some_more) == []
+        most = stress.RUNS
+        (left,) = judge("threads", some_more)
+        assert re.fullmatch(r"threads: \d more than before, 0 are allowed", left)
+    finally:
+        for lock in begun:
+            lock.release()
 
 
 @needs_mallinfo
