@@ -23,6 +23,7 @@ from vdev.session.session import VirtualBuffer
 
 from .immediate_programs import WHOLE, RandomCommands
 from .repeating import again
+from .test_event_order import wait_until
 from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
@@ -222,16 +223,19 @@ def test_a_cpu_is_handed_longer_ones(monkeypatch: pytest.MonkeyPatch, in_order: 
             assert ended(write(buffer, numbers(step), queue=queue)) == 0
             session.executor.quiesce()
         assert bool(write.at_once) is is_cpu
-        slow.delay = lambda _: 0.2
+        going_on = threading.Event()
+        slow.delay = lambda _: 0 if going_on.wait(100) else 1
         launched, count, worker = program.launch(other, other), write.at_once, session.executor.worker(0)
-        while worker.issued < worker.submitted:
-            time.sleep(0.001)
+        wait_until(lambda: worker.issued == worker.submitted and not worker.busy)
+        going = threading.Timer(0.1, going_on.set)
+        waits = is_cpu and in_order
+        if waits:
+            going.start()
         session.moves.calm_to_write(buffer, NBYTES, queue)
-        waited = worker.is_quiet_alone
-        assert waited is (is_cpu and in_order)
+        assert worker.is_quiet_alone is waits
         written = write(buffer, numbers(7), queue=queue)
-        assert (write.at_once > count) is waited
-        slow.delay = None
+        assert (write.at_once > count) is waits
+        going_on.set()
         assert (ended(written), ended(launched)) == (0, 0)
         assert program.content(buffer).tolist() == numbers(7).tolist()
         assert program.content(other).tolist() == triple(numbers(2)).tolist()
