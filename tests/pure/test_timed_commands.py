@@ -17,6 +17,7 @@ from vdev.executor.stretch import Clocked, Part
 from vdev.session.commands import CopyBuffer, Fill, Marker, Read
 from vdev.session.ordering import QueueOrder
 
+from .test_event_order import wait_until
 from .test_session_failures import NBYTES, Program, ended, numbers, triple
 
 WORKERS = [1, 2]
@@ -61,10 +62,10 @@ def test_a_row_of_launches_has_times(delay: float, at_once: list[Part]) -> None:
         queue = program.session.create_queue(in_order=True, profiled=True)
         buffer = program.buffer(3, queue)
         began, completions = time.perf_counter_ns(), []
-        for _ in range(40):
+        while len(completions) < 40 or (len(at_once) <= 20 and len(completions) < 2000):
             program.session.executor.quiesce()  # its thread is through, mostly
             completions.append(program.launch(buffer, buffer, (), queue))
-        assert [ended(each) for each in completions] == [0] * 40
+        assert {ended(each) for each in completions} == {0}
         assert len(at_once) > 20
         check_times(completions, began)
         if ReferenceBackend.tells_times:
@@ -197,7 +198,10 @@ def test_a_read_that_is_made_at_once_has_times(at_once: list[Part], monkeypatch:
         buffer, host = program.buffer(3, queue), numbers(0)
         layout = Layout.contiguous(0, NBYTES)
         completions, began, made = [], time.perf_counter_ns(), 0
-        for _ in range(12):
+        # the worker's thread may be in the way
+        while len(completions) < 24 or (
+            ReferenceBackend.tells_times and made <= 6 and len(completions) < 4000
+        ):
             completions.append(program.launch(buffer, buffer, (), queue))
             clocked = Clocked(time.perf_counter_ns())
             done = session.read_at_once(Read(buffer, layout, host.view(np.uint8)), queue, (), clocked)
@@ -212,11 +216,16 @@ def test_a_read_that_is_made_at_once_has_times(at_once: list[Part], monkeypatch:
         check_times(completions, began)
         assert (made > 6) is ReferenceBackend.tells_times
         assert program.content(buffer).tolist() == host.tolist() or not made
+
+        def read(of: QueueOrder, *more: Any) -> int | None:
+            """Waits until the worker's thread is out of the way."""
+            wait_until(lambda: not session.executor.worker(0).queue and not session.executor.worker(0).busy)
+            return session.read_at_once(Read(buffer, layout, host.view(np.uint8)), of, *more)
+
         for _ in range(
             4
         ):  # the last ones are made again; so may be one whose times are wanted, if there will be any
-            assert session.read_at_once(Read(buffer, layout, host.view(np.uint8)), plain) == 0
+            assert read(plain) == 0
         assert buffer.reading is not None
         clocked = Clocked(time.perf_counter_ns())
-        done = session.read_at_once(Read(buffer, layout, host.view(np.uint8)), queue, (), clocked)
-        assert done == (0 if ReferenceBackend.tells_times else None)
+        assert read(queue, (), clocked) == (0 if ReferenceBackend.tells_times else None)
