@@ -353,7 +353,7 @@ FAULTS: dict[str, Fault] = {
         def child(make):
             number = os.fork()
             if number == 0:
-                signal.alarm(60)
+                signal.alarm(300)
                 try:
                     add(*make())
                 except Exception:
@@ -379,7 +379,7 @@ FAULTS: dict[str, Fault] = {
         for _ in range(2):
             children.append(os.fork())
             if children[-1] == 0:
-                signal.alarm(60)
+                signal.alarm(300)
                 triple()
                 os._exit(0)
         if any(os.waitpid(child, 0)[1] for child in children):

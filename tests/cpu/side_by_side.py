@@ -55,7 +55,7 @@ def run(module: str, environment: Mapping[str, str]) -> dict[str, Any]:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     command = [sys.executable, "-m", "tests.cpu.side_by_side", module]
     done = subprocess.run(
-        command, env=variables | dict(environment), capture_output=True, text=True, timeout=300,
+        command, env=variables | dict(environment), capture_output=True, text=True, timeout=900,
         check=False, cwd=ROOT,
     )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]

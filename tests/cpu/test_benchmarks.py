@@ -78,7 +78,7 @@ def run(*command: str, folder: Path, **environment: str) -> subprocess.Completed
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
 

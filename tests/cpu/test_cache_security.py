@@ -34,14 +34,14 @@ class Attack:
             pytest.skip("this needs a C compiler")
         source = self.library.with_suffix(".c")
         source.write_text(LIBRARY % self.marker)
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", self.library, source], check=True, timeout=300)
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", self.library, source], check=True, timeout=900)
 
     def start(self) -> Path:
         """What a program hands to the OpenCL loader."""
         environ = {name: text for name, text in os.environ.items() if name != "OCL_ICD_VENDORS"}
         environ |= {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "VDEV_CACHE_DIR": str(self.cache)}
         run = subprocess.run(
-            [sys.executable, "-c", START], env=environ, capture_output=True, text=True, timeout=300
+            [sys.executable, "-c", START], env=environ, capture_output=True, text=True, timeout=900
         )
         assert run.returncode == 0, run.stderr
         return Path(run.stdout.strip())
@@ -116,5 +116,5 @@ def test_the_library_leaves_a_mark_when_it_is_loaded(attack: Attack) -> None:
     """Otherwise the tests above could not fail."""
     a_foreign_file(attack)
     environ = {**os.environ, "OCL_ICD_VENDORS": str(attack.folder), "VDEV": "0"}
-    subprocess.run([sys.executable, "-c", START], env=environ, check=True, timeout=300, capture_output=True)
+    subprocess.run([sys.executable, "-c", START], env=environ, check=True, timeout=900, capture_output=True)
     assert attack.marker.exists()

@@ -34,7 +34,7 @@ def run(*command: str, workers: int = 3, check: str = "1", **more: str) -> subpr
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
 

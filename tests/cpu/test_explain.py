@@ -33,7 +33,7 @@ def run(*command: str, cwd: Path, workers: str = "cpu:3", **environ: str) -> Don
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
 

@@ -24,7 +24,7 @@ def far(*arguments: str) -> str:
     """What a module writes on such workers."""
     command = [sys.executable, "-m", "tests.cpu.far_workers", *arguments]
     done = subprocess.run(
-        command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, check=False, timeout=400
+        command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

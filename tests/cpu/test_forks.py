@@ -24,7 +24,7 @@ def run(scenario: str, **more: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-W", "ignore", "-m", "tests.cpu.forks", scenario],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         env=environ,
         check=False,
     )
@@ -70,7 +70,7 @@ print(inside[-1])  # the program's; a worker's own kernels are made in its turn,
         [sys.executable, "-W", "ignore", "-c", program],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         env=environ,
         check=False,
     )

@@ -120,7 +120,7 @@ def test_a_defect_is_found(defect: str) -> None:
         env=os.environ | {PLANTED: defect},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert "AssertionError" in done.stderr, done.stdout

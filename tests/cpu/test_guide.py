@@ -46,7 +46,7 @@ def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
         env=environment,
         text=True,
         capture_output=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
 
@@ -103,7 +103,7 @@ def launches() -> list[dict[str, Any]]:
     }
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.cpu.observed", str(GUIDE / "splitting.py")],
-        cwd=ROOT, env=environment, text=True, capture_output=True, timeout=300, check=False,
+        cwd=ROOT, env=environment, text=True, capture_output=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": ok\n") == len(CLAIMS), done.stdout

@@ -27,7 +27,7 @@ def check(found: str) -> None:
 def test_on_one_worker() -> None:
     environment = os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "PYOPENCL_NO_CACHE": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.index_spaces"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr
     check(done.stdout)
 

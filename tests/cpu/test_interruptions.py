@@ -22,7 +22,7 @@ import pytest
 def test_every_call_happens_or_does_not(how: tuple[str, ...], tmp_path: Path):
     environ = {**os.environ, "VDEV": "1", "VDEV_WORKERS": "cpu:3", "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.interruptions", *how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environ, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environ, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every call happened or did not" in done.stdout
     assert "ignored" not in done.stderr, done.stderr

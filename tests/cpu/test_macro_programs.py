@@ -16,7 +16,7 @@ def _run(**switches: str) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")} | switches
     done = subprocess.run(
         [sys.executable, "-m", "tests.cpu.macro_programs"],
-        env=environ, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500,
+        env=environ, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(line.split(": ", 1) for line in done.stdout.splitlines())

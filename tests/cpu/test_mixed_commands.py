@@ -28,7 +28,7 @@ def test_mixed_commands(workers: int, planning: str, seed: int) -> None:
         env=clean | switches,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the same" in done.stdout

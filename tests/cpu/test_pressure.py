@@ -68,6 +68,6 @@ def test_a_program_with_less_memory_than_it_wants() -> None:
         cwd=ROOT / "tests",
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr

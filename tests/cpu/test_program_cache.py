@@ -57,7 +57,7 @@ class Place:
             env=self.environ(**further),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             preexec_fn=limit,
             cwd=cwd,
         )

@@ -22,7 +22,7 @@ def test_each_array_holds_what_it_should(workers: int) -> None:
         os.environ | always | {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "PYOPENCL_NO_CACHE": "1"}
     )
     command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.recurring_calls", "1", "25"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "are right" in done.stdout
     assert "internal error" not in done.stderr

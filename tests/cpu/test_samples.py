@@ -68,7 +68,7 @@ def run(name: str, *arguments: str, directory: Path) -> subprocess.CompletedProc
         env=os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:3"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
 

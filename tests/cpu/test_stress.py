@@ -52,7 +52,7 @@ def run(
     script = f"{begin}; import sys; from tests.cpu import stress; sys.exit(stress.main())"
     command = [sys.executable, "-W", "ignore", "-c", script.removeprefix("; "), *arguments]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == fails, done.stdout + done.stderr[-8000:]
     return done.stdout

@@ -49,7 +49,7 @@ def results(workers: int | None) -> dict[str, Any]:
             "VDEV_PLANNING": "always",
         }
     command = [sys.executable, "-m", "tests.cpu.svm_programs"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=900)
     assert "RESULTS" in done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.split("RESULTS")[1])
     assert (found["platform"] == "vdev") == (workers is not None)

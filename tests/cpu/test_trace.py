@@ -41,7 +41,7 @@ def run(
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == status, done.stderr

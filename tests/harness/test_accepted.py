@@ -173,7 +173,7 @@ def test_it(kernels, name):
 
 def run(folder: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *arguments]
-    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=900, check=False)
     return done.stdout + done.stderr
 
 

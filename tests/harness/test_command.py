@@ -41,7 +41,7 @@ def check(*arguments: str, folder: Path, **switches: str) -> subprocess.Complete
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "vdev.cli.check", *arguments],
-        cwd=folder, env=environment | {"PYOPENCL_NO_CACHE": "1"} | switches, text=True, capture_output=True, timeout=300, check=False,
+        cwd=folder, env=environment | {"PYOPENCL_NO_CACHE": "1"} | switches, text=True, capture_output=True, timeout=900, check=False,
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def test_a_second_run_finds_the_same_without_the_source(tmp_path: Path) -> None:
         subprocess.run(
             [sys.executable, "-W", "ignore", "-m", "vdev.cli.check", "--format", "json", "program.py", how],
             cwd=tmp_path, env=os.environ | {"VDEV_CACHE": "1", "VDEV_CACHE_DIR": str(tmp_path / "cache"), "PYOPENCL_NO_CACHE": "1"},
-            text=True, capture_output=True, timeout=300, check=False,
+            text=True, capture_output=True, timeout=900, check=False,
         )
         for how in ("made", "kept")
     )  # fmt: skip

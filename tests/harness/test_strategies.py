@@ -171,7 +171,7 @@ def rerun(error: Any, folder: Path) -> str:
     script = error.script
     (folder / "again.py").write_text(script)
     done = subprocess.run(
-        [sys.executable, "again.py"], cwd=folder, text=True, capture_output=True, timeout=300, check=False
+        [sys.executable, "again.py"], cwd=folder, text=True, capture_output=True, timeout=900, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "hypothesis" not in script

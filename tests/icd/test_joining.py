@@ -21,7 +21,7 @@ def test_c_functions_take_the_programs_objects(workers: str) -> None:
     # What a loader of this environment needs lies beside it.
     environ["LD_LIBRARY_PATH"] = str(LOADERS[-1].path.parent)
     words = [sys.executable, str(HERE / "joined.py"), str(LOADERS[-1].path)]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=900, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split("\n") == [
         "0 16384", "0", "0", "0", "0 True", "0", "0 0", "0", "0", "0", "0 16384 True", "0 64", "-38", "",

@@ -45,7 +45,7 @@ def python(tmp_path):
             cwd=cwd,
             text=True,
             capture_output=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
         assert (done.returncode != 0) == fails, done.stderr

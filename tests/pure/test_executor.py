@@ -608,7 +608,7 @@ def test_the_interpreter_exits_while_a_worker_hangs() -> None:
         print("status", completion.status)
     """)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0] == "status"
@@ -871,7 +871,7 @@ def test_a_marker_that_cannot_be_made_fails_its_commands_alone(monkeypatch: pyte
 
 def test_workers_are_opened_side_by_side() -> None:
     """Each opener waits until all of them have begun: one after the other none would end."""
-    machine, all_begun = VirtualMachine({}), threading.Barrier(4, timeout=300)
+    machine, all_begun = VirtualMachine({}), threading.Barrier(4, timeout=900)
 
     def opener(number: int) -> Callable[[], Backend]:
         open_gpu = machine.opener(number)

@@ -182,7 +182,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 out.set(); thread.join()
 print(forking.in_driver(lambda: 6))
 """
-    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=900)
     assert (done.stdout.split(), done.stderr) == (["0", "6"], "")
 
 
@@ -208,7 +208,7 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(most[0], inside[0])
 """
-    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=900)
     assert (done.stdout.split(), done.stderr) == (["1", "0"], "")
 
 
@@ -234,7 +234,7 @@ work(2_000_000)
 print(look(False), look(True))
 registered.join()
 """
-    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=900)
     assert (done.stdout.split(), done.stderr) == (["True"] * 5, "")
 
 
@@ -273,5 +273,5 @@ if number == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 module.out.set(); thread.join()
 """
-    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*PYTHON, "-c", program], capture_output=True, text=True, timeout=900)
     assert (done.stdout.split(), done.stderr) == (["0"], "")

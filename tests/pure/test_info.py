@@ -30,7 +30,7 @@ def run(*arguments: str, **environ: str) -> tuple[int, str]:
         env=clean | environ,
         text=True,
         capture_output=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert "Traceback" not in done.stderr
@@ -89,7 +89,7 @@ def test_a_program_is_told_once_of_a_switch_with_a_slip():
         env=os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:1", "VDEV_WORKES": "cpu:2"},
         text=True,
         capture_output=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     said = "VDEV_WORKES is set but is not a switch: did you mean VDEV_WORKERS?\n"

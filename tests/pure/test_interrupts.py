@@ -390,6 +390,6 @@ import _signal
 print(type(interrupts._get_handler(signal.SIGINT)).__name__, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=900, check=False
     )
     assert done.stdout.split() == ["_Handler", "True"], done.stderr

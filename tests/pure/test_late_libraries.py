@@ -88,7 +88,7 @@ def test_an_exit_waits_for_who_is_inside(way: str, said: list[str], tmp_path: Pa
         env=os.environ | {"PYTHONPATH": root},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (3, said, "")

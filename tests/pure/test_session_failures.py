@@ -481,7 +481,7 @@ def test_the_interpreter_exits_after_failures_and_with_deferred_commands() -> No
         print(failed.wait(), held.status)
     """)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["-5", "3"]
@@ -500,7 +500,7 @@ def test_the_interpreter_exits_while_a_worker_hangs() -> None:
         print(hangs.status > 0, behind.status > 0, waiting.status > 0)
     """)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True"] * 3
