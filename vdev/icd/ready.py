@@ -142,8 +142,9 @@ def made(
     global _made, _moves
     commands = [(_command(item), count) for item, count in runs]
     launches = sum(count for command, count in commands if type(command) is ReadyLaunch)
+    moved = len(handles) - launches
     _made += launches
-    _moves += len(handles) - launches
+    _moves += moved
     maker = _maker_of(runs[0][0])
     assert maker is not None, "it has made something ready"
     first = maker.made(commands, handles)
@@ -159,8 +160,10 @@ def ended(runs: tuple[tuple[Any, int], ...]) -> None:
     assert maker is not None, "it has made something ready"
     launches = [(item, count) for item, count in runs if type(item) is ReadyLaunch]
     moves = [(_KINDS[item[0]][0], count, item[2]) for item, count in runs if type(item) is tuple]
-    _made += sum(count for _, count in launches)
-    _moves += sum(count for _, count, _ in moves)
+    # counted before anything is added: other threads add theirs meanwhile
+    launched, moved = sum(count for _, count in launches), sum(count for _, count, _ in moves)
+    _made += launched
+    _moves += moved
     maker.ended(launches, moves)
 
 
