@@ -209,8 +209,22 @@ class _Projection:
             if units and highs:
                 if max(lows) > min(highs):
                     raise Infeasible
-                return terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+                found = terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+                if not self._comes_back(*found):
+                    return found
         return None
+
+    def _comes_back(self, terms: dict[int, int], low: int, high: int, x: int) -> bool:
+        """Whether a remainder in the place of x leads back to x: the only constraints on a pair's variables are its own, and in it they
+        say neither bound of x. These then tie remainder and quotient as x and the quotient are tied now.
+        """
+        of_others = {v: c for v, c in terms.items() if v != x}
+        least, most = box_bounds(0, of_others, self.lo, self.hi)
+        least, most = (low - most, high - least) if terms[x] > 0 else (least - high, most - low)
+        if least >= self.lo[x] or self.hi[x] >= most:
+            return False
+        opposite = {v: -c for v, c in terms.items()}
+        return all(terms.keys().isdisjoint(t) or t in (terms, opposite) for t in self.constraints)
 
     def eliminate(self) -> None:
         """Project out the variables that do not occur in the offset (Fourier-Motzkin, exact if the integers allow
