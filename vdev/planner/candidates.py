@@ -276,16 +276,20 @@ class Candidates:
         """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link; not to the end where
         the candidate costs more than `limit`. Returns their cost, without that of their runs.
         """
-        added = 0.0
+        added, of_runs, nruns, from_workers = 0.0, candidate.cost, 0, 0
+        per_run = self.options.links.per_run
         for source, piece, cost in self._pieces(state, target, region):
             added += cost
-            candidate.cost += piece.nruns * self.options.links.per_run
-            candidate.nruns += piece.nruns
-            if HOST not in (source, target):
-                candidate.from_workers += piece.nbytes
-            if candidate.cost + added > limit:
+            of_piece = piece.nruns
+            of_runs += of_piece * per_run
+            nruns += of_piece
+            if source != HOST and target != HOST:
+                from_workers += piece.nbytes
+            if of_runs + added > limit:
                 break
-        candidate.cost += added
+        candidate.cost = of_runs + added
+        candidate.nruns += nruns
+        candidate.from_workers += from_workers
         return added
 
     def _pieces(self, state: BufferState, target: int, region: Region) -> Iterator[tuple[int, Region, float]]:

@@ -76,7 +76,7 @@ class Nearby:
 class _Table:
     """Entries that do not change, by their corners. Made at the first request."""
 
-    __slots__ = ("_axes", "_bounds", "_in_order", "_owners", "_pitches", "entries")
+    __slots__ = ("_are_runs", "_axes", "_bounds", "_in_order", "_owners", "_pitches", "entries")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
@@ -86,10 +86,12 @@ class _Table:
             self._bounds = []
         #: where they begin and where they end, if both ascend
         self._in_order: tuple[list[int], list[int]] | None = None
+        self._are_runs = False  #: whether these are all that there is to know of them
         if self._bounds:
             begins, ends = map(list, zip(*self._bounds, strict=True))
             if _ascend(begins) and _ascend(ends):
                 self._in_order = begins, ends
+                self._are_runs = all(region.is_span for _, region in entries)
         self._pitches: tuple[int, ...] = ()
         self._owners: list[int] = []  #: by corner: its owner
         #: by digit: sorted least and largest values, and for each place in them the corners before it, as bits
@@ -101,14 +103,8 @@ class _Table:
             return entries if region else ()
         start, stop = region.start, region.stop
         if self._bounds and type(start) is int:
-            if self._in_order is not None:  # as where each has some rows
-                begins, ends = self._in_order
-                within: Sequence[int] = range(bisect_right(ends, start), bisect_left(begins, stop))
-            else:
-                within = [
-                    number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high
-                ]
-            if len(within) <= FEW:
+            within = self._within_bounds(start, stop)
+            if len(within) <= FEW or self._are_runs:
                 return [entries[number] for number in within]
         if not self._axes:
             self._make()
@@ -129,6 +125,13 @@ class _Table:
                 found.append(entries[owner])
                 last = owner
         return found
+
+    def _within_bounds(self, start: int, stop: int) -> Sequence[int]:
+        """Which entries reach between two offsets with their bounds."""
+        if self._in_order is None:
+            return [number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high]
+        begins, ends = self._in_order
+        return range(bisect_right(ends, start), bisect_left(begins, stop))
 
     def _make(self) -> None:
         self._pitches = joint(region.pitches for _, region in self.entries)
