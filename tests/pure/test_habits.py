@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from vdev.translators.interpreter.launch_ranges import LaunchRanges
 from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.region import Region
 
 from samples.benchmarks import planning_growth as growth
 from samples.benchmarks.changed_scalars import Bench, Step
-from vdev.planner.candidates import Candidates
+from vdev.planner.candidates import MORE_RUNS, Candidates
+from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.habits import MORE, MOST, MOST_RECENT, MOST_SMALL, Habits
 
 WORKERS = (0, 1, 2, 3)
@@ -135,6 +137,79 @@ def test_cuts_that_are_dearer_at_a_first_chunk_would_not_have_been_taken(
     assert found[0] == found[1]
     if program is growth.table and workers == 8:
         assert looked_at[0] < 0.6 * looked_at[1]
+
+
+FIRST = """
+kernel void torus(global float *to, global const float *from, int n) {
+    int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
+    int l = (x + n - 1) % n, u = (y + n - 1) % n, b = (z + n - 1) % n;
+    to[(z * n + y) * n + x] = from[(z * n + y) * n + l] + from[(z * n + u) * n + x] + from[(b * n + y) * n + x];
+}
+kernel void scattered(global float *to, global const float *from, global const int *where, int n) {
+    int x = get_global_id(0), y = get_global_id(1);
+    to[where[x]] = from[y * n + x];
+}
+kernel void columns(global float *to, global const float *from, int n) {
+    int x = get_global_id(0), y = get_global_id(1);
+    for (int i = 0; i < n; ++i) to[y * n + x] += from[i * n + x];
+}
+kernel void copied(global float *to, global const float *from, int n) {
+    int x = get_global_id(0), y = get_global_id(1);
+    to[y * n + x] = from[y * n + x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "most"),
+    [
+        (growth.Step("torus", (96, 96, 96), (4, 4, 4), {0: 0, 1: 1}, {2: 96}), 8 + 2 * 9),
+        (growth.Step("scattered", (1024, 1024), (8, 8), {0: 0, 1: 1, 2: 2}, {3: 1024}), 8 + 2 * 3),
+        (growth.Step("columns", (1024, 1024), (8, 8), {0: 0, 1: 1}, {2: 1024}), 4 * 8),
+    ],
+    ids=lambda value: value.kernel if isinstance(value, growth.Step) else None,
+)
+def test_a_first_plan_looks_at_two_chunks_of_a_cut_that_moves_no_less(
+    step: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And moves hardly more than one that looks at all chunks of all cuts; nor does it miss that only columns are read."""
+    monkeypatch.setattr(growth, "SOURCE", FIRST)
+    chunks, evaluate = 0, LaunchRanges.of
+
+    def counted(*args: Any) -> Any:
+        nonlocal chunks
+        chunks += 1
+        return evaluate(*args)
+
+    monkeypatch.setattr(LaunchRanges, "of", counted)
+    moved, looked_at = [], []
+    for all_cuts in (False, True):
+        if all_cuts:
+            monkeypatch.setattr(Candidates, "is_dearer", lambda *_: False)
+        planner, chunks = growth.Planner(4 << 20, 8), 0
+        planner.launch(step)
+        moved.append(planner.moved_nbytes)
+        looked_at.append(chunks)
+    assert moved[0] - moved[1] <= 2 * MORE_RUNS * 64, moved
+    assert looked_at[0] <= most <= looked_at[1], looked_at
+
+
+def test_what_is_on_workers_is_not_told_by_two_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first worker and the last one lack the columns that all others have: cut by columns, only these two bring anything."""
+    monkeypatch.setattr(growth, "SOURCE", FIRST)
+    n, moved = 1024, []
+    row, block = 4 * n, 4 * n // 8
+    columns = [Region.boxes(worker * block, block, ((row, n),)) for worker in range(8)]
+    valid = [(HOST, columns[0] | columns[7]), *[(worker, columns[worker]) for worker in range(1, 7)]]
+    replicas = [(worker, 0, row * n) for worker in range(8)]
+    for all_cuts in (False, True):
+        if all_cuts:
+            monkeypatch.setattr(Candidates, "is_dearer", lambda *_: False)
+        planner = growth.Planner(row * n, 8)
+        planner.states[1] = buffer_state(row * n, valid, replicas)
+        planner.launch(growth.Step("copied", (n, n), (8, 8), {0: 0, 1: 1}, {2: n}))
+        moved.append(planner.moved_nbytes)
+    assert moved == [2 * block * n] * 2
 
 
 def test_a_launch_of_few_work_groups_says_why_it_is_not_on_all_workers() -> None:

@@ -24,6 +24,10 @@ from vdev.translators.values import dataclass, replace
 #: the cost to the host of a merged byte, besides its transfers, relative to a transferred byte
 MERGE_WEIGHT = 1.0
 
+#: a cut that moves hardly more than every cut has to is taken without a look at others: by no more than so many runs cost, as another
+#: cut through rows would have
+MORE_RUNS = 1024
+
 
 @dataclass(slots=True)
 class Candidate:
@@ -41,6 +45,7 @@ class Candidate:
     incoming: list[float] = field(default_factory=list)
     incoming_runs: list[int] = field(default_factory=list)
     from_workers: int = 0  #: how many bytes come to workers from other workers
+    merged: float = 0.0  #: the part of the cost that is what several chunks may write
 
 
 class Candidates:
@@ -64,21 +69,56 @@ class Candidates:
         same = found.footprints, found.resolutions, found.reductions, found.unfolded
         return Candidate(found.partition, workers, *same)
 
-    def is_dearer(self, partition: Partition, workers: tuple[int, ...], limit: float) -> bool:
-        """Whether it shows at its first chunks, as far as they alone tell, that a cut costs more than `limit`. To look at what
-        becomes of all chunks takes much longer.
+    def is_dearer(self, partition: Partition, workers: tuple[int, ...], best: Candidate) -> bool:
+        """Whether it shows at some of its chunks, as far as they alone tell, that a cut costs more than the best one so far, or hardly
+        less. To look at what becomes of all chunks takes much longer.
+
+        Where nothing that they read is on a worker yet, as before a program's first launches, what has to come for the first chunk and
+        for the last one tells of those between them: all cuts have to move about the same.
         """
-        if limit == inf or (partition.cuts, partition.edges, partition.cycle) in self._by_cut:
+        if best.cost == inf or (partition.cuts, partition.edges, partition.cycle) in self._by_cut:
             return False
-        cost, count = 0.0, len(partition.chunks)
-        for number in range(count):
+        count = len(partition.chunks)
+        limit = best.cost - self._merged_as_well(partition, best)
+        at_home = self._reads_from_home(partition)
+        enough = limit - (MORE_RUNS * self.options.links.per_run if at_home else 0.0)
+        cost = 0.0
+        for seen, number in enumerate((0, count - 1, *range(1, count - 1)), 1):
             for _, of_piece in self._pieces_read(partition, workers, number):
                 cost += of_piece
                 if cost > limit:
                     return True
-            if cost * count <= limit * (number + 1):
+            if cost * count <= enough * seen:
                 return False  # the others would have to cost more than these
+            if at_home and seen == 2:
+                return True
         return False
+
+    def _reads_from_home(self, partition: Partition) -> bool:
+        """Whether a cut's first chunk needs nothing of which any worker has anything."""
+        return all(
+            holder == HOST
+            for slot, footprint in self._chunk_alone(partition.chunks[0]).items()
+            for holder, _ in (self.states[slot].valid if _found_first(footprint) else ())
+        )
+
+    def _merged_as_well(self, partition: Partition, best: Candidate) -> float:
+        """What the best cut merges, and another one too: its first and its last chunk may write all of it, as each of the best one's."""
+        if not best.merged or len(partition.chunks) != len(best.workers):
+            return 0.0
+        ends = [self._chunk_alone(partition.chunks[number]) for number in (0, -1)]
+        for slot, resolution in best.resolutions.items():
+            if resolution.merges or any(part != resolution.diff for part in resolution.diff_parts):
+                return 0.0
+            if not all(of_end[slot].inexact.contains(resolution.diff) for of_end in ends):
+                return 0.0
+        return best.merged
+
+    def _chunk_alone(self, chunk: Chunk) -> dict[int, Footprint]:
+        """By slot, what a chunk touches that is looked at before what becomes of all."""
+        if chunk not in self._first:
+            self._first[chunk] = self._footprints(chunk)
+        return self._first[chunk]
 
     def least(self, partition: Partition, workers: tuple[int, ...]) -> float:
         """What a cut costs at least: what a first chunk alone reads and its worker has not is moved for any resolution."""
@@ -92,17 +132,14 @@ class Candidates:
     def _pieces_read(
         self, partition: Partition, workers: tuple[int, ...], number: int
     ) -> Iterator[tuple[int, float]]:
-        """What a chunk reads and its worker has not: from whom, and what it costs to move; with its runs, where all that the chunk
+        """What a chunk needs and its worker has not: from whom, and what it costs to move; with its runs, where all that the chunk
         needs is what it reads, as it is.
         """
-        chunk = partition.chunks[number]
-        if chunk not in self._first:
-            self._first[chunk] = self._footprints(chunk)
-        for slot, footprint in self._first[chunk].items():
+        for slot, footprint in self._chunk_alone(partition.chunks[number]).items():
             state = self.states[slot]
             if state.fine:  # which may be used where it is
                 continue
-            reads = few_boxes(footprint.reads, len(partition.chunks))
+            reads = few_boxes(_found_first(footprint), len(partition.chunks))
             alone = not footprint.inexact and not footprint.atomics and are_fitting((footprint,), state)
             per_run = self.options.links.per_run if alone else 0.0
             for source, piece, cost in self._pieces(state, workers[number], reads):
@@ -153,7 +190,7 @@ class Candidates:
             [0.0] * len(candidate.workers),
             [0] * len(candidate.workers),
         )
-        candidate.from_workers = 0
+        candidate.from_workers, candidate.merged = 0, 0.0
         if self.options.compute_cost is not None:
             candidate.cost = self.options.compute_cost(candidate.partition.largest, len(candidate.workers))
         for slot, resolution in candidate.resolutions.items():
@@ -162,20 +199,26 @@ class Candidates:
                 self._add_incoming(candidate, state, chunk, needs, limit)
                 if candidate.cost > limit:
                     return
-            if merges_on(resolution, candidate.workers, self.options.links):
-                self._add_merges_on_workers(candidate, state, resolution)
-                continue
-            if resolution.diff:
-                # The twin at home; what is fetched is in all likelihood needed again where it was.
-                self._add_missing(candidate, state, HOST, resolution.diff)
-                self._add_merge(candidate, resolution.diff_parts, refetched=True)
-            for merge in resolution.merges:
-                self._add_missing(candidate, state, HOST, merge.region)
-                self._add_merge(candidate, merge.parts, refetched=False)
+            before = candidate.cost
+            self._add_merges(candidate, state, resolution)
+            candidate.merged += candidate.cost - before
             if candidate.cost > limit:
                 return
         self._add_reductions(candidate)
         self._add_readings(candidate)
+
+    def _add_merges(self, candidate: Candidate, state: BufferState, resolution: Resolution) -> None:
+        """What becomes of bytes of one buffer that several chunks may write."""
+        if merges_on(resolution, candidate.workers, self.options.links):
+            self._add_merges_on_workers(candidate, state, resolution)
+            return
+        if resolution.diff:
+            # The twin at home; what is fetched is in all likelihood needed again where it was.
+            self._add_missing(candidate, state, HOST, resolution.diff)
+            self._add_merge(candidate, resolution.diff_parts, refetched=True)
+        for merge in resolution.merges:
+            self._add_missing(candidate, state, HOST, merge.region)
+            self._add_merge(candidate, merge.parts, refetched=False)
 
     def _add_readings(self, candidate: Candidate) -> None:
         """What later launches will bring of what this one leaves."""
@@ -233,16 +276,20 @@ class Candidates:
         """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link; not to the end where
         the candidate costs more than `limit`. Returns their cost, without that of their runs.
         """
-        added = 0.0
+        added, of_runs, nruns, from_workers = 0.0, candidate.cost, 0, 0
+        per_run = self.options.links.per_run
         for source, piece, cost in self._pieces(state, target, region):
             added += cost
-            candidate.cost += piece.nruns * self.options.links.per_run
-            candidate.nruns += piece.nruns
-            if HOST not in (source, target):
-                candidate.from_workers += piece.nbytes
-            if candidate.cost + added > limit:
+            of_piece = piece.nruns
+            of_runs += of_piece * per_run
+            nruns += of_piece
+            if source != HOST and target != HOST:
+                from_workers += piece.nbytes
+            if of_runs + added > limit:
                 break
-        candidate.cost += added
+        candidate.cost = of_runs + added
+        candidate.nruns += nruns
+        candidate.from_workers += from_workers
         return added
 
     def _pieces(self, state: BufferState, target: int, region: Region) -> Iterator[tuple[int, Region, float]]:
@@ -268,3 +315,10 @@ class Candidates:
             candidate.cost += part.nbytes * (costs[worker][HOST] + back + MERGE_WEIGHT)
             candidate.cost += len(part) * self.options.links.per_run
             candidate.nruns += len(part)
+
+
+def _found_first(footprint: Footprint) -> Region:
+    """What a chunk has to find in a buffer, as far as it alone tells: what it reads, and what it may write of one that no chunk is seen
+    to write for sure, and so have the last word on.
+    """
+    return footprint.reads if footprint.exact else footprint.reads | footprint.inexact

@@ -31,7 +31,7 @@ from math import inf, prod
 
 from vdev.planner.assignment import Share, assign_chunks, order_of_data
 from vdev.planner.balance import Recut, cut_at
-from vdev.planner.candidates import Candidate, Candidates
+from vdev.planner.candidates import MORE_RUNS, Candidate, Candidates
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Unmergeable
 from vdev.planner.launch_request import LaunchOptions, LaunchRequest
@@ -53,9 +53,8 @@ SMALL_SAVES = 2e-4
 #: takes no longer than to ask for it
 REORDER_NBYTES = 64 << 10
 
-#: a cut that moves hardly more than every cut has to is taken without a look at others: by so small a part of it, and by
-#: no more than so many runs cost, as another cut through rows would have
-HARDLY_MORE, MORE_RUNS = 0.125, 1024
+#: by so small a part of what every cut has to move, a cut moves hardly more (and by no more than `MORE_RUNS`)
+HARDLY_MORE = 0.125
 
 #: workers from which on it pays to find out which cut to look at first
 MANY_WORKERS = 8
@@ -263,7 +262,7 @@ class Search:
         best_place = 0
         for place, partition, workers in self._most_promising_first(table):
             workers = workers[: len(partition.chunks)]
-            if best is not None and self._candidates.is_dearer(partition, workers, best.cost):
+            if best is not None and self._candidates.is_dearer(partition, workers, best):
                 continue
             try:
                 found = self._candidates.of(partition, workers)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import ge, or_
 
 from vdev.translators.ranges.bands import Corner
 from vdev.translators.ranges.pitches import joint
@@ -74,7 +76,7 @@ class Nearby:
 class _Table:
     """Entries that do not change, by their corners. Made at the first request."""
 
-    __slots__ = ("_axes", "_bounds", "_owners", "_pitches", "entries")
+    __slots__ = ("_are_runs", "_axes", "_bounds", "_in_order", "_owners", "_pitches", "entries")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
@@ -82,6 +84,14 @@ class _Table:
         self._bounds = [(region.start, region.stop) for _, region in entries]
         if len(entries) > FEW_BOUNDS or any(type(start) is not int for start, _ in self._bounds):
             self._bounds = []
+        #: where they begin and where they end, if both ascend
+        self._in_order: tuple[list[int], list[int]] | None = None
+        self._are_runs = False  #: whether these are all that there is to know of them
+        if self._bounds:
+            begins, ends = map(list, zip(*self._bounds, strict=True))
+            if _ascend(begins) and _ascend(ends):
+                self._in_order = begins, ends
+                self._are_runs = all(region.is_span for _, region in entries)
         self._pitches: tuple[int, ...] = ()
         self._owners: list[int] = []  #: by corner: its owner
         #: by digit: sorted least and largest values, and for each place in them the corners before it, as bits
@@ -93,10 +103,8 @@ class _Table:
             return entries if region else ()
         start, stop = region.start, region.stop
         if self._bounds and type(start) is int:
-            within = [
-                number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high
-            ]
-            if len(within) <= FEW:  # as where each has some rows
+            within = self._within_bounds(start, stop)
+            if len(within) <= FEW or self._are_runs:
                 return [entries[number] for number in within]
         if not self._axes:
             self._make()
@@ -118,6 +126,13 @@ class _Table:
                 last = owner
         return found
 
+    def _within_bounds(self, start: int, stop: int) -> Sequence[int]:
+        """Which entries reach between two offsets with their bounds."""
+        if self._in_order is None:
+            return [number for number, (low, high) in enumerate(self._bounds) if low < stop and start < high]
+        begins, ends = self._in_order
+        return range(bisect_right(ends, start), bisect_left(begins, stop))
+
     def _make(self) -> None:
         self._pitches = joint(region.pitches for _, region in self.entries)
         corners: list[Corner] = []
@@ -126,15 +141,17 @@ class _Table:
             corners += more
             self._owners += [number] * len(more)
         for edges in zip(*corners, strict=True):
-            firsts = sorted([(low, number) for number, (low, _) in enumerate(edges)])
-            lasts = sorted([(high, number) for number, (_, high) in enumerate(edges)])
+            firsts, lasts = map(list, zip(*edges, strict=True))
             self._axes.append((*_prefixes(firsts), *_prefixes(lasts)))
 
 
-def _prefixes(edges: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """The sorted values, and for each number of them the entries that they belong to."""
-    bits, found = 0, [0]
-    for _, number in edges:
-        bits |= 1 << number
-        found.append(bits)
-    return [edge for edge, _ in edges], found
+def _ascend(numbers: Sequence[int]) -> bool:
+    return not any(map(ge, numbers, numbers[1:]))
+
+
+def _prefixes(edges: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Edges by their numbers: the values, sorted, and for each count of them the numbers of those, as bits. With no step of Python for
+    each: there are as many as all entries have corners.
+    """
+    order = sorted(range(len(edges)), key=edges.__getitem__)
+    return [edges[number] for number in order], list(accumulate(map((1).__lshift__, order), or_, initial=0))
