@@ -21,6 +21,8 @@ from .test_planner import Program
 _LARGE = 10
 #: of the steps of a sequence, those before which buffers are kept on a worker, or let go
 _KEPT = 0.15
+#: of the buffers, those to which that happens at a time
+_TOGETHER = 0.7
 
 
 def sequence(seed: int) -> Counter[str]:
@@ -32,7 +34,7 @@ def sequence(seed: int) -> Counter[str]:
         if program.rng.random() < _KEPT:
             worker = int(program.rng.integers(workers + 1))
             for buffer in program.buffers:
-                if not buffer.state.fine:
+                if not buffer.state.fine and program.rng.random() < _TOGETHER:
                     buffer.state = kept_on(buffer.state, worker if worker < workers else None)
             program.cuts.taken["kept"] += 1
         program.step()

@@ -472,6 +472,28 @@ def test_program_scope_constants_bound_an_index() -> None:
 
 
 @pytest.mark.parametrize(
+    "index",
+    ["(i + t[i & 3] + n) % n", "i + t[i & 3] & n - 1", "i + t[i & 3] & 63", "(uint)(i + t[i & 3] + n) % n"],
+)
+@pytest.mark.parametrize("quarter", range(4))
+def test_distances_out_of_a_table_lead_round_a_closed_space(index: str, quarter: int) -> None:
+    """As neighbours on a torus are found: at the ends of the space, too, no more is read than the ends."""
+    found = summary(
+        "constant int t[4] = {-2, 3, 1, 0};"
+        f"kernel void k(global float *a, global const float *b, int n) {{ int i = get_global_id(0); a[i] = b[{index}]; }}"
+    ).evaluate(LINE, Chunk((2 * quarter,), (2 * quarter + 2,)), {2: 64}, {0: 256, 1: 256})
+    (read,) = [each.region for each in found if each.mode == "read"]
+    numbers = {i % 64 for i in range(16 * quarter - 2, 16 * quarter + 16 + 3)}
+    assert read == Region.spans((4 * number, 4 * number + 4) for number in numbers)
+
+
+def test_what_leads_round_a_space_often_may_be_anywhere() -> None:
+    found = ranges("a[get_global_id(0)] = b[(get_global_id(0) + table[b[0] > 1] + 999) % 99];",
+        before="constant int table[2] = {0, 400};", chunk=Chunk((1,), (2,)))  # fmt: skip
+    assert found[1, "read"].region == Region.span(0, 99 * 4)
+
+
+@pytest.mark.parametrize(
     ("declared", "index", "lowest", "highest"),
     [
         ("int t[4] = {-2, 3, 1, 0};", "t[j]", -2, 3),

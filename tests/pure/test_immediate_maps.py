@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor.completion import Completion
+from vdev.planner.transfers import plan_gather
 from vdev.session import immediate_maps
 from vdev.session.commands import Map, Unmap
 from vdev.session.ordering import QueueOrder
@@ -215,6 +217,33 @@ def test_writing_other_bytes_each_time_prepares_no_plans(program: Program) -> No
         (20, 0, 20 * 5 * 4),
     ]
     assert program.content(buffer).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_those_who_choose_ways_are_told_that_a_mapping_is_waited_for(
+    is_split: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever way it takes: periods from one look of the program to the next are compared, of several workers and of one."""
+    looks: list[int] = []
+    with Program(2, is_cpu=False) as program:
+        session = program.session
+        buffer = session.create_buffer(NBYTES, numbers(1).view(np.uint8).copy())
+        assert ended(program.launch(buffer, buffer)) == 0
+        if not is_split:
+            plan = plan_gather([buffer.state], 0, session.links)
+            completion = Completion()
+            session.executor.submit_unasked("gather", plan, [buffer.holdings], completion)
+            (buffer.state,) = plan.states
+            assert ended(completion) == 0
+        assert (buffer.state.resident is None) is is_split
+        session.executor.quiesce()
+        choosing = SimpleNamespace(looked=lambda at_ns, nbytes: looks.append(nbytes))
+        monkeypatch.setattr(session, "choosing", choosing)
+        commands = [Map(buffer, 0, NBYTES, read=read, write=not read) for read in (True, False)]
+        at_once = [session.map_at_once(command, program.queue) == 0 for command in commands]
+        monkeypatch.setattr(session, "choosing", None)
+        assert at_once == [not is_split] * 2
+        assert looks == [NBYTES], "once for each that brings bytes"
 
 
 def test_launches_go_on_behind_a_mapping(program: Program) -> None:

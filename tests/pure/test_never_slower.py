@@ -30,7 +30,7 @@ from vdev.observe.explain import as_text
 from vdev.observe.snapshots import of_session
 from vdev.session import folding, immediate, launches, moves, weighed_recalls
 from vdev.session.choosing import Choosing
-from vdev.session.commands import Fill, Write
+from vdev.session.commands import CopyBuffer, Fill, Write
 from vdev.session.session import Session, VirtualBuffer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "samples" / "benchmarks"))
@@ -784,6 +784,39 @@ def test_buffers_read_in_stripes_are_written_in_stripes(
     (one, _), (chosen, crossed) = took(1), took(workers)
     assert max(chosen[-10:]) <= 1.05 * min(one) / workers
     assert crossed <= 3 * 4 * n, "until it is known, and then no more"
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_what_is_set_back_from_another_buffer_is_set_back_where_its_launches_are(
+    clocks: list[Bench], workers: int
+) -> None:
+    """Of that one each worker has a part, and no launch ever uses it: what is copied from there was everywhere again after each copy, and
+    was brought to one worker for the next launches, without an end.
+    """
+    n, steps = 1 << 22, 80
+    source = (
+        "kernel void halve(global float *a, int n) { int i = get_global_id(0); if (i < n) a[i] += a[i + n]; }"
+    )
+    box = (1, 1, 4 * n), 0, (4 * n, 4 * n), 0, (4 * n, 4 * n)
+
+    def took(workers: int) -> tuple[float, int]:
+        bench = Bench({"halve": STREAMED}, n, 0, workers, PEER_BYTES_PER_SECOND)
+        bench.build(source)
+        clocks.append(bench)
+        program = bench.program
+        first, values = program.buffer(4 * n), program.buffer(4 * n)
+        backends, began, crossed = program.machine.backends, 0.0, 0
+        for step in range(steps):
+            if step == steps // 2:
+                began, crossed = program.wait(), sum(each.counters.from_peer for each in backends)
+            program.session.submit(CopyBuffer(first, values, *box), queue=program.queue)
+            for bits in range(21, 5, -1):
+                bench.run("halve", (1 << bits,), (64,), values, 1 << bits)
+        return program.wait() - began, sum(each.counters.from_peer for each in backends) - crossed
+
+    (one, _), (chosen, crossed) = took(1), took(workers)
+    assert crossed <= 4 * n, "at most once more, where several workers are tried"
+    assert chosen <= 1.03 * one
 
 
 def test_the_report_has_predicted_times_beside_measured_ones(clocks: list[Bench]) -> None:

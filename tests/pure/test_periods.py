@@ -143,6 +143,45 @@ def test_a_trial_takes_until_each_kind_of_period_is_known(kinds: int, scale: flo
     assert (program.is_split, program.trials) == (False, 1)
 
 
+@pytest.mark.parametrize(("every", "stays"), [(5, True), (2, False)])
+def test_a_few_periods_that_do_not_recur_do_not_keep_a_trial_from_deciding(every: int, stays: bool) -> None:
+    """As where a program waits for its queue once in a while, between two reads of which there are many."""
+    periods, numbers = Periods(), iter(range(1000))
+
+    def until_full(milliseconds: float, *, split: bool) -> None:
+        for number in numbers:
+            kind = "a period" if number % every else f"period {number}"
+            if periods.add(kind, milliseconds * MILLISECONDS, split=split):
+                return
+
+    turns = []
+    for _ in range(4):
+        until_full(1.0, split=True)
+        turns.append(periods.judge(0.1 * 16 * MILLISECONDS, 0.3 * 16 * MILLISECONDS, 0.0))
+    assert (Turn.TRY_ONE in turns) is stays
+    if stays:
+        periods.begin_trial()
+        until_full(0.6, split=False)
+        assert periods.end() is Turn.GO_ON
+        assert periods.toll == pytest.approx(0.6 * MILLISECONDS), (
+            "0.4 more than on one, where 0.2 less are foretold"
+        )
+
+
+def test_other_counts_are_compared_by_what_recurs() -> None:
+    periods = Periods()
+    for number in range(30):
+        periods.add("a period" if number % 6 else f"period {number}", MILLISECONDS, split=True)
+    periods.changed()
+    periods.take_count(2)
+    turns = []
+    for number in range(30):
+        kind = "a period" if number % 6 else f"another period {number}"
+        if periods.add(kind, 1.2 * MILLISECONDS, split=True):
+            turns.append(periods.compare())
+    assert Turn.FORMER_COUNT in turns
+
+
 def test_periods_that_are_not_alike_decide_nothing() -> None:
     program = Program(1.0, 1.0, model=(0.5, 0.8))
     program.run(1000, lambda number: float(number % 4))

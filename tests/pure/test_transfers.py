@@ -110,6 +110,41 @@ def test_a_copy_is_done_where_the_bytes_are() -> None:
     assert plan.states[1].valid_at(HOST) == span(0, 110) | span(180, 200)
 
 
+#: of workers with memory of their own, which may lie idle
+ROOMY = replace(LinkCosts.uniform(2, direct=True), gaps_nbytes=1 << 20)
+
+
+def test_what_is_copied_to_a_buffer_that_is_kept_on_a_worker_is_copied_there() -> None:
+    """The source is brought there once, and stays where it was."""
+    source = buffer_state(100, [(0, span(0, 40)), (1, span(40, 90))], [(0, 0, 40), (1, 40, 100)])
+    target = buffer_state(200, [(1, span(0, 200))], [(1, 0, 200)], kept=1)
+    plan = plan_copy([source, target], Box.contiguous(10, 90), Box.contiguous(110, 90), ROOMY)
+    assert copies(plan.instructions) == [(1, 10, 110, (1, 1, 80))], "nobody wrote the last ten bytes"
+    assert plan.moved == ((0, 1, 30),)
+    assert plan.states[0].valid_at(0) == span(0, 40)
+    assert plan.states[0].valid_at(1) == span(10, 90)
+    assert plan.states[1].valid == ((1, span(0, 190)),)
+    again = plan_copy(plan.states, Box.contiguous(10, 90), Box.contiguous(110, 90), ROOMY)
+    assert (again.moved, again.growth, again.states) == ((), (), plan.states)
+    assert copies(again.instructions) == [(1, 10, 110, (1, 1, 80))]
+
+
+@pytest.mark.parametrize(
+    ("kept", "links"),
+    [((None, None), ROOMY), ((0, 1), ROOMY), ((None, 1), LinkCosts.uniform(2, direct=True))],
+)
+def test_what_is_kept_elsewhere_or_takes_much_memory_is_copied_where_it_is(
+    kept: tuple[int | None, int | None], links: LinkCosts
+) -> None:
+    states = [
+        buffer_state(100, [(0, span(0, 40)), (1, span(40, 100))], [(0, 0, 40), (1, 40, 100)], kept[0]),
+        buffer_state(100, [(1, span(0, 100))], [(1, 0, 100)], kept[1]),
+    ]
+    plan = plan_copy(states, Box.contiguous(0, 100), Box.contiguous(0, 100), links)
+    assert copies(plan.instructions) == [(0, 0, 0, (1, 1, 40)), (1, 40, 40, (1, 1, 60))]
+    assert plan.moved == ()
+
+
 def test_a_rectangle_is_copied_by_rows_and_columns() -> None:
     """Four rows of 8 bytes, 16 apart; worker 0 holds their left halves, worker 1 their right ones."""
     left, right = Region.boxes(0, 4, ((16, 4),)), Region.boxes(4, 4, ((16, 4),))

@@ -143,6 +143,8 @@ def value_of(scope: Scope, expr: Expr) -> Form:  # noqa: C901 (a case for each k
 #: No program computes a larger number: signed types do not overflow (C99 6.5p5), others wrap.
 #: The bounds of products of products would be larger, and take ever longer.
 _LARGEST = 1 << 200
+#: Quotients beside the least one that a value may have which goes on at the other end: a step beyond each end makes two.
+_MOST_TURNS = 2
 
 
 def _sum(scope: Scope, expr: Sum) -> Form:
@@ -191,13 +193,20 @@ def _div(scope: Scope, expr: Quotient) -> Form:
     return scope.between(-largest, largest, a, b, origin="a quotient of variables")
 
 
+def _wraps_around(low: int, high: int, divisor: int) -> bool:
+    """Whether a value between these bounds is its remainder but for an end or two, as the coordinates of neighbours are in a space that
+    is closed: an unknown distance, out of a table, then leaves the remainder near the value. Of others only bounds are of use.
+    """
+    return high // divisor - low // divisor <= _MOST_TURNS
+
+
 def _mod(scope: Scope, expr: Remainder) -> Form:
     a, b = scope.value(expr.a), scope.domain.fold(scope.value(expr.b))
     if not b.terms and b.constant:
         divisor = abs(b.constant)
         low, high = scope.domain.bounds(a)
         quotient = scope.trunc_div(a, divisor)
-        if scope.domain.is_loose(quotient):
+        if scope.domain.is_loose(quotient) and (low < 0 or not _wraps_around(low, high, divisor)):
             return scope.between(max(low, 1 - divisor) if low < 0 else 0, min(max(high, 0), divisor - 1), a)
         return a.plus(quotient, -divisor)
     low, high = scope.domain.bounds(a)
@@ -243,7 +252,9 @@ def _and(scope: Scope, expr: BitAnd) -> Form:
             return Form(0, {})
         if block == -1:
             return scope.floor_div(a, 1 << trailing).times(1 << trailing)
-        if block & (block + 1) == 0 and not scope.domain.is_loose(a):
+        if block & (block + 1) == 0 and (
+            not scope.domain.is_loose(a) or _wraps_around(low, high, block + 1 << trailing)
+        ):
             return scope.low_bits(scope.floor_div(a, 1 << trailing), block.bit_length()).times(1 << trailing)
     least, most = scope.domain.bounds(b)
     limits = [bounds[1] for bounds in ((low, high), (least, most)) if bounds[0] >= 0]

@@ -37,6 +37,8 @@ _KEPT, _ENOUGH = 9, 3
 _ALIKE, _UNSTEADY = 1.25, 1.4
 #: of those, how many there must be to see whether they become longer or shorter
 _TREND = 6
+#: of the periods that are looked at together, those at least that have to be of kinds which are known: a few others come in between
+_KNOWN = 0.75
 #: kinds of periods of a program that are told apart
 _MOST_KINDS = 32
 #: of the time since the last trial, what one may cost
@@ -183,10 +185,10 @@ class Periods:
         """Whether periods over the number of workers in use are longer than over the one before: once it is known, it is asked no more."""
         if not self.former:
             return Turn.GO_ON
-        now, before = _expected(self._kinds, self._split), _expected(self._kinds, self._former)
-        if now is not None and before is not None and before < _SHORTER * now:
+        kinds = _known(self._kinds, self._split, self._former)
+        if kinds and _expected(kinds, self._former) < _SHORTER * _expected(kinds, self._split):
             return Turn.FORMER_COUNT
-        if (now is not None and before is not None) or self.is_full:
+        if kinds or self.is_full:
             self.former = 0
         return Turn.GO_ON
 
@@ -234,9 +236,12 @@ class Periods:
         """
         each_counts = self._weight / self._kinds.total()
         kinds = self._begin_window()
-        took = _expected(kinds, self._split)
+        known = _known(kinds, self._split)
         gain = one - split
-        if took is None or gain <= 0 or took - split <= gain:
+        if not known or gain <= 0:
+            return Turn.GO_ON
+        took = _expected(known, self._split) * kinds.total() / known.total()
+        if took - split <= gain:
             return Turn.GO_ON  # all of what is not explained would not outweigh it
         # In a trial, each kind of period has to come often enough to be known.
         recurring = sum([kind.value is not None for kind in self._split.values()])
@@ -258,20 +263,27 @@ class Periods:
 
     def end(self) -> Turn:
         """A trial is over."""
-        kinds, self._began = self._begin_window(), 0.0
-        alone, split = _expected(kinds, self._alone), _expected(kinds, self._split)
-        if alone is None or split is None:  # the program does something else by now
+        self._began = 0.0
+        kinds = _known(self._begin_window(), self._alone, self._split)
+        if not kinds:  # the program does something else by now
             return Turn.SPLIT_AGAIN
+        alone, split = _expected(kinds, self._alone), _expected(kinds, self._split)
         self.toll = max((split - alone) / kinds.total() + self._gain / self._count, 0.0)
         return Turn.GO_ON if alone < _SHORTER * split else Turn.SPLIT_AGAIN
 
 
-def _expected(kinds: Mapping[Hashable, int], table: Mapping[Hashable, _Kind]) -> float | None:
-    """Seconds of so many periods of each kind; None where not all of them are known."""
-    total = 0.0
-    for kind, count in kinds.items():
-        known = table.get(kind)
-        if known is None or known.value is None:
-            return None
-        total += known.value * count
-    return total
+def _known(kinds: Counter[Hashable], *tables: Mapping[Hashable, _Kind]) -> Counter[Hashable]:
+    """Those of so many periods of each kind of which every table has what they take; none where these are too few of all."""
+    found = Counter(
+        {
+            kind: count
+            for kind, count in kinds.items()
+            if all(kind in table and table[kind].value is not None for table in tables)
+        }
+    )
+    return found if found.total() >= _KNOWN * kinds.total() else Counter()
+
+
+def _expected(kinds: Mapping[Hashable, int], table: Mapping[Hashable, _Kind]) -> float:
+    """Seconds of so many periods of each kind, which are `_known`."""
+    return sum([count * (table[kind].value or 0.0) for kind, count in kinds.items()])

@@ -233,7 +233,8 @@ def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: Li
     `states`: the source's and the target's, or one where they are the same buffer (the boxes do not overlap
     there: CL_MEM_COPY_OVERLAP is the caller's). Every piece is copied on each worker that holds it, where the
     target's replica grows, and the rest at home: nothing travels. Where the target is fine-grain all of it is
-    copied at home. Bytes of the source that nobody wrote leave undefined bytes in the target.
+    copied at home; where it is kept on a worker, there (`_keeper`). Bytes of the source that nobody wrote leave undefined bytes in
+    the target.
     """
     builder = PlanBuilder(states, links)
     into = len(states) - 1
@@ -243,6 +244,11 @@ def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: Li
         at_home = source_region & states[0].initialised
         builder.make_valid(0, HOST, at_home)
         places = [(HOST, at_home)] if at_home else []
+    elif (keeper := _keeper(states, source_region, links)) is not None:
+        wanted = source_region & states[0].initialised
+        builder.reserve(0, keeper, source_region.start, source_region.stop)
+        builder.make_valid(0, keeper, wanted)
+        places = [(keeper, wanted)] if wanted else []
     arrived: list[tuple[int, Region]] = []
     for holder, part in places:
         pieces = list(_pieces(source, target, part, whole=part == source_region))
@@ -253,6 +259,23 @@ def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: Li
         draft.add(holder, written)
     settle(builder, into, target_region, states[into])
     return builder.finish(reads=(0,), writes=(into,))
+
+
+def _keeper(states: Sequence[BufferState], region: Region, links: LinkCosts) -> int | None:
+    """The worker that copies all of a source's `region`, as it has the launches that use the target; None where each holder copies what
+    it has.
+
+    Otherwise the target would have to be brought there after each copy, for as long as nobody changes the source: a program that sets an
+    array back to what it was at first, again and again, would move all of it each time. So the source is brought there, once, and stays
+    where it was as well; not what takes much memory, nor what is kept on another worker.
+    """
+    if len(states) == 1:
+        return None
+    source, target = states
+    worker = target.kept
+    if worker not in links.direct or source.kept not in (None, worker) or source.fine or source.pending:
+        return None
+    return worker if 0 < region.stop - region.start <= links.gaps_nbytes else None
 
 
 def _copy_pieces(

@@ -273,6 +273,9 @@ class Session(SessionCore):
             )  # some of what uses the home may only have to be looked at
             made = at_once.begin_map(command)
         if made is None:
+            if command.read:  # which the program will wait for, as for the read that is made otherwise
+                with self.lock:
+                    self.moves.look(command.nbytes)
             return None
         if command.read:
             read = Read(command.buffer, made.layout, made.host)
