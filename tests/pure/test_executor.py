@@ -619,26 +619,36 @@ def test_the_interpreter_exits_while_a_worker_hangs() -> None:
 
 
 def test_memory_stays_flat_over_many_commands() -> None:
-    def enqueue(machine: Machine, twins: Twins, count: int) -> None:
+    """What is lost is lost in every round; other threads take some once in a while, and let go of commands a little later."""
+
+    def enqueue(count: int) -> None:
         for _ in range(count):
             machine.launch(AXPY, twins.buffers, WORDS)
+        machine.executor.quiesce()
 
-    with Machine(2) as machine:
-        twins = Twins(machine, 3)
-        enqueue(machine, twins, 300)
-        machine.executor.quiesce()
-        collect()
-        tracemalloc.start()
-        base = tracemalloc.get_traced_memory()[0]
-        enqueue(machine, twins, 1500)
-        machine.executor.quiesce()
+    def held() -> int:
         for backend in machine.backends:
             backend.log.clear()
         collect()
-        grown = tracemalloc.get_traced_memory()[0] - base
-        tracemalloc.stop()
-    # the reference workers remember the times of 10,000 operations
-    assert grown < 1500 * 2 * 400
+        return tracemalloc.get_traced_memory()[0]
+
+    def grown() -> int:
+        base = held()
+        enqueue(1500)
+        deadline = time.monotonic() + 1
+        while (found := held() - base) >= most and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return found
+
+    most = 1500 * 2 * 400  # the reference workers remember the times of 10,000 operations
+    with Machine(2) as machine:
+        twins = Twins(machine, 3)
+        enqueue(300)
+        tracemalloc.start()
+        try:
+            assert any(grown() < most for _ in range(4))
+        finally:
+            tracemalloc.stop()
 
 
 def test_buffers_give_their_memory_back() -> None:
