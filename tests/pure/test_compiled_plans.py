@@ -381,14 +381,19 @@ for number in range(12):
     for each in pairs:
         each.step(number)
     queue.finish()
-before, handed = compiled[0], made[0]
+before = compiled[0]
 assert before >= 12, before
-for number in range(12, 24):
-    for each in pairs:
-        each.step(number)
-    queue.finish()
+for turn in range(10):  # on a busy machine the workers' threads are behind
+    handed = made[0]
+    for number in range(12, 24):
+        for each in pairs:
+            each.step(number)
+        queue.finish()
+    if made[0] - handed >= 60:
+        break
+else:
+    raise AssertionError(made[0] - handed)
 assert compiled[0] == before, f"{compiled[0] - before} more"
-assert made[0] - handed >= 60, made[0] - handed
 assert all(each.is_right(24) for each in pairs)
 print("right")
 """
