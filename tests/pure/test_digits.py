@@ -135,3 +135,15 @@ def test_rows_of_small_matrices_from_somewhere_on() -> None:
     (found,) = (each for each in ranges.of(Chunk((0,), (64,))) if each.arg == 1)
     assert found.exact
     assert found.region == Region.span(4 * 64, 4 * (4096 + 64))
+
+
+def test_even_places_from_behind() -> None:
+    """Where the quotient says a bound of the number, it stands for it, though nothing else ties them."""
+    text = (
+        "kernel void k(global int *o, int n) { int i = get_global_id(0); if (i % 2 == 0) o[n - 1 - i] = i; }"
+    )
+    ndrange = NDRange((4096,), (64,), (0,))
+    ranges = analyse_kernel(parse_program(text), "k").of_launch(ndrange, {1: 4096}, {0: 1 << 20})
+    (found,) = ranges.of(Chunk((0,), (32,)))
+    assert found.exact
+    assert found.region == Region.boxes(4 * 2049, 4, ((8, 1024),))

@@ -27,6 +27,8 @@ MERGE_WEIGHT = 1.0
 #: a cut that moves hardly more than every cut has to is taken without a look at others: by no more than so many runs cost, as another
 #: cut through rows would have
 MORE_RUNS = 1024
+#: where these are more than so small a part of what moves, two chunks do not tell of the others: runs cost as much as bytes
+HARDLY_LESS = 1 / 64
 
 
 @dataclass(slots=True)
@@ -80,8 +82,9 @@ class Candidates:
             return False
         count = len(partition.chunks)
         limit = best.cost - self._merged_as_well(partition, best)
-        at_home = self._reads_from_home(partition)
-        enough = limit - (MORE_RUNS * self.options.links.per_run if at_home else 0.0)
+        less = MORE_RUNS * self.options.links.per_run
+        at_home = less <= HARDLY_LESS * limit and self._reads_from_home(partition)
+        enough = limit - less if at_home else limit
         cost = 0.0
         for seen, number in enumerate((0, count - 1, *range(1, count - 1)), 1):
             for _, of_piece in self._pieces_read(partition, workers, number):
