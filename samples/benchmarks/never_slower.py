@@ -125,7 +125,16 @@ ROWS = (
     Row("out_of_order", "--size 4194304 --steps 100", "--size 65536 --steps 40", 1e-3),
     *(
         Row(name, tolerance=2e-3)
-        for name in ("small_steps", "multigrid", "particles", "wavefront", "lu", "fields_3d")
+        for name in (
+            "small_steps",
+            "multigrid",
+            "particles",
+            "wavefront",
+            "lu",
+            "fields_3d",
+            "wavelet",
+            "receivers",
+        )
     ),
 )
 

@@ -689,6 +689,63 @@ def sieve(bench: Bench) -> Steps:
 
 
 #: by name: the program, and for each preset its size and steps
+HAAR = """
+kernel void along_rows(global const int *a, global int *b, int n, int m) {
+    int x = get_global_id(0), y = get_global_id(1), p = a[y * n + 2 * x], q = a[y * n + 2 * x + 1];
+    b[y * n + x] = (p + q) >> 1;
+    b[y * n + x + m / 2] = p - q;
+}
+kernel void along_columns(global const int *a, global int *b, int n, int m) {
+    int x = get_global_id(0), y = get_global_id(1), p = a[2 * y * n + x], q = a[(2 * y + 1) * n + x];
+    b[y * n + x] = (p + q) >> 1;
+    b[(y + m / 2) * n + x] = p - q;
+}
+"""
+
+
+def wavelet(bench: Bench) -> Steps:
+    """Haar wavelets of a picture, from the largest square to the smallest; each step begins with the picture as it was."""
+    n = bench.size
+    picture = bench.buffer(bench.random.integers(0, 256, (n, n), np.int32))
+    values, parts = bench.zeros(n * n, np.int32, result=True), bench.zeros(n * n, np.int32)
+    bench.build(HAAR)
+    yield bench.steps
+    for _ in range(bench.steps):
+        cl.enqueue_copy(bench.queue, values, picture)
+        m = n
+        while m >= 16:
+            bench.run("along_rows", (m // 2, m), (8, 8), values, parts, n, m)
+            bench.run("along_columns", (m, m // 2), (8, 8), parts, values, n, m)
+            m //= 2
+        yield 0
+
+
+RECEIVERS = """
+kernel void wave(global const float *before, global const float *now, global float *next, int n, int step) {
+    int x = get_global_id(0), y = get_global_id(1), at = y * n + x;
+    if (x < 2 || y < 2 || x >= n - 2 || y >= n - 2) return;
+    float near = now[at - 1] + now[at + 1] + now[at - n] + now[at + n];
+    float far = now[at - 2] + now[at + 2] + now[at - 2 * n] + now[at + 2 * n];
+    float value = 2 * now[at] - before[at] + 0.1f * (1.333f * near - 0.0833f * far - 5 * now[at]);
+    next[at] = x == n / 2 && y == n / 2 ? value + 1.0f / (1 + step) : value;
+}
+"""
+
+
+def receivers(bench: Bench) -> Steps:
+    """A wave in a plane, one row of which is mapped and looked at in each step."""
+    n = bench.size
+    planes = [bench.zeros(n * n, result=True) for _ in range(3)]
+    bench.build(RECEIVERS)
+    yield bench.steps
+    for step in range(bench.steps):
+        bench.run("wave", (n, n), (32, 8), *planes, n, step)
+        planes = [*planes[1:], planes[0]]
+        row, _ = cl.enqueue_map_buffer(bench.queue, planes[1], cl.map_flags.READ, n * n, (n,), np.float32)
+        row.base.release(bench.queue)
+        yield 0
+
+
 PROGRAMS: dict[str, tuple[Program, dict[str, tuple[int, int]]]] = {
     "lu": (lu, {"small": (512, 0), "large": (8192, 0)}),
     "cholesky": (cholesky, {"small": (512, 0), "large": (8192, 0)}),
@@ -710,4 +767,6 @@ PROGRAMS: dict[str, tuple[Program, dict[str, tuple[int, int]]]] = {
     "ranges": (ranges, {"small": (1 << 18, 100), "large": (1 << 27, 400)}),
     "transpose": (transpose, {"small": (512, 32), "large": (16384, 64)}),
     "sieve": (sieve, {"small": (1 << 18, 40), "large": (1 << 28, 400)}),
+    "wavelet": (wavelet, {"small": (256, 8), "large": (8192, 60)}),
+    "receivers": (receivers, {"small": (256, 30), "large": (8192, 300)}),
 }

@@ -85,6 +85,8 @@ PROGRAMS = {
     ),
     "particles": Program("2048 40", 40, "push=0.82 deposit=0.78 settle=0.73", sample=""),
     "wavefront": Program("16384 3000", 3000, "diagonal=0/3000", sample=""),
+    "wavelet": Program("2048 40", 40, "along_rows=4.9 along_columns=4.9", 16, sample=""),
+    "receivers": Program("2048 200", 200, "wave=14", 16, sample=""),
     "lu": Program("8192 0", 256, "lu_tile=0/68000 lu_row=0/38000 lu_column=0/100000 lu_update=3.6", sample=""),
     "fields_3d": Program(
         "512 40",

@@ -81,8 +81,8 @@ SAMPLES: dict[str, tuple[Any, int, int, dict[str, Any]]] = {
     "fill_and_sum": (fill_and_sum, 1 << 29, 80, {"fill": 0.9e-3 / (1 << 29), "sum": 1.3e-3 / (4096 * 256)}),
     "triangular": (triangular, 24576, 400, {"multiply": rows_of_a_triangle(24576, 0.43e-3)}),
 }
-#: what needs sub-buffers or writes arrays, by PyOpenCL's own calls
-FACADES = ("sub_buffers", "ring")
+#: what needs sub-buffers, copies or maps buffers, or writes arrays, by PyOpenCL's own calls
+FACADES = ("sub_buffers", "ring", "wavelet", "receivers")
 
 
 class TooLong(Exception):
