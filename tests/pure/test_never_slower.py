@@ -442,6 +442,30 @@ def hand_over_slowly_at_first(
     monkeypatch.setattr(OneThreadExecutor, "submit", slowly)
 
 
+@pytest.mark.parametrize(("kernels", "most"), [(1, 80), (3, 200)])
+def test_what_handing_over_takes_is_known_soon(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, kernels: int, most: int
+) -> None:
+    """Plans cost nothing, so that nothing but what handing them over takes speaks against them. Each kernel has
+    four, which take longer to hand over at first, and the program never waits.
+    """
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 0.0)
+    hand_over_slowly_at_first(clocks, monkeypatch, (4e-4,) * 10_000)
+    bench = Bench(
+        {f"heavy{each}": 2e-4 / (1 << 20) for each in range(kernels)}, 1 << 20, 0, 2, PEER_BYTES_PER_SECOND
+    )
+    clocks.append(bench)
+    text = "kernel void heavy{}(global uint *out, global const uint *in) {{ out[get_global_id(0)] += in[get_global_id(0)]; }}"
+    bench.build("\n".join(text.format(each) for each in range(kernels)))
+    buffers = [bench.zeros(1 << 20) for _ in range(2)]
+    for number in range(600 // kernels):
+        for each in range(kernels):
+            bench.run(f"heavy{each}", ((1 << 20) - 64 * (number % 4),), (64,), *buffers)
+    bench.program.wait()
+    tallies = [of_session(bench.program.session).kernel(f"heavy{each}") for each in range(kernels)]
+    assert 0 < sum(tally.split for tally in tallies) <= most, "of 600"
+
+
 def test_waiting_for_a_device_is_not_handing_over(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,9 @@ logger = logging.getLogger("vdev.session.choosing")
 
 #: so many times what launches have gained while plans were made that are made once: they make up for those soon
 _SOON = 16
+#: launches between two that are looked at of a kernel, at most, as long as it is not known what handing them over takes: till then it
+#: counts for what it takes on a machine where it takes least
+_UNTIL_KNOWN = 7
 #: launches between two that are looked at where size decides, and what these may lose
 _PAUSE_BY_SIZE, _PAUSE_SECONDS = 15, 0.0005
 #: so many times what is assumed of handing a launch over: to find its plan, too, where nothing was measured
@@ -121,6 +124,8 @@ class SplitLaunches:
         thought += min(once, gain) if once <= _SOON * gain else once
         done = self._weigh(account, split, one, thought, change, counts)
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
+        if not self._times.knows_handing_over(timing, stake):
+            timing.pause = min(timing.pause, _UNTIL_KNOWN)
         timing.rests(split.seconds / max(sum(counts.values()), 1), self._times.weighing.value or 0.0)
         if done:
             logger.debug(

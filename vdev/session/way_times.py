@@ -156,6 +156,11 @@ class WayTimes:
         exchange = machine.exchanging(stake.busiest, moved)
         return Way(host, timing.times.chunk(stake.nitems, stake.share) + exchange)
 
+    def knows_handing_over(self, timing: KernelTiming, stake: Stake) -> bool:
+        """Whether it was measured what handing over a kernel's launches like this one takes."""
+        measured = timing.handed.get(_hands(stake))
+        return measured is not None and measured.value is not None
+
     def one_way(self, timing: KernelTiming, nitems: int) -> Way:
         """The same launch on one worker, without a plan."""
         host = self._handed.value
