@@ -12,7 +12,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure import test_never_slower
 from tests.pure.test_choosing import source_of
-from tests.pure.test_never_slower import Bench, clocks
+from tests.pure.test_never_slower import NOISES, Bench, busy_host, clocks
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.snapshots import of_session
 from vdev.planner.regret import Stretch
@@ -113,6 +113,74 @@ def page_rank(benches: list[Bench], workers: int, each: float, steps: int) -> li
         if step % 40 == 0:
             found.append(now)
     return [float(took) for took in np.diff(found)]
+
+
+class Ranks:
+    """PageRank on a web that the host has written: what its kernels need of that is brought to each worker once."""
+
+    def __init__(self, benches: list[Bench], workers: int) -> None:
+        self.n, each = 1 << 22, 3.4e-4
+        items = {"share": 3e-12, "dangle": 1e-10, "gather": each / self.n}
+        self.bench = Bench(items, self.n, 0, workers, PEER_BYTES_PER_SECOND)
+        benches.append(self.bench)
+        self.bench.build(source_of("page_rank"), GROUP=256)
+        self.machine = self.bench.program.machine
+        self.machine.call, self.machine.allocation, self.machine.spins = 3e-6, 1e-3, True
+        self.buffers: list[Any] = []
+
+    def upload(self) -> None:
+        """New buffers, the first four of them written."""
+        session, queue, n = self.bench.program.session, self.bench.program.queue, self.n
+        self.buffers = [
+            session.create_buffer(nbytes) for nbytes in (4 * n + 4, 32 * n, 4 * n, 4 * n, 4 * n, 1024)
+        ]
+        for buffer in self.buffers[:4]:
+            layout, host = Layout.contiguous(0, buffer.nbytes), np.empty(buffer.nbytes, np.uint8)
+            session.submit(Write(buffer, layout, host), queue=queue)
+
+    def round(self) -> float:
+        """Seconds of forty steps."""
+        n, count, run = self.n, np.int32(self.n), self.bench.run
+        began = self.bench.program.wait()
+        starts, sources, links, ranks, shares, partial = self.buffers
+        passed = starts, sources, shares, partial, np.int32(256), ranks, np.float32(0.85), count
+        for _ in range(40):
+            run("share", (n,), (256,), ranks, links, shares, count)
+            run("dangle", (1 << 16,), (256,), ranks, links, partial, count)
+            run("gather", (n,), (256,), *passed)
+        return self.bench.program.wait() - began
+
+
+@pytest.mark.parametrize(
+    ("plan", "noise"),
+    [
+        (5e-4, None),
+        (2e-3, None),
+        (4e-3, None),
+        (5e-4, "twice"),
+        (2e-3, "twice"),
+        (5e-4, "bursts"),
+        (2e-3, "bursts"),
+    ],
+)
+def test_what_is_brought_once_keeps_nothing_on_one_worker(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, plan: float, noise: str | None
+) -> None:
+    """Some runs on new data, and more on the last: whatever the first plans took, and the first hand-overs, it ends on several workers."""
+    monkeypatch.setattr(test_never_slower, "PLAN", plan)
+    test_never_slower.hand_over_slowly_at_first(clocks, monkeypatch, (2e-3, 1e-3))
+
+    def last(workers: int) -> float:
+        """Seconds of the last round."""
+        ranks, took = Ranks(clocks, workers), 0.0
+        ranks.machine.noise = None if noise is None else busy_host(0, **NOISES[noise])
+        for number in range(16):
+            if number < 3:
+                ranks.upload()
+            took = ranks.round()
+        return took
+
+    assert last(4) <= 0.75 * last(1)
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdev.planner.regret import UNDISTURBED, Mean, Median, TwoWays
+from vdev.planner.regret import UNDISTURBED, Mean, Median, Recurring, TwoWays
 
 #: by launch: what it takes in the first way and in the second
 Costs = list[tuple[float, float]]
@@ -159,3 +159,20 @@ def test_the_first_values_of_a_mean_may_count_evenly() -> None:
     for value in (2.0, 2.0, 0.0, 0.0):
         mean.add(value)
     assert mean.value == pytest.approx(1.0)
+
+
+def test_what_recurs_is_not_what_the_first_launch_brought() -> None:
+    moved = Recurring(0.125)
+    moved.add(0, 1000.0)
+    assert moved.value is None, "it may never come again"
+    moved.add(1, 10.0)
+    assert moved.value == 10.0
+
+
+def test_a_launch_that_is_looked_at_stands_for_those_before_it() -> None:
+    seldom, always = Recurring(0.125), Recurring(0.125)
+    for number in range(40):
+        always.add(number, 8.0 if number < 8 else 1.0)
+    for number, value in ((0, 8.0), (7, 8.0), (39, 1.0)):
+        seldom.add(number, value)
+    assert seldom.value == pytest.approx(always.value)

@@ -237,3 +237,16 @@ def test_what_stays_unknown_is_not_weighed_for_the_time_before() -> None:
     loses.times.add(1 << 20, [5e-6, 5e-6])
     assert not gains.unweighed
     assert not loses.unweighed
+
+
+def test_plans_that_were_gained_before_have_to_be_made_once_more_over_another_number_of_workers() -> None:
+    times, nitems = WayTimes(MachineTimes(), LinkCosts.uniform(4), exchanges=True), 1 << 20
+    split = SplitLaunches(times, cast(Any, None), cast(Any, SimpleNamespace(of=lambda account: 4)))
+    kernel: Any = SimpleNamespace(scalars=())
+    launch: Any = SimpleNamespace(kernel=kernel, args=(), ndrange=NDRange((nitems,), (64,), (0,)))
+    tally: Any = SimpleNamespace(launches=0)
+    account, stake = Account(), Stake(nitems, 0.25, None, (0,), 0.0, (), 0.0, False, workers=4)
+    account.prepaid = 0.01
+    split._note(account, launch, tally, stake, 5e-4)
+    assert account.thought_once == 0.0
+    assert (account.prepaid, account.planned) == pytest.approx((0.0095, 5e-4))

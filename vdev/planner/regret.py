@@ -312,6 +312,30 @@ class Mean:
         self.value = value if self.value is None else self.value + weight * (value - self.value)
 
 
+class Recurring:
+    """The mean of what comes with each launch of a kernel, in the long run: one that is looked at stands for all since the one before. The
+    first does not count: what it needs is brought to where it runs once, and stays there.
+    """
+
+    __slots__ = ("_at", "_mean")
+
+    def __init__(self, weight: float) -> None:
+        """`weight` of each launch."""
+        self._mean = Mean(weight)
+        self._at: int | None = None  #: the number of the last launch that was looked at
+
+    def add(self, number: int, value: float) -> None:
+        """The kernel's launch of that number came with this value."""
+        before, self._at = self._at, number
+        if before is not None:
+            self._mean.add(value, max(number - before, 1))
+
+    @property
+    def value(self) -> float | None:
+        """None before the second."""
+        return self._mean.value
+
+
 class MeanWay:
     """The mean of ways in which the last ones count most."""
 

@@ -306,7 +306,7 @@ class Choosing:
             once = is_first or bool(cached.plan.growth) or timing.is_new(cached)
             account.prepaid += timing.take_paid()
             account.host.met(thought, once=once)
-            timing.exchanged.add(stake.moved)
+            timing.exchanged.add(tally.launches, stake.moved)
             if self.thrifty and self._lose(account, launch, tally, stake, thought, clocks):
                 # Where launches come to an end, fewer workers would lose soon as well.
                 ends = account.outlook.ends

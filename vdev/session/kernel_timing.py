@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from math import inf
 
 from vdev.planner.outlook import Shrinking
-from vdev.planner.regret import Mean, MeanWay, Median, Stake
+from vdev.planner.regret import Mean, MeanWay, Median, Recurring, Stake
 from vdev.planner.timing import KernelTimes, Least
 from vdev.session.cutoff import Cutoff
 from vdev.session.launch_plans import CachedPlan, LaunchCache
@@ -113,9 +113,9 @@ class KernelTiming:
         self.times = KernelTimes(least)
         #: of split launches, which may differ: what they take, and would take on one worker
         self.typical = MeanWay(_LONG_RUN), MeanWay(_LONG_RUN)
-        #: of split launches: seconds of continued planning, once the one-time plans have been made, and costs of what
-        #: moved
-        self.thought, self.exchanged = Mean(_LONG_RUN, even=True), Mean(0.125)
+        #: of split launches: seconds of continued planning, once the one-time plans have been made
+        self.thought = Mean(_LONG_RUN, even=True)
+        self.exchanged = Recurring(0.125)  #: and costs of what moved
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
         self.paid = 0.0  #: seconds of one-time plans that have paid before (`was_split`)

@@ -175,6 +175,7 @@ class SplitLaunches:
             account.thought += believed
         elif account.prepaid >= believed:  # what came back to being split has gained that before
             account.prepaid -= believed
+            account.planned += believed  # but over another number of workers it is to be made once more
         else:
             account.thought_once += believed
         timing.stake, timing.stakes[self._counts.of(account)] = stake, (stake, launches)
