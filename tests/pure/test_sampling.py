@@ -12,7 +12,9 @@ from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.test_event_order import wait_until
 from tests.pure.test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
+from vdev.backends.base import Marker, Times
 from vdev.backends.reference import Faults, ReferenceBackend
+from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.sampling import Measured, Sample, sampled
 from vdev.session.commands import BufferArg, Read
@@ -124,6 +126,26 @@ def test_a_sampled_launch_tells_its_own_times_too(launches: int) -> None:
         assert times is not None
         assert (times[3] - times[2]) * 1e-9 > max(measured.kernel.values()) * 0.999
         assert set(measured.before) == ({0, 1} if launches == 1 else set())
+
+
+def test_times_that_are_not_told_fail_nobody() -> None:
+    """A launch asks for those of an earlier one."""
+
+    class Untold(Marker):
+        def wait(self) -> None:
+            """It is done."""
+
+        def done(self) -> bool:
+            return True
+
+        def times(self) -> Times | None:
+            raise BackendError(OUT_OF_RESOURCES, "time of an event")
+
+    sample = Sample(1, 1)
+    sample.add(0, None, Untold())
+    sample.end(0, Untold())
+    assert sample.take() is None
+    assert sample.take_after() == {}
 
 
 def test_nobody_waits_for_a_sample() -> None:

@@ -113,9 +113,11 @@ def _times(marker: Marker | None) -> Times | None:
         return None
     try:
         marker.wait()  # returns at once
-    except BackendError:  # the command's event says so
+        return marker.times()
+    except (
+        BackendError
+    ):  # the command's event says so; and that a time is not told is no fault of the launch that asks for it
         return None
-    return marker.times()
 
 
 def _seconds(marker: Marker | None) -> float | None:
