@@ -688,7 +688,6 @@ def sieve(bench: Bench) -> Steps:
         yield 0
 
 
-#: by name: the program, and for each preset its size and steps
 HAAR = """
 kernel void along_rows(global const int *a, global int *b, int n, int m) {
     int x = get_global_id(0), y = get_global_id(1), p = a[y * n + 2 * x], q = a[y * n + 2 * x + 1];
@@ -746,6 +745,7 @@ def receivers(bench: Bench) -> Steps:
         yield 0
 
 
+#: by name: the program, and for each preset its size and steps
 PROGRAMS: dict[str, tuple[Program, dict[str, tuple[int, int]]]] = {
     "lu": (lu, {"small": (512, 0), "large": (8192, 0)}),
     "cholesky": (cholesky, {"small": (512, 0), "large": (8192, 0)}),
