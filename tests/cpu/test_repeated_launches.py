@@ -17,8 +17,10 @@ from tests.trace_reader import check_sums
 CASES = Path(__file__).with_name("repeated_launches.py")
 LAUNCHES = 5000
 TRACED = f"""
-import runpy
-host = runpy.run_path({str(CASES)!r})["Host"]()
+import sys
+sys.path.append({str(CASES.parents[2])!r})
+from tests.cpu.repeated_launches import Host
+host = Host()
 buffer, step = host.buffer(), __import__("numpy").uint32(3)
 for _ in range({LAUNCHES}):
     host.call(host.add, buffer, step)
