@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
-from vdev.translators.symbolic import domain_image
 
 
 def reads(body: str, items: int, parts: int, *numbers: int) -> Iterator[tuple[range, Region, bool]]:
@@ -103,38 +101,6 @@ def test_a_remainder_that_takes_turns_with_another() -> None:
     (found,) = ranges.of(Chunk((0,), (16,)))
     assert found.region == Region.span(0, 160)
     assert found.exact
-
-
-def test_what_comes_back_is_not_turned_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an index is wrapped round, a remainder in the place of the index would be tied to the quotient as the index is: nothing is
-    put in another's place. The bytes are as before."""
-    turns, replace = 0, domain_image._replace
-
-    def counted(*args: Any) -> Any:
-        nonlocal turns
-        turns += 1
-        return replace(*args)
-
-    monkeypatch.setattr(domain_image, "_replace", counted)
-    for part, (chunk, region, exact) in enumerate(reads("o[i] = a[(i + n - 1) % n];", 224, 4, 224)):
-        wanted = Region.spans((4 * ((item + 223) % 224), 4 * ((item + 223) % 224) + 4) for item in chunk)
-        assert exact, part
-        assert region == wanted
-    assert turns == 0
-
-
-def test_rows_of_small_matrices_from_somewhere_on() -> None:
-    """A quotient's bounds that say nothing about the number: no turn is lost on what comes back, and all digits are found."""
-    text = (
-        "kernel void k(global float *o, global const float *a, int first) { int g = first + get_global_id(0);"
-        " for (int k = 0; k < 16; ++k) o[g] += a[g / 256 * 256 + g / 16 % 16 * 16 + k]; }"
-    )
-    ranges = analyse_kernel(parse_program(text), "k").of_launch(
-        NDRange((4096,), (64,), (0,)), {2: 64}, {0: 1 << 20, 1: 1 << 20}
-    )
-    (found,) = (each for each in ranges.of(Chunk((0,), (64,))) if each.arg == 1)
-    assert found.exact
-    assert found.region == Region.span(4 * 64, 4 * (4096 + 64))
 
 
 def test_even_places_from_behind() -> None:

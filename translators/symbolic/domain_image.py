@@ -199,9 +199,8 @@ class _Projection:
     def _remainder(self) -> tuple[dict[int, int], int, int, int] | None:
         """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other
         coefficient."""
-        known: list[dict[int, int]] = []
         for terms in self.constraints:
-            if max(abs(c) for c in terms.values()) <= 1 or terms in known:
+            if max(abs(c) for c in terms.values()) <= 1:
                 continue
             units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
             opposite = {v: -c for v, c in terms.items()}
@@ -210,27 +209,8 @@ class _Projection:
             if units and highs:
                 if max(lows) > min(highs):
                     raise Infeasible
-                found = terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
-                if not self._comes_back(*found, opposite):
-                    return found
-                known.append(opposite)
+                return terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
         return None
-
-    def _comes_back(
-        self, terms: dict[int, int], low: int, high: int, x: int, opposite: dict[int, int]
-    ) -> bool:
-        """Whether a remainder in the place of x leads back to x. The pair says neither bound of x, so that these would tie remainder and
-        quotient as x and the quotient are tied now; and nothing else ties the variables of the pair, or uses x.
-        """
-        of_others = {v: c for v, c in terms.items() if v != x}
-        least, most = box_bounds(0, of_others, self.lo, self.hi)
-        least, most = (low - most, high - least) if terms[x] > 0 else (least - high, most - low)
-        if least >= self.lo[x] or self.hi[x] >= most:
-            return False
-        others = [t for t in self.constraints if t not in (terms, opposite)]
-        if all(map(terms.keys().isdisjoint, others)):
-            return True
-        return x not in self.offset.terms and not any(x in t for t in others)
 
     def eliminate(self) -> None:
         """Project out the variables that do not occur in the offset (Fourier-Motzkin, exact if the integers allow
