@@ -32,9 +32,8 @@ def seldom_collected(function: Function) -> Function:
     def whole(*args: Any, **kwargs: Any) -> Any:
         young, *older = before = gc.get_threshold()
         seldom = (young and max(young, MEANWHILE), *older)
-        if (
-            seldom == before
-        ):  # as a caller or another thread has it, who puts back what the program has: nobody else may
+        if seldom == before:
+            # As a caller or another thread has it, who puts back what the program has: nobody else may.
             return function(*args, **kwargs)
         gc.set_threshold(*seldom)
         try:

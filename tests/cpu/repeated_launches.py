@@ -651,9 +651,8 @@ def test_kernels_that_are_gone_keep_nothing_alive(host: Host, repeated: list[boo
         host.call(cl.Kernel(program, "add"), host.buffer(), step)
         host.queue.finish()
         del program
-        assert eventually(
-            lambda: gone() is None
-        )  # no cycle that waits for the collector; a worker's thread may have it a moment longer
+        # No cycle that waits for the collector; a worker's thread may have it a moment longer.
+        assert eventually(lambda: gone() is None)
     finally:
         gc.enable()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -133,6 +134,48 @@ def test_a_mapping_ends_when_the_program_drops_it(queue: Any, unmapped: list[Com
     del array
     assert len(unmapped) == 1
     assert (content(queue, buffer) == 1).all()
+
+
+def test_collecting_while_another_thread_collects() -> None:
+    """Python's own collection does nothing then."""
+    begun, ended = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            begun.set()
+            ended.wait(100)
+
+    Slow()
+    other = threading.Thread(target=gc.collect)
+    other.start()
+    assert begun.wait(100)
+    gone = weakref.ref(Cycle())
+    assert not collect(0.01), "the other thread's finaliser is not through"
+    assert gone() is not None
+    threading.Timer(0.05, ended.set).start()
+    assert collect(100)
+    assert gone() is None
+    other.join()
+
+
+def test_collecting_from_within_a_collection() -> None:
+    """Is not waited for: it would be for ever."""
+    found: list[tuple[bool, bool]] = []
+
+    class Collects:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            began = time.monotonic()
+            found.append((collect(1000), time.monotonic() - began < 500))
+
+    Collects()
+    assert collect(100)
+    assert found == [(False, True)]
 
 
 def test_a_mapping_in_a_cycle_ends_without_the_collections_thread(

@@ -114,9 +114,8 @@ def _times(marker: Marker | None) -> Times | None:
     try:
         marker.wait()  # returns at once
         return marker.times()
-    except (
-        BackendError
-    ):  # the command's event says so; and that a time is not told is no fault of the launch that asks for it
+    except BackendError:
+        # The command's event says so; and that a time is not told is no fault of the launch that asks for it.
         return None
 
 

@@ -72,10 +72,8 @@ class Timer:
 
     def times(self) -> tuple[int, int, int, int]:
         """As `Completion.times`; the command is complete. Any thread may ask, also one that has the executor's lock."""
-        behind, ask = (
-            self._behind,
-            self._ask,
-        )  # in this order: who is the first to know the times lets go of `ask` first
+        # In this order: who is the first to know the times lets go of `ask` first.
+        behind, ask = self._behind, self._ask
         if self.known is None and ask is not None:
             start, end = ask()
             before = None if behind is None else behind.times
