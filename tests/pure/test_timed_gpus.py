@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -81,7 +82,8 @@ def _found(folder: Path, workers: str, **more: str) -> dict[str, Any]:
 def test_a_kernel_takes_its_time_on_one(tmp_path: Path) -> None:
     found = _found(tmp_path, "cuda:0")
     handed, waited = zip(*found["scale"], strict=True)
-    assert 2000 <= min(waited) < 2200  # of the clock, in which nobody waits for this machine
+    # Of the clock, in which nobody waits for this machine; what other threads of the process do counts in some of them.
+    assert 2000 <= median(waited) < 2200, found["scale"]
     assert min(handed) < 500
     assert 2000 <= found["profiled"] < 2030
     assert 3 <= min(waited for _, waited in found["copies"]) < 500
@@ -95,7 +97,7 @@ def test_a_kernel_takes_its_time_on_one(tmp_path: Path) -> None:
 def test_long_launches_are_split_and_short_ones_are_not(tmp_path: Path) -> None:
     found = _found(tmp_path, "cuda:0-3")
     assert found["split"]["scale"] == [241, 241]
-    assert 500 <= min(waited for _, waited in found["scale"]) < 750
+    assert 500 <= median(waited for _, waited in found["scale"]) < 750, found["scale"]
     launches, split = found["split"]["copies"]
     assert split < launches / 2
 

@@ -145,6 +145,9 @@ struct Timed {
   }
   static void wait(double until) {
     if (!is_timed) return;
+    // One after the other: two that wait for the same do not make it twice as late.
+    static std::mutex waiting;
+    std::lock_guard<std::mutex> alone(waiting);
     // Once may not be enough: what was told before can be later than what the clocks say now, as what others have taken in here comes off.
     for (double left = until - now(); left > 0; left = until - now()) skipped += (long)left + 1;
   }
