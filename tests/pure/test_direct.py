@@ -133,6 +133,29 @@ def test_a_kernel_that_gains_pays_for_another_on_the_same_buffers(
         assert of(found, "grow").split >= 55
 
 
+def test_being_split_again_costs_what_all_plans_took_the_last_time(
+    auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there were, and however long they took: of launches over grids of many sizes there is one for each."""
+    slow_plans(monkeypatch, 0.002)
+    with program(1e-12, 4) as found:
+        buffer, choosing = found.buffer(4 * SIDE * SIDE), found.session.choosing
+        assert choosing is not None
+        for k in range(50):
+            found.launch("tile", (256 + 16 * k, 256), (16, 16), buffer, np.int32(SIDE), np.int32(k))
+        found.wait()
+        assert buffer.state.kept is not None
+        account = buffer.account
+        assert account is not None
+        split = of(found).split  # each over another index space: with a plan of its own
+        assert split >= 1
+        assert account.dear >= 0.002 * split
+        assert account.spent == 0, "nothing since"
+        assert choosing._one._change_of(account, [buffer]) < 0.5
+        account.dear = 1.0
+        assert choosing._one._change_of(account, [buffer]) >= 0.5
+
+
 def test_it_is_tried_again_when_kernels_take_longer(auto: None, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_plans(monkeypatch, 0.002)
     with program(1e-8, 4) as found:

@@ -39,6 +39,7 @@ class Account:
         "buffers",
         "cramped",
         "cutoff",
+        "dear",
         "gained",
         "gained_before",
         "hands",
@@ -54,6 +55,7 @@ class Account:
         "returns",
         "span",
         "spans",
+        "spent",
         "split_states",
         "staked",
         "thought",
@@ -101,6 +103,8 @@ class Account:
         self.tried: tuple[tuple[KernelTally, KernelTiming], ...] = ()
         #: seconds of plans made once that were counted when they were split again, and have not been made yet
         self.prepaid = 0.0
+        #: seconds of planning since launches are split, whatever it was for, as far as it is believed; and the most that it came to until they were on one worker
+        self.spent = self.dear = 0.0
         self.span = 0  #: over how many workers launches are split; 0: all
         self.spans = Spans(_CREDIT)
         self.planned = 0.0  #: seconds of planning over the number of workers in use: over another number everything is planned anew
@@ -244,6 +248,8 @@ class Accounts:
         account.alone |= other.alone
         account.met |= other.met
         account.prepaid += other.prepaid
+        account.spent += other.spent
+        account.dear = max(account.dear, other.dear)
         account.gained += other.gained
         account.gained_before += other.gained_before
         account.staked = max(account.staked, other.staked)

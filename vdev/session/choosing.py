@@ -305,6 +305,7 @@ class Choosing:
             # Kernels are met and loaded once, and so are plans; memory is taken once.
             once = is_first or bool(cached.plan.growth) or timing.is_new(cached)
             account.prepaid += timing.take_paid()
+            account.spent += timing.believed(thought)
             account.host.met(thought, once=once)
             timing.exchanged.add(tally.launches, stake.moved)
             if self.thrifty and self._lose(account, launch, tally, stake, thought, clocks):

@@ -289,7 +289,9 @@ class OneWorker:
     def _change_of(self, account: Account, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to split an account's launches again."""
         # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
-        planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
+        # All plans are made again, however many there are: of launches for the levels of a grid, one for each.
+        settling = sum(each.settling_seconds for _, each, _ in account.kernels.values())
+        planning = max(settling, account.dear) / 2
         account.staked = max(self._times.changing(buffers) + planning, FLOOR_HANDS / 2)
         return account.staked * dearer(account.returns)
 

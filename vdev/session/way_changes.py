@@ -124,6 +124,7 @@ class WayChanges:
         # Where launches shrink, those that lose come after some that have gained more: on new buffers, these are the first again.
         begin_split = thrifty and (on_trial or account.gained > 0)
         self._count_trial(account)
+        account.dear, account.spent = max(account.dear, account.spent), 0.0
         if on_trial:
             account.tried = tuple([(tally, timing) for tally, timing, _ in account.kernels.values()])
         if begin_split:

@@ -209,6 +209,8 @@ SOURCE_OF = {
 #: every kernel
 NAMES = tuple(SOURCE_OF)
 
-#: those that nearly every program on several GPUs needs, and then what most merges need: compiled beside the first program, before it is
-#: known which it needs
-USUAL = ("copy_u16", "copy_boxes_u16", "copy_u4", "copy_boxes_u4", "merge_diff_u4")
+#: those that nearly every program on several GPUs needs, then what most merges need, and what edges of an even number of words do: compiled
+#: beside the first program, before it is known which it needs
+USUAL = (
+    "copy_u16", "copy_boxes_u16", "copy_u4", "copy_boxes_u4", "merge_diff_u4", "copy_u8", "copy_boxes_u8",
+)  # fmt: skip
