@@ -6,7 +6,12 @@ which. What is to be computed or moved for a command is decided by its callers, 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from operator import attrgetter
+from typing import NamedTuple
 
 from vdev.planner.directory import HOST, BufferState, Draft, holders_of
 from vdev.planner.instructions import (
@@ -54,6 +59,22 @@ GAPS = 2
 
 #: entries of a log up to which looking at each costs less
 FEW_ENTRIES = 8
+
+#: many tuples of a class, without a step of Python for each
+_copies, _touches = partial(tuple.__new__, Copy), partial(tuple.__new__, Touch)
+
+
+class Bundle(NamedTuple):
+    """Pieces of one buffer that many copies bring to many workers, in an order that each of these enters at another place; all that
+    follows from a piece and its holder alone is worked out once. Everything twice in a row, so that each takes some that follow one another.
+    """
+
+    slot: int
+    sources: list[int]
+    pieces: list[Region]
+    reads: list[Touch]
+    waits: list[tuple[int, ...]]  #: what a copy of the piece has to wait for
+    entries: list[list[tuple[int, int, Region]]]  #: what is known to read there
 
 
 class PlanBuilder:
@@ -108,7 +129,7 @@ class PlanBuilder:
         for slot, draft in enumerate(self.drafts):
             if draft.before.fine:
                 self._bring_home(slot)
-        workers = sorted({item.worker for item in self._instructions if item.worker != HOST})
+        workers = sorted(set(map(attrgetter("worker"), self._instructions)) - {HOST})
         return Plan(
             tuple(self._instructions),
             tuple(self._dependencies),
@@ -215,6 +236,44 @@ class PlanBuilder:
         )
         self._outgoing[source] = self._outgoing.get(source, 0) + region.nbytes
         self.drafts[slot].add(target, region)
+
+    def bundle(
+        self, slot: int, found: Sequence[tuple[int, Region]], targets: Sequence[int], everything: Region
+    ) -> Bundle | None:
+        """Pieces, disjoint, by holder, `everything` together, for copies to each of these workers (`copy_bundle`), which only have to wait
+        for what the pieces' holders have done before; None if they might have to wait for more.
+        """
+        for target in targets:
+            if conflicts(self._log, (Touch(slot, target, everything, True),), target, True, FEW_ENTRIES):
+                return None
+        reads = [Touch(slot, source, piece, False) for source, piece in found]
+        waits = []
+        for read in reads:
+            earlier = set(conflicts(self._log, (read,), read.holder, False, FEW_ENTRIES))
+            if any(self._instructions[index].worker not in (read.holder, HOST) for index in earlier):
+                return None
+            waits.append(self._last_of_each(earlier) if earlier else ())
+        sources, pieces = [source for source, _ in found], [piece for _, piece in found]
+        entries = [self._log_of(slot, source, False).entries for source in sources]
+        for source, piece in found:
+            sent = piece.nbytes * (len(targets) - (source in targets))
+            self._outgoing[source] = self._outgoing.get(source, 0) + sent
+        return Bundle(slot, sources * 2, pieces * 2, reads * 2, waits * 2, entries * 2)
+
+    def copy_bundle(self, bundle: Bundle, target: int, first: int, stop: int) -> None:
+        """Pieces `first` to `stop` of a bundle to a worker that has none of them, as of `copy`. That it has them then is the caller's task
+        to say.
+        """
+        sources, pieces = bundle.sources[first:stop], bundle.pieces[first:stop]
+        index, slot = len(self._instructions), bundle.slot
+        to, of = repeat(target), repeat(slot)
+        self._instructions.extend(map(_copies, zip(to, of, sources, to, pieces, repeat(False))))
+        self._dependencies.extend(bundle.waits[first:stop])
+        writes = map(_touches, zip(of, to, pieces, repeat(True)))
+        self._touches.extend(zip(bundle.reads[first:stop], writes, strict=True))
+        entries = list(zip(range(index, index + len(pieces)), to, pieces, strict=False))
+        self._log_of(slot, target, True).entries.extend(entries)
+        deque(map(list.append, bundle.entries[first:stop], entries), maxlen=0)
 
     def _bring_home(self, slot: int) -> None:
         """What workers alone hold of a fine-grain buffer is what the command has changed there: before it is complete,

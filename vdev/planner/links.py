@@ -50,6 +50,11 @@ class LinkCosts:
             for target in holders
         )
 
+    @cached_property
+    def into(self) -> tuple[tuple[float, ...], ...]:
+        """`per_byte` by target and source."""
+        return tuple(zip(*self.per_byte, strict=True))
+
     @property
     def only(self) -> int | None:
         """The worker, if there is only one."""
