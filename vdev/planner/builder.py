@@ -66,12 +66,13 @@ _copies, _touches = partial(tuple.__new__, Copy), partial(tuple.__new__, Touch)
 
 class Bundle(NamedTuple):
     """Pieces of one buffer that many copies bring to many workers, in an order that each of these enters at another place; all that
-    follows from a piece and its holder alone is worked out once. Everything twice in a row, so that each takes some that follow one another.
+    follows from a piece and its holder alone is worked out once. Everything twice in a row, so that each takes what follows one another.
     """
 
     slot: int
     sources: list[int]
     pieces: list[Region]
+    nbytes: list[int]
     reads: list[Touch]
     waits: list[tuple[int, ...]]  #: what a copy of the piece has to wait for
     entries: list[list[tuple[int, int, Region]]]  #: what is known to read there
@@ -99,6 +100,9 @@ class PlanBuilder:
         self._outgoing: dict[int, int] = {}
         #: by worker: how many bytes more than before the plan it has, and the most there were in between
         self._grown: dict[int, tuple[int, int]] = {}
+        #: the first and behind the last instruction of each part of a bundle; and what these move, as in `Plan.moved`
+        self._bundled: list[tuple[int, int]] = []
+        self._moved: list[tuple[int, int, int]] = []
 
     @staticmethod
     def resumed(plan: Plan, states: Sequence[BufferState], links: LinkCosts) -> PlanBuilder:
@@ -138,7 +142,7 @@ class PlanBuilder:
             tuple(self._stages),
             tuple(partition),
             tuple(reasons),
-            moved_bytes(self._instructions),
+            moved_bytes(self._beside_bundles(), self._moved),
             tuple(workers),
             tuple(reads),
             tuple(writes),
@@ -258,7 +262,8 @@ class PlanBuilder:
         for source, piece in found:
             sent = piece.nbytes * (len(targets) - (source in targets))
             self._outgoing[source] = self._outgoing.get(source, 0) + sent
-        return Bundle(slot, sources * 2, pieces * 2, reads * 2, waits * 2, entries * 2)
+        nbytes = [piece.nbytes for piece in pieces]
+        return Bundle(slot, sources * 2, pieces * 2, nbytes * 2, reads * 2, waits * 2, entries * 2)
 
     def copy_bundle(self, bundle: Bundle, target: int, first: int, stop: int) -> None:
         """Pieces `first` to `stop` of a bundle to a worker that has none of them, as of `copy`. That it has them then is the caller's task
@@ -267,6 +272,8 @@ class PlanBuilder:
         sources, pieces = bundle.sources[first:stop], bundle.pieces[first:stop]
         index, slot = len(self._instructions), bundle.slot
         to, of = repeat(target), repeat(slot)
+        self._bundled.append((index, index + len(pieces)))
+        self._moved.extend(zip(sources, to, bundle.nbytes[first:stop], strict=False))
         self._instructions.extend(map(_copies, zip(to, of, sources, to, pieces, repeat(False))))
         self._dependencies.extend(bundle.waits[first:stop])
         writes = map(_touches, zip(of, to, pieces, repeat(True)))
@@ -274,6 +281,14 @@ class PlanBuilder:
         entries = list(zip(range(index, index + len(pieces)), to, pieces, strict=False))
         self._log_of(slot, target, True).entries.extend(entries)
         deque(map(list.append, bundle.entries[first:stop], entries), maxlen=0)
+
+    def _beside_bundles(self) -> Iterator[Instruction]:
+        """The instructions that are no part of a bundle."""
+        done = 0
+        for first, stop in self._bundled:
+            yield from self._instructions[done:first]
+            done = stop
+        yield from self._instructions[done:]
 
     def _bring_home(self, slot: int) -> None:
         """What workers alone hold of a fine-grain buffer is what the command has changed there: before it is complete,

@@ -350,7 +350,7 @@ class Draft:
         valid, before = self.valid, self.before.valid
         if sum(map(bool, valid.values())) != len(before):
             return False
-        return all([valid.get(holder) is held for holder, held in before])
+        return all(valid.get(holder) is held for holder, held in before)
 
     def freeze(self) -> BufferState:
         """The state reached; for a fine-grain buffer, whose changes have been brought home, the state between

@@ -435,15 +435,19 @@ def moves_of(item: Instruction) -> tuple[tuple[int, int, int], ...]:
     return ()
 
 
-def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, int], ...]:
-    """What `Plan.moved` says."""
-    found: list[tuple[int, int, int]] = []
+def moved_bytes(
+    instructions: Iterable[Instruction], beside: Iterable[tuple[int, int, int]] = ()
+) -> tuple[tuple[int, int, int], ...]:
+    """What `Plan.moved` says. `beside`: what others move than these instructions."""
+    found = list(beside)
     for item in instructions:
         if type(item) is Copy:
             found.append((item.source, item.target, item.region.nbytes))
         elif type(item) is not Launch:
             found += moves_of(item)
-    if len(set(map(itemgetter(0, 1), found))) == len(found):  # as where everybody needs something of everybody: n * n of them
+    if len(set(map(itemgetter(0, 1), found))) == len(
+        found
+    ):  # as where everybody needs something of everybody: n * n of them
         return tuple(sorted(found))
     routes: dict[tuple[int, int], int] = {}
     for source, target, nbytes in found:

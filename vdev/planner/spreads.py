@@ -29,7 +29,9 @@ class Spread:
         self.holders = tuple([holder for holder, _ in found])  #: ascending, the home first
         self.pieces = tuple([piece for _, piece in found])
         self.everything = everything  #: all pieces
-        self._take = itemgetter(*self.holders)  # of something by holder, as a list in which the home is the last
+        self._take = itemgetter(
+            *self.holders
+        )  # of something by holder, as a list in which the home is the last
         self._nbytes = [piece.nbytes for piece in self.pieces]
         self._nruns = [piece.nruns for piece in self.pieces]
         self._places = {holder: place for place, holder in enumerate(self.holders)}
@@ -50,14 +52,11 @@ class Spread:
         return added, of_runs, sum(nruns), at_home
 
     def is_as_cheap(self, target: int, links: LinkCosts) -> bool:
-        """Whether no piece could come to a worker over a cheaper link than from who has it, and none has to go by the home."""
+        """Whether no piece could come to a worker over a cheaper link than from who has it."""
         costs, least = self._take(links.into[target]), links.cheapest[target]
         own = self._places.get(target)
-        same = costs.count(least) + (own is not None and costs[own] != least)
-        if same < len(costs):
-            return False
-        groups = links.groups
-        return not groups or len({groups[holder] for holder in (*self.holders, target) if holder >= 0}) <= 1
+        others = costs if own is None else (*costs[:own], *costs[own + 1 :])
+        return others.count(least) == len(others)
 
 
 def spread_of(state: BufferState, needs: Sequence[Region]) -> Spread | None:
@@ -87,6 +86,11 @@ def supply_alike(builder: PlanBuilder, slot: int, workers: Sequence[int], needs:
     spread = spread_of(draft.before, needs)
     if spread is None or not all(spread.is_as_cheap(worker, links) for worker in workers):
         return False
+    if (
+        links.groups
+        and len({links.groups[holder] for holder in (*spread.holders, *workers) if holder != HOST}) > 1
+    ):
+        return False  # some pieces would have to go by the home
     # Each begins with itself or who comes next, as in `make_valid`, where the home comes behind all workers.
     home = spread.holders[0] == HOST
     found = list(zip(spread.holders, spread.pieces, strict=True))
