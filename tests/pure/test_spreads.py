@@ -195,10 +195,16 @@ def test_what_is_not_alike_is_no_spread() -> None:
 def test_what_has_moved_meanwhile_is_no_longer_looked_at_as_it_was() -> None:
     blocks = [(worker, Region.span(64 * worker, 64 * worker + 64)) for worker in range(12)]
     state = buffer_state(768, blocks, [(worker, 0, 768) for worker in range(12)])
-    for lost, gained, alike in ((8, 0, False), (0, 8, False), (64, 0, False), (0, 0, True)):
+    for lost, holder, gained, alike in (
+        (8, 5, 0, False),
+        (64, 5, 0, False),
+        (0, 5, 8, False),
+        (0, HOST, 8, False),
+        (0, 5, 0, True),
+    ):
         builder = PlanBuilder((state,), LinkCosts.uniform(12, direct=True))
         builder.drafts[0].forget(Region.span(0, lost))
-        builder.drafts[0].add(5, Region.span(0, gained))
+        builder.drafts[0].add(holder, Region.span(0, gained))
         assert supply_alike(builder, 0, range(12), [Region.span(0, 768)] * 12) is alike
         assert bool(builder.finish().instructions) is alike
 
