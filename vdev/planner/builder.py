@@ -6,7 +6,7 @@ which. What is to be computed or moved for a command is decided by its callers, 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
@@ -60,8 +60,8 @@ GAPS = 2
 #: entries of a log up to which looking at each costs less
 FEW_ENTRIES = 8
 
-#: many tuples of a class, without a step of Python for each
-_copies, _touches = partial(tuple.__new__, Copy), partial(tuple.__new__, Touch)
+#: make a copy and a touch of tuples of what they have, without a step of Python: plans have many
+_as_copy, _as_touch = partial(tuple.__new__, Copy), partial(tuple.__new__, Touch)
 
 
 class Bundle(NamedTuple):
@@ -95,7 +95,7 @@ class PlanBuilder:
         self._touches: list[tuple[Touch, ...]] = []
         self._stages: list[Stage] = []
         #: by (slot, holder, whether it writes): what instructions touch there
-        self._log: dict[tuple[int, int, bool], Log] = {}
+        self._log: defaultdict[tuple[int, int, bool], Log] = defaultdict(Log)
         #: bytes that each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
         #: by worker: how many bytes more than before the plan it has, and the most there were in between
@@ -115,7 +115,7 @@ class PlanBuilder:
         for index, (item, touches) in enumerate(zip(plan.instructions, plan.touches, strict=True)):
             for touch in touches:
                 key = (touch.slot, touch.holder, touch.writes)
-                found._log_of(*key).entries.append((index, item.worker, touch.region))
+                found._log[key].entries.append((index, item.worker, touch.region))
             if isinstance(item, Copy):
                 found._outgoing[item.source] = found._outgoing.get(item.source, 0) + item.region.nbytes
         return found
@@ -228,16 +228,14 @@ class PlanBuilder:
         """Bytes of one buffer from holder to holder; both hold them afterwards, and so does the home where
         they have to go by it.
         """
-        if not self.links.linked(source, target):
+        if not (self.links.are_one_group or self.links.linked(source, target)):
             home = region - self.drafts[slot].valid_at(HOST)
             if home:
                 self.copy(slot, source, HOST, home)
             source = HOST
         worker = source if target == HOST else target
-        self._append(
-            Copy(worker, slot, source, target, region),
-            (Touch(slot, source, region, False), Touch(slot, target, region, True)),
-        )
+        touches = _as_touch((slot, source, region, False)), _as_touch((slot, target, region, True))
+        self._append(_as_copy((worker, slot, source, target, region, False)), touches)
         self._outgoing[source] = self._outgoing.get(source, 0) + region.nbytes
         self.drafts[slot].add(target, region)
 
@@ -258,7 +256,7 @@ class PlanBuilder:
                 return None
             waits.append(self._last_of_each(earlier) if earlier else ())
         sources, pieces = [source for source, _ in found], [piece for _, piece in found]
-        entries = [self._log_of(slot, source, False).entries for source in sources]
+        entries = [self._log[slot, source, False].entries for source in sources]
         for source, piece in found:
             sent = piece.nbytes * (len(targets) - (source in targets))
             self._outgoing[source] = self._outgoing.get(source, 0) + sent
@@ -274,12 +272,12 @@ class PlanBuilder:
         to, of = repeat(target), repeat(slot)
         self._bundled.append((index, index + len(pieces)))
         self._moved.extend(zip(sources, to, bundle.nbytes[first:stop], strict=False))
-        self._instructions.extend(map(_copies, zip(to, of, sources, to, pieces, repeat(False))))
+        self._instructions.extend(map(_as_copy, zip(to, of, sources, to, pieces, repeat(False))))
         self._dependencies.extend(bundle.waits[first:stop])
-        writes = map(_touches, zip(of, to, pieces, repeat(True)))
+        writes = map(_as_touch, zip(of, to, pieces, repeat(True)))
         self._touches.extend(zip(bundle.reads[first:stop], writes, strict=True))
         entries = list(zip(range(index, index + len(pieces)), to, pieces, strict=False))
-        self._log_of(slot, target, True).entries.extend(entries)
+        self._log[slot, target, True].entries.extend(entries)
         deque(map(list.append, bundle.entries[first:stop], entries), maxlen=0)
 
     def _beside_bundles(self) -> Iterator[Instruction]:
@@ -560,19 +558,12 @@ class PlanBuilder:
             item, Launch
         ):  # chunks of one launch, in one memory: work-groups have no order
             earlier = [number for number in earlier if not isinstance(instructions[number], Launch)]
-        for touch in touches:
-            entries = self._log_of(touch.slot, touch.holder, touch.writes).entries
-            entries.append((index, worker, touch.region))
+        log = self._log
+        for slot, holder, region, writes in touches:
+            log[slot, holder, writes].entries.append((index, worker, region))
         instructions.append(item)
-        waits = {*after, *earlier}
-        self._dependencies.append(self._last_of_each(waits) if waits else ())
+        self._dependencies.append(self._last_of_each({*after, *earlier}) if earlier or after else ())
         self._touches.append(touches)
-
-    def _log_of(self, slot: int, holder: int, writes: bool) -> Log:
-        found = self._log.get((slot, holder, writes))
-        if found is None:
-            found = self._log[slot, holder, writes] = Log()
-        return found
 
     def _last_of_each(self, waits: set[int]) -> tuple[int, ...]:
         """Of several instructions of one worker the last suffices, since they run in order.

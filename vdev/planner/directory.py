@@ -99,6 +99,7 @@ class BufferState:
         "_initialised",
         "_labelled",
         "_nearby",
+        "_pitches_held",
         "_valid",
         "_valid_at",
         "fine",
@@ -123,6 +124,7 @@ class BufferState:
     _valid_at: dict[int, Region] | None
     _initialised: Region | None
     _nearby: Nearby | None
+    _pitches_held: frozenset[tuple[int, ...]] | None
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class BufferState:
         self.kept = kept
         self.fine = fine
         self.pending = pending
-        self._valid_at = self._initialised = self._nearby = None
+        self._valid_at = self._initialised = self._nearby = self._pitches_held = None
         if isinstance(valid, Labelled):
             self._valid, self._labelled = None, valid
             self.resident = self._alone_by_labels(valid)
@@ -193,6 +195,13 @@ class BufferState:
         if self._nearby is None:
             self._nearby = Nearby(self.valid)
         return self._nearby
+
+    @property
+    def pitches_held(self) -> frozenset[tuple[int, ...]]:
+        """Those of the holders' regions."""
+        if self._pitches_held is None:
+            self._pitches_held = frozenset([region.pitches for _, region in self.valid])
+        return self._pitches_held
 
     def replica(self, worker: int) -> tuple[int, int] | None:
         """Start and stop of the worker's replica, None if it has none."""

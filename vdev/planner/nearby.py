@@ -28,7 +28,7 @@ FEW = 4
 #: entries up to which to look at the bounds of each first costs little
 FEW_BOUNDS = 64
 #: entries up to which each is compared, where that is compiled
-MOST_COMPARED = 256
+MOST_COMPARED = 1024
 #: entries that have come since the last table was made; each of them is looked at
 FEW_FRESH = 24
 #: the most boxes by which an entry is represented, and by which one asks

@@ -81,8 +81,8 @@ def supply_alike(builder: PlanBuilder, slot: int, workers: Sequence[int], needs:
     they do not need the same, or where that would have more to choose.
     """
     draft, links = builder.drafts[slot], builder.links
-    if not draft.has_same_bytes() or HOST in workers:
-        return False
+    if not (links.are_one_group and draft.has_same_bytes()) or HOST in workers:
+        return False  # in several groups, some pieces have to go by the home
     spread = spread_of(draft.before, needs)
     if spread is None or not all(spread.is_as_cheap(worker, links) for worker in workers):
         return False

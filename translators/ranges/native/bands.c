@@ -603,7 +603,8 @@ static PyObject *pattern(PyObject *bands, PyObject *numbers, PyObject *gap) {
 
 /* ---- a map, by name ------------------------------------------------------------------------------------------------- */
 
-enum { MOST_NAMES = 32 };
+/* Of as many workers as there may be, and of two neighbours each. */
+enum { MOST_NAMES = 160 };
 
 /* Things by what they are told apart by; all references are owned. */
 struct groups {
