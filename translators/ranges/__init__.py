@@ -15,6 +15,7 @@ __all__ = [
     "grain",
     "labelled",
     "labelled_bands",
+    "meetings",
     "ndrange",
     "patterns",
     "pitches",

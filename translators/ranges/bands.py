@@ -15,7 +15,7 @@ What is called most is compiled as well (`compiled`): a change here needs the sa
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nlargest
 from itertools import pairwise
 from math import gcd
@@ -548,9 +548,10 @@ def joined_digits(corners: list[Corner], level: int, ratio: int) -> list[Corner]
     return found
 
 
-def around(corner: Corner, other: Corner) -> Corner:
-    """The smallest box of digits that contains both."""
-    return tuple((a if a < c else c, b if b > d else d) for (a, b), (c, d) in zip(corner, other, strict=True))
+def around(corners: Sequence[Corner]) -> Corner:
+    """The smallest box of digits that contains all of these."""
+    digits = zip(*corners, strict=True)
+    return tuple([(min(map(itemgetter(0), ends)), max(map(itemgetter(1), ends))) for ends in digits])
 
 
 def count(bands: Bands, units: Units, level: int = 0) -> int:

@@ -8,6 +8,7 @@ The function is compiled as well (`compiled`): a change here needs the same chan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from . import compiled
 from .region import EMPTY, Region
@@ -35,7 +36,7 @@ class Log:
         """
         entries = self.entries
         if self._known < len(entries):
-            self._all = Region.union((self._all, *[entry[2] for entry in entries[self._known :]]))
+            self._all = Region.union((self._all, *map(itemgetter(2), entries[self._known :])))
             self._known = len(entries)
         return entries if self._all.overlaps(region) else ()
 

@@ -15,7 +15,6 @@ can do with more bytes ask for a `cover` instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
 from itertools import pairwise
 from operator import index
 
@@ -365,7 +364,7 @@ class Region:
         found = self._corners_in(pitches)
         if len(found) > most:  # neighbours together
             share = -(-len(found) // most)
-            found = [reduce(nested.around, found[at : at + share]) for at in range(0, len(found), share)]
+            found = [nested.around(found[at : at + share]) for at in range(0, len(found), share)]
         # those who call this alternate between two kinds
         self._corners = (*self._corners[-1:], (pitches, most, found))
         return found

@@ -6,7 +6,12 @@ which. What is to be computed or moved for a command is decided by its callers, 
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from operator import attrgetter
+from typing import NamedTuple
 
 from vdev.planner.directory import HOST, BufferState, Draft, holders_of
 from vdev.planner.instructions import (
@@ -55,6 +60,23 @@ GAPS = 2
 #: entries of a log up to which looking at each costs less
 FEW_ENTRIES = 8
 
+#: make a copy and a touch of tuples of what they have, without a step of Python: plans have many
+_as_copy, _as_touch = partial(tuple.__new__, Copy), partial(tuple.__new__, Touch)
+
+
+class Bundle(NamedTuple):
+    """Pieces of one buffer that many copies bring to many workers, in an order that each of these enters at another place; all that
+    follows from a piece and its holder alone is worked out once. Everything twice in a row, so that each takes what follows one another.
+    """
+
+    slot: int
+    sources: list[int]
+    pieces: list[Region]
+    nbytes: list[int]
+    reads: list[Touch]
+    waits: list[tuple[int, ...]]  #: what a copy of the piece has to wait for
+    entries: list[list[tuple[int, int, Region]]]  #: what is known to read there
+
 
 class PlanBuilder:
     """One plan in the making. Instructions are appended in an order that is already a correct sequential
@@ -73,11 +95,14 @@ class PlanBuilder:
         self._touches: list[tuple[Touch, ...]] = []
         self._stages: list[Stage] = []
         #: by (slot, holder, whether it writes): what instructions touch there
-        self._log: dict[tuple[int, int, bool], Log] = {}
+        self._log: defaultdict[tuple[int, int, bool], Log] = defaultdict(Log)
         #: bytes that each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
         #: by worker: how many bytes more than before the plan it has, and the most there were in between
         self._grown: dict[int, tuple[int, int]] = {}
+        #: the first and behind the last instruction of each part of a bundle; and what these move, as in `Plan.moved`
+        self._bundled: list[tuple[int, int]] = []
+        self._moved: list[tuple[int, int, int]] = []
 
     @staticmethod
     def resumed(plan: Plan, states: Sequence[BufferState], links: LinkCosts) -> PlanBuilder:
@@ -90,7 +115,7 @@ class PlanBuilder:
         for index, (item, touches) in enumerate(zip(plan.instructions, plan.touches, strict=True)):
             for touch in touches:
                 key = (touch.slot, touch.holder, touch.writes)
-                found._log_of(*key).entries.append((index, item.worker, touch.region))
+                found._log[key].entries.append((index, item.worker, touch.region))
             if isinstance(item, Copy):
                 found._outgoing[item.source] = found._outgoing.get(item.source, 0) + item.region.nbytes
         return found
@@ -108,7 +133,7 @@ class PlanBuilder:
         for slot, draft in enumerate(self.drafts):
             if draft.before.fine:
                 self._bring_home(slot)
-        workers = sorted({item.worker for item in self._instructions if item.worker != HOST})
+        workers = sorted(set(map(attrgetter("worker"), self._instructions)) - {HOST})
         return Plan(
             tuple(self._instructions),
             tuple(self._dependencies),
@@ -117,7 +142,7 @@ class PlanBuilder:
             tuple(self._stages),
             tuple(partition),
             tuple(reasons),
-            moved_bytes(self._instructions),
+            moved_bytes(self._beside_bundles(), self._moved),
             tuple(workers),
             tuple(reads),
             tuple(writes),
@@ -203,18 +228,65 @@ class PlanBuilder:
         """Bytes of one buffer from holder to holder; both hold them afterwards, and so does the home where
         they have to go by it.
         """
-        if not self.links.linked(source, target):
+        if not (self.links.are_one_group or self.links.linked(source, target)):
             home = region - self.drafts[slot].valid_at(HOST)
             if home:
                 self.copy(slot, source, HOST, home)
             source = HOST
         worker = source if target == HOST else target
-        self._append(
-            Copy(worker, slot, source, target, region),
-            (Touch(slot, source, region, False), Touch(slot, target, region, True)),
-        )
+        touches = _as_touch((slot, source, region, False)), _as_touch((slot, target, region, True))
+        self._append(_as_copy((worker, slot, source, target, region, False)), touches)
         self._outgoing[source] = self._outgoing.get(source, 0) + region.nbytes
         self.drafts[slot].add(target, region)
+
+    def bundle(
+        self, slot: int, found: Sequence[tuple[int, Region]], targets: Sequence[int], everything: Region
+    ) -> Bundle | None:
+        """Pieces, disjoint, by holder, `everything` together, for copies to each of these workers (`copy_bundle`), which only have to wait
+        for what the pieces' holders have done before; None if they might have to wait for more.
+        """
+        for target in targets:
+            if conflicts(self._log, (Touch(slot, target, everything, True),), target, True, FEW_ENTRIES):
+                return None
+        reads = [Touch(slot, source, piece, False) for source, piece in found]
+        waits = []
+        for read in reads:
+            earlier = set(conflicts(self._log, (read,), read.holder, False, FEW_ENTRIES))
+            if any(self._instructions[index].worker not in (read.holder, HOST) for index in earlier):
+                return None
+            waits.append(self._last_of_each(earlier) if earlier else ())
+        sources, pieces = [source for source, _ in found], [piece for _, piece in found]
+        entries = [self._log[slot, source, False].entries for source in sources]
+        for source, piece in found:
+            sent = piece.nbytes * (len(targets) - (source in targets))
+            self._outgoing[source] = self._outgoing.get(source, 0) + sent
+        nbytes = [piece.nbytes for piece in pieces]
+        return Bundle(slot, sources * 2, pieces * 2, nbytes * 2, reads * 2, waits * 2, entries * 2)
+
+    def copy_bundle(self, bundle: Bundle, target: int, first: int, stop: int) -> None:
+        """Pieces `first` to `stop` of a bundle to a worker that has none of them, as of `copy`. That it has them then is the caller's task
+        to say.
+        """
+        sources, pieces = bundle.sources[first:stop], bundle.pieces[first:stop]
+        index, slot = len(self._instructions), bundle.slot
+        to, of = repeat(target), repeat(slot)
+        self._bundled.append((index, index + len(pieces)))
+        self._moved.extend(zip(sources, to, bundle.nbytes[first:stop], strict=False))
+        self._instructions.extend(map(_as_copy, zip(to, of, sources, to, pieces, repeat(False))))
+        self._dependencies.extend(bundle.waits[first:stop])
+        writes = map(_as_touch, zip(of, to, pieces, repeat(True)))
+        self._touches.extend(zip(bundle.reads[first:stop], writes, strict=True))
+        entries = list(zip(range(index, index + len(pieces)), to, pieces, strict=False))
+        self._log[slot, target, True].entries.extend(entries)
+        deque(map(list.append, bundle.entries[first:stop], entries), maxlen=0)
+
+    def _beside_bundles(self) -> Iterator[Instruction]:
+        """The instructions that are no part of a bundle."""
+        done = 0
+        for first, stop in self._bundled:
+            yield from self._instructions[done:first]
+            done = stop
+        yield from self._instructions[done:]
 
     def _bring_home(self, slot: int) -> None:
         """What workers alone hold of a fine-grain buffer is what the command has changed there: before it is complete,
@@ -486,19 +558,12 @@ class PlanBuilder:
             item, Launch
         ):  # chunks of one launch, in one memory: work-groups have no order
             earlier = [number for number in earlier if not isinstance(instructions[number], Launch)]
-        for touch in touches:
-            entries = self._log_of(touch.slot, touch.holder, touch.writes).entries
-            entries.append((index, worker, touch.region))
+        log = self._log
+        for slot, holder, region, writes in touches:
+            log[slot, holder, writes].entries.append((index, worker, region))
         instructions.append(item)
-        waits = {*after, *earlier}
-        self._dependencies.append(self._last_of_each(waits) if waits else ())
+        self._dependencies.append(self._last_of_each({*after, *earlier}) if earlier or after else ())
         self._touches.append(touches)
-
-    def _log_of(self, slot: int, holder: int, writes: bool) -> Log:
-        found = self._log.get((slot, holder, writes))
-        if found is None:
-            found = self._log[slot, holder, writes] = Log()
-        return found
 
     def _last_of_each(self, waits: set[int]) -> tuple[int, ...]:
         """Of several instructions of one worker the last suffices, since they run in order.

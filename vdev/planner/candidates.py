@@ -15,6 +15,7 @@ from vdev.planner.launch_request import LaunchOptions, LaunchRequest
 from vdev.planner.merges import combinations, merges_on
 from vdev.planner.partitioner import Partition
 from vdev.planner.pending import launch_stands_against, missing_parts
+from vdev.planner.spreads import Spread, spread_of
 from vdev.planner.successors import cost_of_reading
 from vdev.planner.tidying import are_fitting, few_boxes, fitted
 from vdev.translators.ranges.ndrange import Chunk
@@ -198,8 +199,9 @@ class Candidates:
             candidate.cost = self.options.compute_cost(candidate.partition.largest, len(candidate.workers))
         for slot, resolution in candidate.resolutions.items():
             state = self.states[slot]
+            spread = spread_of(state, resolution.needs)
             for chunk, needs in enumerate(resolution.needs):
-                self._add_incoming(candidate, state, chunk, needs, limit)
+                self._add_incoming(candidate, state, chunk, needs, limit, spread)
                 if candidate.cost > limit:
                     return
             before = candidate.cost
@@ -266,11 +268,25 @@ class Candidates:
                         candidate.cost += len(part) / count * self.options.links.per_run
 
     def _add_incoming(
-        self, candidate: Candidate, state: BufferState, chunk: int, region: Region, limit: float = inf
+        self,
+        candidate: Candidate,
+        state: BufferState,
+        chunk: int,
+        region: Region,
+        limit: float = inf,
+        spread: Spread | None = None,
     ) -> None:
+        """`spread`: what lies apart with many of `region`, where that is what all chunks need."""
         target = candidate.workers[chunk]
         nruns = candidate.nruns
-        candidate.incoming[chunk] += self._add_missing(candidate, state, target, region, limit)
+        if spread is None:
+            added = self._add_missing(candidate, state, target, region, limit)
+        else:
+            added, candidate.cost, more, nbytes = spread.lacking(target, self.options.links, candidate.cost)
+            candidate.cost += added
+            candidate.nruns += more
+            candidate.from_workers += nbytes
+        candidate.incoming[chunk] += added
         candidate.incoming_runs[chunk] += candidate.nruns - nruns
 
     def _add_missing(

@@ -99,6 +99,7 @@ class BufferState:
         "_initialised",
         "_labelled",
         "_nearby",
+        "_pitches_held",
         "_valid",
         "_valid_at",
         "fine",
@@ -123,6 +124,7 @@ class BufferState:
     _valid_at: dict[int, Region] | None
     _initialised: Region | None
     _nearby: Nearby | None
+    _pitches_held: frozenset[tuple[int, ...]] | None
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class BufferState:
         self.kept = kept
         self.fine = fine
         self.pending = pending
-        self._valid_at = self._initialised = self._nearby = None
+        self._valid_at = self._initialised = self._nearby = self._pitches_held = None
         if isinstance(valid, Labelled):
             self._valid, self._labelled = None, valid
             self.resident = self._alone_by_labels(valid)
@@ -193,6 +195,13 @@ class BufferState:
         if self._nearby is None:
             self._nearby = Nearby(self.valid)
         return self._nearby
+
+    @property
+    def pitches_held(self) -> frozenset[tuple[int, ...]]:
+        """Those of the holders' regions."""
+        if self._pitches_held is None:
+            self._pitches_held = frozenset([region.pitches for _, region in self.valid])
+        return self._pitches_held
 
     def replica(self, worker: int) -> tuple[int, int] | None:
         """Start and stop of the worker's replica, None if it has none."""
@@ -343,6 +352,15 @@ class Draft:
         """Whether anything has been done to the state that it started from."""
         return self._changed
 
+    def has_same_bytes(self) -> bool:
+        """Whether each holder has what it had in that state, as the same regions."""
+        if not self._changed:
+            return True
+        valid, before = self.valid, self.before.valid
+        if sum(map(bool, valid.values())) != len(before):
+            return False
+        return all(valid.get(holder) is held for holder, held in before)
+
     def freeze(self) -> BufferState:
         """The state reached; for a fine-grain buffer, whose changes have been brought home, the state between
         commands.
@@ -450,23 +468,33 @@ class Draft:
         written = [(holder, region) for holder, region in owns if region]
         if self.pending:
             self._drop_parts(Region.union(region for _, region in written))
-        lost: dict[int, list[Region]] = {}
-        for owner, region in written:
-            for holder, held in self.near(region):
-                if holder != owner and held.start < region.stop and region.start < held.stop:
-                    lost.setdefault(holder, []).append(region)
-        everything: Region | None = None
+        lost, everything = self._losing(written), EMPTY
         for holder, regions in lost.items():
             gone = Region.union(regions) if len(regions) <= len(written) // 2 else everything
             # since everybody may have everything; each holder gets back what it owns at once
-            if gone is None:
-                gone = everything = Region.union(region for _, region in written)
+            if not gone:
+                gone = everything = Region.union([region for _, region in written])
             held = self.valid[holder]
             if held.overlaps(gone):
                 self.valid[holder] = held - gone
                 self._changed = True
         for holder, region in written:
             self.add(holder, region)
+
+    def _losing(self, written: Sequence[tuple[int, Region]]) -> dict[int, Sequence[Region]]:
+        """By holder, what others write of what it may have. Where most have something of what one writes, all count as losing most of it:
+        to look at each of them for each writer would be to look at n times n.
+        """
+        lost: dict[int, list[Region]] = {}
+        for owner, region in written:
+            near = list(self.near(region))
+            if len(near) > max(FEW_HOLDERS, len(written) // 2):
+                most = [each for _, each in written]
+                return dict.fromkeys([holder for holder, held in self.valid.items() if held], most)
+            for holder, held in near:
+                if holder != owner and held.start < region.stop and region.start < held.stop:
+                    lost.setdefault(holder, []).append(region)
+        return dict(lost)
 
     def drop(self, holder: int, region: Region) -> None:
         """`region` is no longer valid at `holder`. The caller has made sure that it is valid elsewhere."""

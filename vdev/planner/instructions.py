@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar, overload
 
 from vdev.planner.directory import HOST, BufferState
@@ -414,7 +415,7 @@ class Plan:
     @property
     def moved_nbytes(self) -> int:
         """All bytes that move between holders."""
-        return sum(nbytes for _, _, nbytes in self.moved)
+        return sum(map(itemgetter(2), self.moved))
 
 
 def moves_of(item: Instruction) -> tuple[tuple[int, int, int], ...]:
@@ -434,10 +435,21 @@ def moves_of(item: Instruction) -> tuple[tuple[int, int, int], ...]:
     return ()
 
 
-def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, int], ...]:
-    """What `Plan.moved` says."""
-    routes: dict[tuple[int, int], int] = {}
+def moved_bytes(
+    instructions: Iterable[Instruction], beside: Iterable[tuple[int, int, int]] = ()
+) -> tuple[tuple[int, int, int], ...]:
+    """What `Plan.moved` says. `beside`: what others move than these instructions."""
+    found = list(beside)
     for item in instructions:
-        for source, target, nbytes in moves_of(item):
-            routes[source, target] = routes.get((source, target), 0) + nbytes
-    return tuple((source, target, nbytes) for (source, target), nbytes in sorted(routes.items()))
+        if type(item) is Copy:
+            found.append((item.source, item.target, item.region.nbytes))
+        elif type(item) is not Launch:
+            found += moves_of(item)
+    if len(set(map(itemgetter(0, 1), found))) == len(
+        found
+    ):  # as where everybody needs something of everybody: n * n of them
+        return tuple(sorted(found))
+    routes: dict[tuple[int, int], int] = {}
+    for source, target, nbytes in found:
+        routes[source, target] = routes.get((source, target), 0) + nbytes
+    return tuple([(source, target, nbytes) for (source, target), nbytes in sorted(routes.items())])

@@ -19,6 +19,7 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.merges import Merging, combinations
 from vdev.planner.pending import Reducing, Unfolded
 from vdev.planner.placement import share
+from vdev.planner.spreads import supply_alike
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import replace
 
@@ -112,6 +113,8 @@ def _supply(builder: PlanBuilder, slot: int, chosen: Candidate) -> None:
     """Bring to each worker what must be valid there and is not."""
     resolution = chosen.resolutions[slot]
     _scatter(builder, slot, chosen)
+    if supply_alike(builder, slot, chosen.workers, resolution.needs):
+        return
     for worker, needs in zip(chosen.workers, resolution.needs, strict=True):
         if needs:
             builder.make_valid(slot, worker, needs)

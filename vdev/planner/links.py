@@ -50,6 +50,16 @@ class LinkCosts:
             for target in holders
         )
 
+    @cached_property
+    def into(self) -> tuple[tuple[float, ...], ...]:
+        """`per_byte` by target and source."""
+        return tuple(zip(*self.per_byte, strict=True))
+
+    @cached_property
+    def are_one_group(self) -> bool:
+        """Whether all workers copy from each other."""
+        return len(set(self.groups)) <= 1
+
     @property
     def only(self) -> int | None:
         """The worker, if there is only one."""

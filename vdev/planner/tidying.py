@@ -128,7 +128,7 @@ def _are_same_runs(reads: Region, writes: Region) -> bool:
 
 def are_fitting(footprints: Sequence[Footprint], state: BufferState) -> bool:
     """Whether all fit by their pitches alone, as nearly all do: then they stay as they are, and nothing has to be counted."""
-    pitches = {region.pitches for _, region in state.valid}
+    pitches = state.pitches_held
     for f in footprints:
         for region in (f.reads, f.exact, f.inexact):
             if region is EMPTY:

@@ -603,7 +603,8 @@ static PyObject *pattern(PyObject *bands, PyObject *numbers, PyObject *gap) {
 
 /* ---- a map, by name ------------------------------------------------------------------------------------------------- */
 
-enum { MOST_NAMES = 32 };
+/* Of as many workers as there may be, and of two neighbours each. */
+enum { MOST_NAMES = 160 };
 
 /* Things by what they are told apart by; all references are owned. */
 struct groups {
@@ -1140,6 +1141,7 @@ static PyObject *largest_boxes(PyObject *bands, const struct units *units, numbe
 #include "calculations.c"
 #include "rebuilding.c"
 #include "conflicts.c"
+#include "meetings.c"
 #include "methods.c"
 
 /* ---- as Python's functions ------------------------------------------------------------------------------------------ */
@@ -1418,6 +1420,7 @@ FUNCTION(calculated) { OR_BY_PYTHON(calculated(given, n)); }
 
 FUNCTION(built) { OR_RAISED(built(given, n)); }
 FUNCTION(conflicts) { OR_RAISED(conflicts(given, n)); }
+FUNCTION(may_meet) { OR_BY_PYTHON(may_meet(given, n)); }
 
 static PyMethodDef functions[] = {
 #define NAMED(name, of) {#name, call_##of, TAKES_ARRAY, NULL},
@@ -1434,7 +1437,7 @@ static PyMethodDef functions[] = {
     NAMED(solved, solved)
     NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
-    NAMED(calculated, calculated) NAMED(built, built) NAMED(conflicts, conflicts)
+    NAMED(calculated, calculated) NAMED(built, built) NAMED(conflicts, conflicts) NAMED(may_meet, may_meet)
 #undef NAMED
 };
 
