@@ -364,11 +364,19 @@ class Session(SessionCore):
     def finish(self, queue: QueueOrder) -> None:
         """Return when every command of `queue` has ended (clFinish)."""
         with self.lock:
-            self.moves.look(0)
+            self.moves.look_once()
             waiting = queue.unsettled()
         for completion in reversed(waiting):
             if not is_done_at_once(completion):
                 completion.wait()
+
+    def look(self) -> None:
+        """The program is about to wait for an event (clWaitForEvents): what passes between two such waits tells what a period takes, as
+        between two reads.
+        """
+        if self.choosing is not None:
+            with self.lock:
+                self.moves.look_once()
 
     def close(self) -> None:
         """End the workers' threads."""
