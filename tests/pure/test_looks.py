@@ -32,8 +32,8 @@ found = np.empty(16, np.int32)
 def launch(queue=queue, buffer=buffers[0]):
     return kernel(queue, given.shape, (64,), buffer)
 
-def mapped():
-    array, event = cl.enqueue_map_buffer(queue, buffers[0], cl.map_flags.READ, 0, (16,), np.int32)
+def mapped(how=cl.map_flags.READ):
+    array, event = cl.enqueue_map_buffer(queue, buffers[0], how, 0, (16,), np.int32)
     array.base.release(queue)
 
 waits = {
@@ -48,12 +48,13 @@ waits = {
     "a read that is waited for": lambda: (launch(), cl.enqueue_copy(queue, found, buffers[0], is_blocking=False).wait()),
     "a read and a queue": lambda: (launch(), cl.enqueue_copy(queue, found, buffers[0]), queue.finish()),
     "a mapping": lambda: (launch(), mapped()),
+    "a mapping of what is given up": lambda: (launch(), mapped(cl.map_flags.WRITE_INVALIDATE_REGION)),
     "nothing": launch,
 }
 said = {}
 for name, step in waits.items():
     counts = []
-    for _ in range(6):
+    for _ in range(12):
         queue.finish(), other.finish()
         looks.clear()
         step()
