@@ -71,7 +71,8 @@ print(json.dumps(said))
 
 @pytest.mark.parametrize("planning", ["auto", "always"])
 def test_what_a_program_waits_with_is_one_look(planning: str, tmp_path: Path) -> None:
-    environment = fake_cuda.environment(tmp_path, "cuda:0,1") | {
+    # Late: nothing has ended before the program waits, for which no look would be needed.
+    environment = fake_cuda.environment(tmp_path, "cuda:0,1", late=0) | {
         "VDEV_PLANNING": planning,
         "PYOPENCL_NO_CACHE": "1",
     }
