@@ -11,7 +11,9 @@ import pytest
 
 from vdev.backends.base import Allocation, Box
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.executor.completion import Completion
+from vdev.executor.completion import DONE, Completion
+from vdev.executor.job import is_complete
+from vdev.executor.stretch import Part
 from vdev.planner.transfers import plan_gather
 from vdev.session import immediate_maps
 from vdev.session.commands import Map, Unmap
@@ -37,6 +39,11 @@ def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ReferenceBackend, name, NBYTES)
     monkeypatch.setattr(ReferenceBackend, "write_now", write_now)
     monkeypatch.setattr(ReferenceBackend, "again", again)
+
+
+def is_done(command: Completion) -> bool:
+    """Whether its workers know that a command has ended."""
+    return is_complete(command.stretch.completion if type(command) is Part else command)
 
 
 class Mapper:
@@ -91,7 +98,11 @@ class Mappings(RandomCommands):
         both = [command] if second is None else [command, second]
         self.drawn.shuffle(both)
         for each in both:
-            self.submit(Unmap(each))
+            if not self.after and self.program.session.unmap_at_once(each, self.queue):
+                assert self.last is None or is_done(self.last)
+                self.last = DONE
+            else:
+                self.submit(Unmap(each))
             self.ended_at_once += type(self.last).__name__ == "Part"
         if self.drawn.random() < 0.5:
             assert self.last is not None
@@ -144,6 +155,57 @@ def until_made(program: Program, buffer: VirtualBuffer, *, write: bool) -> tuple
         Caller(program)(buffer, buffer)
         program.session.executor.quiesce()
     raise AssertionError("no mapping was made at once")
+
+
+def until_made_again(program: Program, buffer: VirtualBuffer) -> tuple[Map, np.ndarray, Mapper]:
+    """A mapping for reading, made like the one before."""
+    for _ in range(20):
+        command, words, mapper = until_made(program, buffer, write=False)
+        if command.made.behind[0] is program.queue:
+            return command, words, mapper
+        assert ended(program.submit(Unmap(command))) == 0
+    raise AssertionError("no mapping was made again")
+
+
+def test_the_end_of_a_mapping_for_reading_is_no_command(program: Program) -> None:
+    """Where all before it in its queue had ended when it was made, and nothing came since."""
+    session, launch = program.session, Caller(program)
+    buffer, other = program.buffer(3), program.buffer(4)
+    command, words, mapper = until_made_again(program, buffer)
+    expected, made = words.tolist(), mapper.made
+    submitted, tally = session.executor.last_number, session.ledger.command("unmap")
+    count = tally.count
+    assert session.unmap_at_once(command, program.queue)
+    assert (session.executor.last_number, tally.count) == (submitted, count + 1)
+
+    def again_(*, write: bool = False, queue: QueueOrder | None = None) -> Map:
+        launch(other, other)
+        command, words = mapper(buffer, write=write, queue=queue)
+        assert words.tolist() == expected
+        return command
+
+    for change in ("a launch", "a queue", "an observer", "nothing"):
+        kept = again_()
+        queue = session.create_queue(in_order=True) if change == "a queue" else program.queue
+        if change == "a launch":
+            launch(other, other)
+        elif change == "an observer":
+            session.observers.append(lambda command, plan: None)
+        assert session.unmap_at_once(kept, queue) is (change == "nothing"), change
+        session.observers.clear()
+        if change != "nothing":
+            assert ended(program.submit(Unmap(kept))) == 0
+    apart = session.create_queue(in_order=False)
+    kept = again_(queue=apart)
+    assert not session.unmap_at_once(kept, apart), "others in that queue may be under way"
+    assert ended(program.submit(Unmap(kept), (), apart)) == 0
+    for _ in range(5):
+        kept = again_(write=True)
+        assert not session.unmap_at_once(kept, program.queue), "its bytes are written back"
+        assert ended(program.submit(Unmap(kept))) == 0
+    assert kept.made.behind[0] is program.queue, "made again"
+    assert mapper.made == made + 10
+    assert program.content(buffer).tolist() == expected
 
 
 def test_two_mappings_are_the_same_memory(program: Program) -> None:
@@ -243,7 +305,9 @@ def test_those_who_choose_ways_are_told_that_a_mapping_is_waited_for(
         at_once = [session.map_at_once(command, program.queue) == 0 for command in commands]
         monkeypatch.setattr(session, "choosing", None)
         assert at_once == [not is_split] * 2
-        assert looks == [NBYTES], "once for each that brings bytes"
+        assert looks == [NBYTES, -NBYTES], (
+            "once for each, whether it brings bytes or waits for what is before it"
+        )
 
 
 def test_launches_go_on_behind_a_mapping(program: Program) -> None:

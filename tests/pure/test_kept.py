@@ -406,7 +406,9 @@ def test_who_still_reads_kept_buffers_is_waited_for(
     assert last.clock[1] >= step, "it comes behind the reader"
 
 
-def test_launches_of_a_form_are_made_only_where_nobody_else_is_concerned(kept: Kept) -> None:
+def test_launches_of_a_form_are_made_only_where_nobody_else_is_concerned(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As those that are looked up are (`AtOnce.are_kept`)."""
     at_once, executor, ndrange = kept.session.at_once, kept.session.executor, NDRange((ITEMS,), (64,), (0,))
     line, cache, account = executor.lines[0], kept.program.kernels["add"].plans, kept.buffers[0].account
@@ -437,10 +439,17 @@ def test_launches_of_a_form_are_made_only_where_nobody_else_is_concerned(kept: K
     assert not may_go(), "the one before it in its queue is another worker's"
     kept.queue.remember(last)
     assert may_go()
+    cache.weight = UNTIL_LOOKED_AT + 1  # the turn of each of its launches to be looked at has come
+    for passes in (True, False):
+        asked: list[object] = []
+        monkeypatch.setattr(
+            Choosing, "passes_by", lambda *args, asked=asked, passes=passes: asked.append(args) or passes
+        )
+        assert may_go() is passes
+        assert (len(asked), at_once.until_looked_at) == (1, UNTIL_LOOKED_AT)
     kept.buffers[1].holdings.did_read(0, 1, step)
     assert not may_go(), "another worker has yet to copy from one of them"
-    at_once.until_looked_at = 0
-    assert not at_once.are_kept(line, cache, ndrange, (), (), kept.queue), "its turn to be looked at has come"
+    assert len(asked) == 1, "asked last"
 
 
 def test_launches_that_lose_by_being_split_are_hardly_looked_at(

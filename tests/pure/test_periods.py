@@ -115,8 +115,41 @@ def test_nothing_is_tried_where_all_of_the_rest_would_not_outweigh_the_gain() ->
     assert program.trials == 0
 
 
-def test_a_trial_waits_until_changing_is_a_small_part_of_the_time() -> None:
-    program = Program(1.4, 1.0, model=(0.5, 0.8), change=20.0)
+def test_one_worker_is_tried_where_the_model_is_slow_to_say_that_several_lose() -> None:
+    """A kernel of some microseconds, waited for each time: by the model it loses five by being split, and it really loses fifty."""
+    program = Program(0.072, 0.028, model=(0.037, 0.032))
+    program.run(100)
+    assert (program.is_split, program.trials) == (False, 1)
+    # 44 longer than on one, where 5 are foretold
+    assert program.periods.toll == pytest.approx(0.039 * MILLISECONDS, rel=0.1)
+
+
+def test_where_the_model_says_so_wrongly_trials_become_rare() -> None:
+    program = Program(1.0, 1.2, model=(0.5, 0.4), change=1.0)
+    program.run(5000)
+    assert program.is_split
+    assert 1 <= program.trials <= 5
+    assert program.milliseconds <= 1.01 * 5000 * 1.0
+
+
+def test_a_trial_goes_on_until_its_first_periods_are_over() -> None:
+    """On one worker they do what is done once, and become shorter."""
+    program = Program(1.4, 0.6, model=(0.5, 0.8))
+    since = iter(range(1000))
+    program.run(200, lambda number: 0.0 if program.is_split else 8.0 * 0.7 ** next(since))
+    assert (program.is_split, program.trials) == (False, 1)
+
+
+def test_a_trial_whose_periods_are_never_alike_ends() -> None:
+    program = Program(1.4, 1.0, model=(0.5, 0.8))
+    program.run(200, lambda number: 0.0 if program.is_split else 2.0 * (number % 3))
+    assert program.is_split
+    assert 1 <= program.trials <= 3
+
+
+@pytest.mark.parametrize("model", [(0.5, 0.8), (0.8, 0.3)])
+def test_a_trial_waits_until_changing_is_a_small_part_of_the_time(model: tuple[float, float]) -> None:
+    program = Program(1.4, 1.0, model=model, change=20.0)
     program.run(280)
     assert program.trials == 0
     program.run(80)

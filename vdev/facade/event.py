@@ -110,7 +110,10 @@ class Event(Handle):
 
     @waits
     def wait(self) -> None:
-        if self._vdev_state.wait() < 0:
+        completion = self._vdev_state
+        if completion.is_submitted:  # otherwise it has ended, or the program itself has to do something first
+            self._context._vdev_state.session.look()
+        if completion.wait() < 0:
             _fail_wait(self._context)
 
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
@@ -377,9 +380,12 @@ def wait_for_events(arg: Sequence[Event], /) -> None:
         fail_type("wait_for_events", arg)
     if len(arg) == 0:
         fail("clWaitForEvents", status.INVALID_VALUE)
-    completions = parse_wait_list(arg, _context_of_all(arg), "clWaitForEvents")
+    context = _context_of_all(arg)
+    completions = parse_wait_list(arg, context, "clWaitForEvents")
     failed = False
     for completion in completions:
+        if completion.is_submitted:
+            state_of(context).session.look()
         failed = completion.wait() < 0 or failed
     if failed:
         _fail_wait(context_of(arg[0]))

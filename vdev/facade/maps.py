@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vdev.executor.completion import DONE, call_soon
+from vdev.executor.completion import DONE, Completion, call_soon
 from vdev.facade.calls import MAP_BUFFER, NOTHING, UNMAP, Call, WaitList, map_of
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, warn_cleanup
@@ -57,14 +57,16 @@ class MemoryMap:
         after = () if wait_for is None else UNMAP.after(queue, wait_for)
         if not self._valid:
             UNMAP.fail(status.INVALID_VALUE)
-        if self._memory.context is not state_of(queue).context:
+        memory, mapping, line = self._memory, self._command, state_of(queue)
+        if memory.context is not line.context:
             UNMAP.fail(status.INVALID_CONTEXT)
         self._valid = False
-        self._memory.map_count -= 1
-        command = Unmap(self._command) if self._command.nbytes else NOTHING
-        completion = state_of(queue).submit(command, after)
-        self._memory.release()
-        return make_event(queue, UNMAP.kind, completion)
+        memory.map_count -= 1
+        completion: Completion = DONE
+        if after or line.is_finalized or not line.session.unmap_at_once(mapping, line.order):
+            completion = line.submit(Unmap(mapping) if mapping.nbytes else NOTHING, after)
+        memory.release()
+        return Event._vdev_of_command(queue, line.context, UNMAP.kind, completion)
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end nobody runs commands any longer

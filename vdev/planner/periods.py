@@ -108,6 +108,7 @@ class Periods:
         "_folds_from",
         "_former",
         "_gain",
+        "_is_prolonged",
         "_kinds",
         "_left",
         "_settling",
@@ -138,6 +139,9 @@ class Periods:
         self._weight = 0  #: what its periods count for
         #: what the periods of a trial have to count for, and those that are still to come
         self._tried, self._left = _TRIAL, 0
+        self._is_prolonged = (
+            False  #: whether a trial has gone on for as many again, as those before were not alike
+        )
         #: of what a trial was begun for: periods, and the seconds that splitting was foretold to gain
         self._count, self._gain = 0, 0.0
         self._trials = 0
@@ -238,7 +242,7 @@ class Periods:
         kinds = self._begin_window()
         known = _known(kinds, self._split)
         gain = one - split
-        if not known or gain <= 0:
+        if not known:
             return Turn.GO_ON
         took = _expected(known, self._split) * kinds.total() / known.total()
         if took - split <= gain:
@@ -246,7 +250,7 @@ class Periods:
         # In a trial, each kind of period has to come often enough to be known.
         recurring = sum([kind.value is not None for kind in self._split.values()])
         self._tried = max(_TRIAL, ceil(_ENOUGH * recurring * each_counts))
-        each = gain / kinds.total()
+        each = max(gain, 0.0) / kinds.total()  # where they lose by the model, too, it may take long to say so
         cost = 2 * change + (self._tried + _SETTLING) / each_counts * each
         if self._began < max(cost / _SHARE, self._after):
             return Turn.GO_ON
@@ -259,12 +263,16 @@ class Periods:
     def begin_trial(self) -> None:
         """One worker has been taken for it."""
         self.changed()
-        self._left = self._tried
+        self._left, self._is_prolonged = self._tried, False
 
     def end(self) -> Turn:
-        """A trial is over."""
+        """A trial is over, or goes on: the first periods of a way may still do what is done once."""
+        window = self._begin_window()
+        kinds = _known(window, self._alone, self._split)
+        if not kinds and not self._is_prolonged and _known(window, self._split):
+            self._left, self._is_prolonged = self._tried, True
+            return Turn.GO_ON
         self._began = 0.0
-        kinds = _known(self._begin_window(), self._alone, self._split)
         if not kinds:  # the program does something else by now
             return Turn.SPLIT_AGAIN
         alone, split = _expected(kinds, self._alone), _expected(kinds, self._split)

@@ -209,10 +209,8 @@ class AtOnce(MapsAtOnce):
         holdings: Sequence[Holdings],
         queue: QueueOrder,
     ) -> bool:
-        """As `_is_kept`, where the launch's turn to be looked at has not come; with fewer calls."""
+        """As `_is_kept`, where the launch's turn to be looked at has not come, or passes by; with fewer calls."""
         worker, left = line.worker.number, self.until_looked_at - cache.weight
-        if left < 0:
-            return False
         seen: Account | None = None
         for buffer in buffers:  # loops, as in `Formed`
             account = buffer.account
@@ -231,6 +229,10 @@ class AtOnce(MapsAtOnce):
         if not (is_free or self._is_free(line, holdings, queue)):
             return False
         self.until_looked_at = left
+        # As for each long one: what would come of a look is asked last, since that counts it.
+        if left < 0 and not self.goes_on(cache, ndrange, buffers, worker):
+            self.until_looked_at = left + cache.weight
+            return False
         if worker != self._at:
             self.streak_length, self._at = 0, worker
         return True

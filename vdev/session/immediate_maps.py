@@ -46,7 +46,7 @@ class MadeMapping:
     """A mapping that is made at once, and what its end needs."""
 
     __slots__ = (
-        "again", "back", "before", "host", "is_small", "layout", "plan", "reading", "standings", "what", "worker", "writing",
+        "again", "back", "before", "behind", "host", "is_small", "layout", "plan", "reading", "standings", "what", "worker", "writing",
     )  # fmt: skip
 
     def __init__(self, command: Map, before: BufferState, plan: Plan | None, worker: Worker) -> None:
@@ -68,6 +68,9 @@ class MadeMapping:
         #: what reads its bytes again, and what writes them back again, once that has been done
         self.again: RepeatedRead | None = None
         self.back: RepeatedWrite | None = None
+        #: where it was made like the one before: its queue, and the number of the last command of all that had been submitted by then;
+        #: of these, those in that queue have ended
+        self.behind: tuple[QueueOrder | None, int] = (None, 0)
 
 
 def _is_small(worker: Worker, nbytes: int) -> bool:
@@ -128,8 +131,12 @@ class MapsAtOnce(HomesAtOnce):
             _count_copies(worker, buffer.holdings, command.nbytes * (command.read + command.write))
         return made
 
-    def end_map(self, command: Map, made: MadeMapping) -> bool:
-        """The bytes are at home. Whether the mapping is made: if not, something else has come in between."""
+    def end_map(
+        self, command: Map, made: MadeMapping, behind: tuple[QueueOrder | None, int] = (None, 0)
+    ) -> bool:
+        """The bytes are at home. Whether the mapping is made: if not, something else has come in between. `behind`: as of
+        `MadeMapping`.
+        """
         session, buffer = self._session, command.buffer
         with session.lock:
             if (
@@ -142,6 +149,7 @@ class MapsAtOnce(HomesAtOnce):
             if reading is not None and (reading.start, reading.nbytes) == made.what[:2]:
                 made.again = reading
             self._mapped(command, made)
+            made.behind = behind
         return True
 
     @waits
@@ -156,27 +164,29 @@ class MapsAtOnce(HomesAtOnce):
         if not made.is_small:
             calm(made.worker)
         if not command.read:
-            return self._mapped_unread(command, made, queue)
+            return self._mapped_unread(command, made, queue, moves)
         reading, begun = made.again, None
         if reading is None:
             return None
         if command.nbytes >= PINNED_NBYTES and made.worker.backend.pins_memory:
             _count_copies(made.worker, buffer.holdings, command.nbytes * (1 + command.write))
         with self._session.lock:
+            number = self._executor.last_number
             if self._may_map_again(buffer, made, reading, queue):
                 begun = reading.make(made.host, moves.note_again, uncounted, ())
             if begun is None:
                 return None
-            under_way, order = begun[0], queue.last
+            under_way, order, behind = begun[0], queue.last, (queue if queue.in_order else None, number)
             if under_way is None and (
                 order is None or order is reading.line.latest
             ):  # as in `Moves.read_again`
                 self._mapped(command, made)
+                made.behind = behind
                 return 0
         status = 0 if under_way is None else reading.end(under_way, made.host)
         if order is not None and queue.in_order:
             moves.wait_behind(order)
-        return None if status == 0 and not self.end_map(command, made) else status
+        return None if status == 0 and not self.end_map(command, made, behind) else status
 
     def _may_map_again(
         self, buffer: VirtualBuffer, made: MadeMapping, reading: RepeatedRead, queue: QueueOrder
@@ -192,10 +202,14 @@ class MapsAtOnce(HomesAtOnce):
         return may_repeat(session, reading, queue)
 
     @waits
-    def _mapped_unread(self, command: Map, made: MadeMapping, queue: QueueOrder) -> int | None:
+    def _mapped_unread(self, command: Map, made: MadeMapping, queue: QueueOrder, moves: Moves) -> int | None:
         """The same of bytes that the program gives up: it waits for what is before them in the queue."""
-        if not queue.in_order or self._session.recorder is not None:
+        session = self._session
+        if not queue.in_order or session.recorder is not None:
             return None
+        if session.choosing is not None:
+            with session.lock:
+                moves.look(-command.nbytes)
         order = queue.last
         if order is not None and not (order.settled or is_complete(order)):
             order.wait()
@@ -239,6 +253,20 @@ class MapsAtOnce(HomesAtOnce):
                     self._session.ledger.command("unmap").count += 1
         self.throttle_behind(ended)
         return ended
+
+    def unmap_unwritten(self, mapping: Map, queue: QueueOrder) -> bool:
+        """End a mapping for reading, where nothing has to be done for that: it was made at once, when all before it in its queue had
+        ended, and nothing was submitted since. False where it has to be submitted: then nothing has happened.
+        """
+        made: MadeMapping = mapping.made
+        session = self._session
+        with session.lock:
+            before, number = made.behind
+            is_done = queue is before and self._executor.last_number == number
+            if not is_done or queue.profiled or self._is_watched():
+                return False
+            session.ledger.command("unmap").count += 1
+        return True
 
     def _write_back(
         self, mapping: Map, made: MadeMapping, after: Sequence[Completion], queue: QueueOrder

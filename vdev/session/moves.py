@@ -102,6 +102,7 @@ class Moves:
         self._most_around = max(worker.backend.small_read_nbytes for worker in self._workers)
         #: the most bytes of a write that is copied first: only where several workers may want them, and none waits for them
         self._copied_nbytes = 0 if self._only is not None else min(self._small_nbytes, BRIEF_NBYTES)
+        self._looked_behind = 0  #: the number of the last command that was submitted before the last look
 
     def submit(
         self,
@@ -529,10 +530,18 @@ class Moves:
 
     def look(self, nbytes: int) -> None:
         """The program is about to wait for so many bytes, or for all that there is to do: 0. Under the session's lock."""
-        choosing = self._session.choosing
-        self._session.executor.waits += 1
+        choosing, executor = self._session.choosing, self._session.executor
+        executor.waits += 1
+        self._looked_behind = executor.last_number
         if choosing is not None and choosing.looked(time.perf_counter_ns(), nbytes):
-            self._session.executor.standing = object()  # launches take another way: none is repeated
+            executor.standing = object()  # launches take another way: none is repeated
+
+    def look_once(self) -> None:
+        """The program is about to wait for commands, which is a look if any was submitted since the last one: who waits for some events
+        one after another, or for an event and its queue, looks once. Under the session's lock.
+        """
+        if self._session.executor.last_number != self._looked_behind:
+            self.look(0)
 
     def _have_passed(self, order: Completion) -> bool:
         """Whether a command is complete, as the fences tell that its workers have put behind it: others have waited for them."""

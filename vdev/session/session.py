@@ -261,9 +261,10 @@ class Session(SessionCore):
         at_once = self.at_once
         if at_once is None or queue.profiled:
             return None
-        done = at_once.map_home(command, after, queue)
-        if done is None and command.buffer.mapped is not None and not after:
-            done = at_once.map_again(command, queue, self.moves)
+        if command.buffer.mapped is None:
+            done = at_once.map_home(command, after, queue)
+        else:  # so a worker has it whole
+            done = None if after else at_once.map_again(command, queue, self.moves)
         if done is not None:
             return done
         made = at_once.begin_map(command)
@@ -273,18 +274,28 @@ class Session(SessionCore):
             )  # some of what uses the home may only have to be looked at
             made = at_once.begin_map(command)
         if made is None:
-            if command.read:  # which the program will wait for, as for the read that is made otherwise
-                with self.lock:
-                    self.moves.look(command.nbytes)
+            with self.lock:  # the program will wait for it, as for the read that is made otherwise
+                self.moves.look(command.nbytes if command.read else -command.nbytes)
             return None
         if command.read:
             read = Read(command.buffer, made.layout, made.host)
             status = self.moves.read_at_once(read, queue, after, counts=False)
         else:  # nothing is copied
             with self.lock:
+                self.moves.look(-command.nbytes)
                 behind = at_once.mark(after, queue)
             status = None if behind is None else behind.wait()
         return None if status == 0 and not at_once.end_map(command, made) else status
+
+    def unmap_at_once(self, mapping: Map, queue: QueueOrder) -> bool:
+        """Whether a mapping has ended with this call, behind nothing but its queue; False if its end has to be submitted."""
+        at_once = self.at_once
+        return (
+            at_once is not None
+            and not mapping.write
+            and mapping.made is not None
+            and at_once.unmap_unwritten(mapping, queue)
+        )
 
     def write_at_once(
         self, command: Write, after: Sequence[Completion], queue: QueueOrder
@@ -364,11 +375,19 @@ class Session(SessionCore):
     def finish(self, queue: QueueOrder) -> None:
         """Return when every command of `queue` has ended (clFinish)."""
         with self.lock:
-            self.moves.look(0)
+            self.moves.look_once()
             waiting = queue.unsettled()
         for completion in reversed(waiting):
             if not is_done_at_once(completion):
                 completion.wait()
+
+    def look(self) -> None:
+        """The program is about to wait for an event (clWaitForEvents): what passes between two such waits tells what a period takes, as
+        between two reads.
+        """
+        if self.choosing is not None:
+            with self.lock:
+                self.moves.look_once()
 
     def close(self) -> None:
         """End the workers' threads."""
