@@ -62,7 +62,7 @@ def _collect_seldom() -> None:
         young, *older = programs = gc.get_threshold()
         if _instead is not None and programs == _instead[0]:
             return  # as another thread has it, or one has left it that was interrupted
-        seldom = (young and max(young, MEANWHILE), *older)
+        seldom = (young and max(young, MEANWHILE), older[0], older[1])
         _instead = (seldom, programs) if seldom != programs else None
         if _instead is not None:
             gc.set_threshold(*seldom)

@@ -181,3 +181,13 @@ def test_an_exception_from_outside_leaves_nothing_for_ever(
     assert collector.calls > interrupted
     work()
     assert collector.numbers == (700, 10, 10)
+
+
+def test_a_program_that_collects_as_seldom_goes_on_so(collecting: Any, collector: Collector) -> None:
+    """After such functions with other numbers of its own: what was put back once is no more."""
+    work = collecting.seldom_collected(lambda: None)
+    for numbers in ((700, 10, 10), (collecting.MEANWHILE, 10, 10)):
+        collector.set_threshold(*numbers)
+        for _ in range(2):
+            work()
+            assert collector.numbers == numbers
