@@ -81,7 +81,8 @@ def _put_back() -> None:
 
 def _put_back_in_child() -> None:
     """In a forked child, where there is one thread; another may have held the lock."""
-    _lock._at_fork_reinit()  # type: ignore[attr-defined]
+    global _lock
+    _lock = RLock()
     _inside.clear()
     _put_back()
 
