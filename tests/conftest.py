@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -30,6 +32,19 @@ os.environ["VDEV_PLANNING"] = "always"
 os.environ["VDEV_CACHE"] = "0"
 #: how many of the slowest files are listed after a run of more
 _FILES = 30
+#: seconds after which what does not end hangs
+_PATIENCE = 300
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_beside() -> Iterator[None]:
+    """What a test has begun beside it ends with it: it would have a part in what the next ones change or count in this process."""
+    yield
+    if (module := sys.modules.get("vdev.process.beside")) is not None:
+        for each in (module.beside, module.compilers):
+            with each._changed:
+                done = each._changed.wait_for(lambda each=each: not each._is_at_work(), _PATIENCE)
+            assert done, "work beside the test does not end"
 
 
 def pytest_configure(config: pytest.Config) -> None:

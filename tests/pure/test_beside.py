@@ -17,16 +17,38 @@ import numpy as np
 import pytest
 from vdev.translators.interpreter import access
 
+from tests.pure.own_thread import on_this_thread
 from tests.pure.test_choosing import Program, source_of
 from tests.pure.test_never_slower import Bench, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, VirtualGpu
 from vdev.backends.base import BackendProgram, BuildResult, Merging
 from vdev.errors import BuildFailure
 from vdev.planner.instructions import Plan
+from vdev.process import beside as beside_module
 from vdev.process import ending
 from vdev.process.beside import Beside, beside
 from vdev.process.beside import compilers as compiling
 from vdev.session import programs
+
+#: whether a test has left a piece of work, and what that has done
+_left: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For pieces that end soon, on a machine that has much to do."""
+    for name in ("_LONGEST", "_PAUSING"):
+        monkeypatch.setattr(beside_module, name, 100.0)
+
+
+def test_a_test_may_leave_work_beside_it() -> None:
+    _left.append("begun")
+    assert beside.begin(lambda: time.sleep(0.3) or _left.append("done"))
+
+
+def test_and_the_next_one_begins_when_that_is_done() -> None:
+    """It would have a part in what the next test changes or counts in this process (`conftest`)."""
+    assert _left in ([], ["begun", "done"])
 
 
 def test_pieces_are_done_in_order_whatever_fails(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,7 +106,7 @@ def test_where_there_is_one_thread_and_no_other_that_one_does_all(monkeypatch: p
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(threading.Thread, "start", on_this_thread(refuse, threading.Thread.start))
         assert several.begin(lambda: done.append("later"))
     may_end.set()
     several.wait()
@@ -139,7 +161,7 @@ def test_without_another_thread_nothing_is_begun(monkeypatch: pytest.MonkeyPatch
 
     own, done = Beside(), []
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(threading.Thread, "start", on_this_thread(refuse, threading.Thread.start))
         assert not own.begin(lambda: done.append("refused"))
     own.wait()
     assert own.begin(lambda: done.append("later"))
@@ -149,8 +171,10 @@ def test_without_another_thread_nothing_is_begun(monkeypatch: pytest.MonkeyPatch
 
 LOCKED = """
 import os, threading
+from vdev.process import beside as module
 from vdev.process.beside import beside
 from vdev.process.forking import before_fork
+module._PAUSING = 100.0
 lock, running, begun, done = threading.Lock(), threading.Event(), threading.Event(), []
 def held():
     lock.acquire()

@@ -88,6 +88,7 @@ def test_what_a_callback_raises_is_reported_with_its_lines(
 ) -> None:
     threads = event._CallbackThreads()
     monkeypatch.setattr(event, "_threads", threads)
+    monkeypatch.setattr(event, "_LINGERING", 600.0)  # it is there whenever this thread looks
     heard: list[int] = []
 
     def inner() -> None:

@@ -2,166 +2,192 @@
 
 from __future__ import annotations
 
-import gc
+import importlib.util
+import os
+import random
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from vdev.translators import collecting
-from vdev.translators.collecting import MEANWHILE, seldom_collected
+from vdev.translators import collecting as _collecting
 
-from tests.pure.test_choosing import Program
-from vdev.process.beside import beside
-from vdev.session import launches
+ROOT = Path(__file__).resolve().parents[2]
+Numbers = tuple[int, int, int]
 
-SOURCE = "kernel void add(global uint *a, const uint b) { a[get_global_id(0)] += b; }"
+
+@pytest.mark.parametrize("what", ["nothing", "program", "analysis", "plans", "child"])
+def test_how_often_python_collects(what: str) -> None:
+    """In a process of its own, whose other threads are known."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.pure.collections_counted", what],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Collector:
+    """In the place of `gc`: numbers that are nobody else's. Interrupted in a call, once."""
+
+    def __init__(self) -> None:
+        self.numbers: Numbers = (700, 10, 10)
+        self.calls = 0
+        self.interrupted = -1  #: the call that an exception from outside ends, when it is done
+
+    def get_threshold(self) -> Numbers:
+        found = self.numbers
+        self._called()
+        return found
+
+    def set_threshold(self, *numbers: int) -> None:
+        self.numbers = (*numbers, *self.numbers[len(numbers) :])  # type: ignore[assignment]
+        self._called()
+
+    def _called(self) -> None:
+        self.calls += 1
+        if self.calls - 1 == self.interrupted:
+            raise KeyboardInterrupt
 
 
 @pytest.fixture
-def found() -> Iterator[list[str]]:
-    """The collections that begin on this thread; Python has them begin whenever anything was made."""
-    phases: list[str] = []
-    thread = threading.get_ident()  # threads that other tests have left may ask for one
-
-    def note(phase: str, info: dict[str, Any]) -> None:
-        if phase == "start" and threading.get_ident() == thread:
-            phases.append(phase)
-
-    before = gc.isenabled(), gc.get_threshold()
-    gc.callbacks.append(note)
-    try:
-        yield phases
-    finally:
-        gc.callbacks.remove(note)
-        gc.set_threshold(*before[1])
-        (gc.enable if before[0] else gc.disable)()
+def collector() -> Collector:
+    return Collector()
 
 
-def garbage() -> int:
-    """Makes some, and what the collector counts."""
-    for _ in range(50):
-        parts: list[Any] = []
-        parts.append(parts)
-    return len([[] for _ in range(1000)])
+@pytest.fixture
+def collecting(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module anew: threads that other tests have left may be inside such a function of the process's own."""
+    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
+    spec = importlib.util.spec_from_file_location("collecting_anew", _collecting.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.gc = collector  # type: ignore[attr-defined]
+    return module
 
 
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("collects", [False, True])
-def test_nothing_is_collected_meanwhile(found: list[str], collects: bool, fails: bool) -> None:
-    during: list[int] = []
+class Inside:
+    """A thread inside such a function, until it is told to leave; a test that fails leaves it there, and the process ends all the same."""
 
-    @seldom_collected
-    def work() -> int:
-        before = len(found)
-        count = garbage()
-        during.append(len(found) - before)
-        if fails:
-            raise KeyError(count)
-        return count
+    def __init__(self, collecting: Any, *, fails: bool = False, deep: int = 1) -> None:
+        self._begun, self._may_end = threading.Event(), threading.Event()
+        self._fails = fails
+        work = self._work
+        for _ in range(deep):
+            work = collecting.seldom_collected(work)
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._thread.start()
+        assert self._begun.wait(100)
 
-    (gc.enable if collects else gc.disable)()
-    gc.set_threshold(1)
-    found.clear()  # whatever came before the test began
-    for _ in range(3):
+    def _run(self, work: Any) -> None:
         try:
-            assert work() == 1000
+            work()
         except KeyError:
-            assert fails
-    assert during == [0, 0, 0]
-    assert gc.isenabled() == collects
-    garbage()
-    assert bool(found) == collects
+            self._fails = False
+
+    def _work(self) -> None:
+        self._begun.set()
+        self._may_end.wait()
+        if self._fails:
+            raise KeyError
+
+    def leave(self) -> None:
+        self._may_end.set()
+        self._thread.join(100)
+        assert not self._thread.is_alive()
+        assert not self._fails
 
 
-def test_a_program_has_its_way_meanwhile(found: list[str]) -> None:
-    """It says how often, or that nothing is collected at all; and large amounts are collected in any case."""
-
-    @seldom_collected
-    def work(change: Callable[[], object] | None) -> int:
-        if change is not None:
-            change()
-        return len([[] for _ in range(2 * MEANWHILE)])
-
-    gc.enable()
-    gc.set_threshold(1)
-    found.clear()
-    work(None)
-    assert 1 <= len(found) <= 4
-    gc.set_threshold(700)
-    work(lambda: gc.set_threshold(500))
-    assert gc.get_threshold()[0] == 500
-    work(gc.disable)
-    assert not gc.isenabled()
-    gc.enable()
-    gc.set_threshold(0)
-    found.clear()
-    work(None)
-    assert gc.get_threshold()[0] == 0
-    assert not found
-
-
-def test_what_ends_on_two_threads_at_once_leaves_what_the_program_has(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("seed", range(60))
+def test_threads_come_and_go_and_the_program_has_its_numbers(
+    collecting: Any, collector: Collector, seed: int
 ) -> None:
-    """The second has seen that its own number still holds when the first puts back the program's."""
-    before, begun, may_end = gc.get_threshold(), threading.Event(), threading.Event()
-    ends: list[bool] = []
+    """Whoever comes or leaves in which order, and whatever the program says meanwhile."""
+    chance = random.Random(seed)
+    programs, is_raised, inside = collector.numbers, False, list[Inside]()
 
-    @seldom_collected
-    def first() -> None:
-        begun.set()
-        assert may_end.wait(100)
+    def seldom() -> Numbers:
+        young, *older = programs
+        return (young and max(young, collecting.MEANWHILE), *older)  # type: ignore[return-value]
 
-    @seldom_collected
-    def second() -> None:
-        ends.append(True)
+    for _ in range(chance.randrange(4, 24)):
+        match chance.randrange(5):
+            case 0 | 1:
+                inside.append(Inside(collecting, fails=chance.random() < 0.3, deep=chance.choice([1, 1, 2])))
+                is_raised = True
+            case 2 | 3 if inside:
+                inside.pop(chance.randrange(len(inside))).leave()
+                is_raised &= bool(inside)
+            case _:
+                # The number that holds meanwhile is, from the program, no other than that.
+                said = [0, 1, 500, 200_000] + [collecting.MEANWHILE] * (not inside)
+                programs, is_raised = (chance.choice(said), 10, 10), False
+                collector.set_threshold(*programs)
+        assert collector.numbers == (seldom() if is_raised else programs)
+    for each in inside:
+        each.leave()
+    assert collector.numbers == programs
 
-    def let_the_first_end() -> None:
-        may_end.set()
-        thread.join(100)
 
-    def asked() -> tuple[int, int, int]:
-        found = gc.get_threshold()
-        if ends and threading.current_thread() is not thread:
-            let_the_first_end()
+def test_who_comes_while_the_last_one_leaves_is_inside_as_others_are(
+    collecting: Any, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits: what it found would be put back at once, and it would be inside with the program's numbers."""
+    lock, is_there = collecting._lock, threading.Event()
+    calling, read = threading.get_ident(), collector.get_threshold
+    others: list[Inside] = []
+
+    class Watched:
+        def __enter__(self) -> None:
+            if threading.get_ident() != calling:
+                is_there.set()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    def come() -> None:
+        others.append(Inside(collecting))
+        is_there.set()
+
+    def asked() -> Numbers:
+        found = read()
+        monkeypatch.setattr(collector, "get_threshold", read)
+        thread.start()
+        assert is_there.wait(100)
         return found
 
-    thread = threading.Thread(target=first)
-    monkeypatch.setattr(
-        collecting, "gc", SimpleNamespace(get_threshold=asked, set_threshold=gc.set_threshold)
-    )
-    beside.wait()  # nobody else is inside such a function
-    try:
-        thread.start()
-        assert begun.wait(100)
-        assert gc.get_threshold() != before
-        second()
-        let_the_first_end()
-        assert gc.get_threshold() == before
-    finally:
-        gc.set_threshold(*before)
+    thread = threading.Thread(target=come, daemon=True)
+    collecting._lock = Watched()
+    collecting.seldom_collected(lambda: monkeypatch.setattr(collector, "get_threshold", asked))()
+    thread.join(100)
+    assert collector.numbers == (collecting.MEANWHILE, 10, 10)
+    others[0].leave()
+    assert collector.numbers == (700, 10, 10)
 
 
-def test_launches_are_planned_without_it(found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    made, during = launches.make_plan, []
+@pytest.mark.parametrize("interrupted", range(4))
+def test_an_exception_from_outside_leaves_nothing_for_ever(
+    collecting: Any, collector: Collector, interrupted: int
+) -> None:
+    """In any call: at the latest when the next such function ends, the program has its numbers."""
+    work = collecting.seldom_collected(lambda: None)
+    collector.interrupted = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert collector.calls > interrupted
+    work()
+    assert collector.numbers == (700, 10, 10)
 
-    def watched(*args: Any) -> Any:
-        before = len(found)
-        plan = made(*args)
-        during.append(len(found) - before)
-        return plan
 
-    monkeypatch.setattr(launches, "make_plan", watched)
-    program = Program(SOURCE, {"add": 1e-9}, workers=2)
-    gc.enable()
-    gc.set_threshold(1)
-    for items in (1024, 2048, 4096):
-        program.launch("add", (items,), (64,), program.buffer(4 * items), np.uint32(1))
-    assert gc.isenabled()
-    program.session.close()
-    assert len(during) >= 3
-    assert not any(during)
-    assert found
+def test_a_program_that_collects_as_seldom_goes_on_so(collecting: Any, collector: Collector) -> None:
+    """After such functions with other numbers of its own: what was put back once is no more."""
+    work = collecting.seldom_collected(lambda: None)
+    for numbers in ((700, 10, 10), (collecting.MEANWHILE, 10, 10)):
+        collector.set_threshold(*numbers)
+        for _ in range(2):
+            work()
+            assert collector.numbers == numbers

@@ -5,6 +5,7 @@ what is said where there is no GPU.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import threading
@@ -22,6 +23,7 @@ from vdev.translators.frontend.source import parse_program
 from vdev.translators.ranges.byte_runs import Block
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 
+from tests.pure.own_thread import on_this_thread
 from vdev.backends.base import BackendProgram, Box, copy_box
 from vdev.backends.cuda import (
     boxes as cuda_boxes,
@@ -538,8 +540,9 @@ def test_garbage_is_collected_while_gpus_are_opened(case: str, monkeypatch: pyte
     thread = threading.Thread(target=opened.wait, args=(1.0 if case == "not wanted" else 60.0,))
     monkeypatch.setattr(cuda_driver, "_opening", [thread])
     monkeypatch.setattr(cuda_driver, "_load", lambda: CudaMissing("nothing else is looked at"))
-    monkeypatch.setattr(cuda_driver.gc, "collect", collect)
-    monkeypatch.setattr(cuda_driver.gc, "isenabled", lambda: case != "not wanted")
+    monkeypatch.setattr(cuda_driver.gc, "collect", on_this_thread(collect, gc.collect))
+    wanted = on_this_thread(lambda: case != "not wanted", gc.isenabled)
+    monkeypatch.setattr(cuda_driver.gc, "isenabled", wanted)
     thread.start()
     if case == "opened":
         opened.set()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.pure.own_thread import on_this_thread
 from vdev.backends.cuda.clock import Clock
 
 #: nanoseconds of the GPU's clock
@@ -42,7 +44,8 @@ class Driver:
 
 
 def clock_of(driver: Driver, monkeypatch: pytest.MonkeyPatch, readings: list[int]) -> Clock:
-    monkeypatch.setattr("time.perf_counter_ns", lambda: readings.pop(0))
+    reading = on_this_thread(lambda: readings.pop(0), time.perf_counter_ns)
+    monkeypatch.setattr("time.perf_counter_ns", reading)
     cuda = SimpleNamespace(
         Stream=lambda non_blocking: SimpleNamespace(ptr=1),
         runtime=SimpleNamespace(eventSynchronize=lambda event: None),

@@ -236,8 +236,10 @@ def hold_with_long_queue(
     """Have the worker wait for `gate` with more in its queue than a caller may leave there; the thread whose call holds it."""
     buffer = machine.buffer(NBYTES)
     machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
-    holding = threading.Thread(target=machine.executor.call, args=(0, lambda _: gate.wait()))
+    begun = threading.Event()
+    holding = threading.Thread(target=machine.executor.call, args=(0, lambda _: begun.set() or gate.wait()))
     holding.start()
+    assert begun.wait(100)  # else what follows could be done before it
     with monkeypatch.context() as unlimited:
         unlimited.setattr("vdev.executor.executor.QUEUE_LIMIT", 1 << 30)
         for _ in range(QUEUE_LIMIT + 10):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 from vdev.translators.frontend.source import parse_program
@@ -84,19 +83,6 @@ def test_conditions_that_occur_together_are_negated_once_each() -> None:
     assert logic.both(first, negated) is logic.FALSE
     assert logic.either(negated, first) is logic.TRUE
     assert logic.both(first, second) is not logic.FALSE
-
-
-def test_garbage_is_looked_for_as_often_after_an_analysis_as_before() -> None:
-    program = parse_program(LOOP)
-    beside.wait()  # it is the whole process's: nobody else analyses meanwhile
-    before = gc.get_threshold()
-    gc.disable()
-    try:
-        analyse_kernel(program, "scale")
-        assert not gc.isenabled()
-        assert gc.get_threshold() == before
-    finally:
-        gc.enable()
 
 
 def test_a_node_that_took_the_place_of_a_dead_one_is_found() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pure.own_thread import on_this_thread
 from vdev.process import private_files
 from vdev.process.private_files import Store, Untrusted, private_folder, read_private, write_private
 
@@ -202,7 +203,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         return file
 
-    monkeypatch.setattr(private_files.os, "fdopen", full)
+    monkeypatch.setattr(private_files.os, "fdopen", on_this_thread(full, real))
     store = Store(folder / "entries", ".bin")
     store.put("key", b"content", KEPT)
     assert store.get("key") is None
@@ -223,7 +224,7 @@ def test_an_interrupt_leaves_nothing_behind(folder, monkeypatch):
     def interrupted(*arguments, **further):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(private_files.os, "replace", interrupted)
+    monkeypatch.setattr(private_files.os, "replace", on_this_thread(interrupted, os.replace))
     with pytest.raises(KeyboardInterrupt):
         Store(folder / "entries", ".bin").put("key", b"content", KEPT)
     assert list((folder / "entries").iterdir()) == []
@@ -233,7 +234,8 @@ def test_all_entries_are_not_looked_at_for_each(folder, monkeypatch):
     looked: list[int] = []
     real = os.listdir
     store = Store(folder / "entries", ".bin")
-    monkeypatch.setattr(private_files.os, "listdir", lambda opened: looked.append(opened) or real(opened))
+    counted = on_this_thread(lambda opened: looked.append(opened) or real(opened), real)
+    monkeypatch.setattr(private_files.os, "listdir", counted)
     for number in range(20):
         store.put(f"key {number}", bytes(10), 1 << 20)
     assert len(looked) == 1
