@@ -103,7 +103,8 @@ class Account:
         self.tried: tuple[tuple[KernelTally, KernelTiming], ...] = ()
         #: seconds of plans made once that were counted when they were split again, and have not been made yet
         self.prepaid = 0.0
-        #: seconds of planning since launches are split, whatever it was for, as far as it is believed; and the most that it came to until they were on one worker
+        #: seconds of planning since launches are split, whatever it was for, as far as it is believed; and the most that it came to before
+        #: they were on one worker
         self.spent = self.dear = 0.0
         self.span = 0  #: over how many workers launches are split; 0: all
         self.spans = Spans(_CREDIT)
