@@ -90,13 +90,17 @@ class Kept:
         self.number = 0
 
     def launch(
-        self, *buffers: VirtualBuffer, name: str = "add", after: tuple[Completion, ...] = ()
+        self,
+        *buffers: VirtualBuffer,
+        name: str = "add",
+        after: tuple[Completion, ...] = (),
+        ndrange: NDRange | None = None,
     ) -> Completion:
         self.number += 1
         given: list[Any] = [BufferArg(buffer, 0, buffer.nbytes) for buffer in buffers or self.buffers]
         if name == "add":
             given.append(np.uint32(self.number).tobytes())
-        launch = Launch(self.program.kernels[name], tuple(given), NDRange((ITEMS,), (64,), (0,)))
+        launch = Launch(self.program.kernels[name], tuple(given), ndrange or NDRange((ITEMS,), (64,), (0,)))
         return self.session.submit(launch, after, queue=self.queue)
 
     def turn(self) -> None:
@@ -473,6 +477,29 @@ def test_launches_that_lose_by_being_split_are_hardly_looked_at(
     assert 8 <= looks["is_to_be_submitted"] <= 24, (
         "one in 256 launches is weighed, and in a while one is sampled"
     )
+
+
+def test_launches_on_one_worker_count_by_their_sizes(clocks: list[Bench]) -> None:
+    """Those for the levels of a grid: one that is looked at does not stand for others that do less, or more."""
+    kept = Kept(clocks, 4).settled()
+    with kept.session.observing() as ledger:
+        tally = next(each for each in ledger.kernels.values() if each.name == "add")
+    choosing = kept.session.choosing
+    assert choosing is not None
+    timing, one, spaces = choosing.times.timing(tally), choosing._one, (ITEMS, 64, 64, 64)
+    ndranges = {items: NDRange((items,), (64,), (0,)) for items in spaces}
+    tally.passed.clear()
+    for _ in range(5):  # fewer than are passed before one is looked at
+        for items in spaces:
+            kept.launch(ndrange=ndranges[items])
+    stake = one._stake_alone(timing, ndranges[64])
+    passed = sorted((each.nitems, number) for each, number in one._passed(tally, timing, stake, 40))
+    assert passed == [(64, 30), (ITEMS, 10)]
+    assert one._passed(tally, timing, stake, 7) == [(stake, 7)], "there were none since"
+    assert timing.spaces == 2
+    assert timing.settling_seconds == max(timing.settling, 2) * (timing.plan.value or 0)
+    timing.spaces = 100
+    assert timing.settling_seconds == 100 * (timing.plan.value or 0) > 0
 
 
 def test_a_turn_passes_by_only_while_buffers_are_kept_for_launches_without_plans(clocks: list[Bench]) -> None:

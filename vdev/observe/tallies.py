@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 Travels: TypeAlias = tuple[int, int, int, int]
 #: Ways of cutting one kernel that are counted separately; all other ways share a last row.
 _MOST_OUTCOMES = 64
+#: index spaces of a kernel's last launches without plans that are kept
+_MOST_PASSED = 256
+#: takes those of launches that nobody will weigh
+UNWEIGHED: deque[NDRange] = deque(maxlen=0)
 _LINE = re.compile(r"\bline (\d+)(?: of ([^()]+))?\)?$")
 _NBYTES = re.compile(r"\d+ bytes")
 
@@ -116,6 +121,8 @@ class KernelTally:
     line: int | None
     outcomes: dict[object, Outcome] = field(default_factory=dict)
     arguments: dict[int, ArgumentTally] = field(default_factory=dict)
+    #: on one of several workers: the index spaces of the last launches without plans, those that were not weighed yet
+    passed: deque[NDRange] = field(default_factory=lambda: deque(maxlen=_MOST_PASSED))
     plans: int = 0  #: plans made; the other launches found theirs in the cache
     planning_ns: int = 0  #: analysing and making plans
     times: Times = field(default_factory=Times)

@@ -39,7 +39,7 @@ class Way:
     def __add__(self, other: Way) -> Way:
         return Way(self.host + other.host, self.device + other.device)
 
-    def times(self, count: int) -> Way:
+    def times(self, count: float) -> Way:
         """This many launches of this kind."""
         return Way(self.host * count, self.device * count)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vdev.executor.completion import Completion
 from vdev.executor.line import Line
 from vdev.executor.stretch import Entry, Part, Timed
+from vdev.observe.tallies import UNWEIGHED
 from vdev.process.processor_time import busy_ns
 from vdev.session.anywhere import Transfers
 from vdev.session.buffers import VirtualBuffer
@@ -136,6 +137,9 @@ class AtOnce(MapsAtOnce):
             for buffer in buffers:
                 buffer.used = number
             cached.outcome.launches += 1
+            (UNWEIGHED if self.is_alone or kernel.plans is None else kernel.plans.tally.passed).append(
+                ndrange
+            )
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
         if line.worker.marked != line.looked_at:

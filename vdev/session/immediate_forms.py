@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vdev.executor.whole import at_beginnings
+from vdev.observe.tallies import UNWEIGHED
 from vdev.session.commands import BufferArg
 from vdev.session.immediate_moves import may_follow
 from vdev.session.telling import tell_direct
@@ -68,7 +69,7 @@ class Formed:
     """
 
     __slots__ = (
-        "_alone", "_at", "_at_once", "_cache", "_executor", "_known", "_pointers", "_queue", "_session", "_standing",
+        "_alone", "_at", "_at_once", "_cache", "_executor", "_known", "_passes", "_pointers", "_queue", "_session", "_standing",
         "is_whole", "line",
     )  # fmt: skip
 
@@ -88,6 +89,7 @@ class Formed:
         self._standing: object = None
         self._at = line.worker.number
         self._alone = at_once.is_alone
+        self._passes = (UNWEIGHED if self._alone else cache.tally.passed).append
 
     def learn(self, form: LaunchForm | None, cached: CachedPlan, places: Places) -> None:
         """Launches whose pointers point to these `places` have this plan, and are made by `form`; None if nothing makes them."""
@@ -183,6 +185,7 @@ class Formed:
             self._tell(part, started, queue, cached, args, buffers, holdings)
         at_once.streak_length += 1
         cached.outcome.launches += 1
+        self._passes(ndrange)
         return part
 
     def _tell(

@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.executor.stretch import Timed
+from vdev.observe.tallies import UNWEIGHED
 from vdev.session.immediate_moves import may_follow, timed_in
 from vdev.session.ordering import all_complete
 from vdev.session.telling import names_of
@@ -162,7 +163,7 @@ class InARow:
 
     takes_values = True
     __slots__ = (
-        "_at_once", "_cache", "_cached", "_line", "_looks", "_names", "_queue", "_session", "_standing", "_streak", "_weight",
+        "_at_once", "_cache", "_cached", "_line", "_looks", "_names", "_passes", "_queue", "_session", "_standing", "_streak", "_weight",
         "used",
     )  # fmt: skip
 
@@ -187,6 +188,7 @@ class InARow:
         self._cache, self._looks = cache, looks
         self._names: tuple[str, ...] | None = None  #: of its arguments, by slot
         self._weight = cache.weight if looks else 0
+        self._passes = (cache.tally.passed if looks else UNWEIGHED).append
         self.used = [False]
 
     def again(
@@ -222,6 +224,7 @@ class InARow:
                 self._renew(args)
             self.used[0] = True
             self._cached.outcome.launches += 1
+            self._passes(ndrange)
             completion = part.stretch.completion
             if queue.last is not completion:
                 queue.remember(completion)

@@ -89,6 +89,7 @@ class KernelTiming:
         "sights",
         "sizes",
         "skipped",
+        "spaces",
         "stake",
         "stakes",
         "thought",
@@ -118,6 +119,7 @@ class KernelTiming:
         self.exchanged = Recurring(0.125)  #: and costs of what moved
         #: one-time plans still to come, whatever follows, and what one takes
         self.settling, self.plan = SETTLING, Mean(0.25)
+        self.spaces = 0  #: how many index spaces launches without plans had between two looks, at most: each wants a plan of its own
         self.paid = 0.0  #: seconds of one-time plans that have paid before (`was_split`)
         #: split launches of about as many work-items, each of which had a plan made; and the bits of that number
         self.planned_in_a_row, self._bits = 0, 0
@@ -318,7 +320,7 @@ class KernelTiming:
     @property
     def settling_seconds(self) -> float:
         """What the one-time plans take that have still to be made."""
-        return self.settling * (self.plan.value or 0.0)
+        return max(self.settling, self.spaces) * (self.plan.value or 0.0)
 
     def looked_at(self, gains: bool, each: float = 0.0, look: float = 0.0) -> None:
         """The launch, which took `each` seconds, was looked at, which took the host `look` seconds: if it gains, the next one comes later,

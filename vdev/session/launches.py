@@ -189,6 +189,8 @@ class Launches:
             if len(cached.plan.partition) > 1:
                 self._follow(command, cached, buffers)
         cached.outcome.launches += 1
+        if cached.direct and command.kernel.plans is not None:
+            command.kernel.plans.tally.passed.append(command.ndrange)
         if cached.traffic is not None:
             cached.traffic.count()
         if session.observers:

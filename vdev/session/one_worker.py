@@ -6,6 +6,7 @@ What splitting them would take is known from before; from time to time they have
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -245,7 +246,8 @@ class OneWorker:
             return False
         timing.counts_for = 1 + int(timing.times.whole(ndrange.nitems) / SHORT)
         stake = self._stake_alone(timing, ndrange)
-        one, split = self._weigh_alone(account, timing, stake, tally.launches + 1, count)
+        passed = self._passed(tally, timing, stake, count)
+        one, split = self._weigh_alone(account, timing, passed, tally.launches + 1)
         split += account.periods.take_toll(split=False)
         looks = self._times.looks.value or 0.0
         timing.looked_at(split.seconds >= one.seconds, one.seconds / count, looks)
@@ -295,20 +297,49 @@ class OneWorker:
         account.staked = max(self._times.changing(buffers) + planning, FLOOR_HANDS / 2)
         return account.staked * dearer(account.returns)
 
+    def _passed(
+        self, tally: KernelTally, timing: KernelTiming, stake: Stake, count: int
+    ) -> list[tuple[Stake, float]]:
+        """What so many launches without plans have at stake, the last of which has `stake`: those of each size what they have. One for a
+        coarse grid takes next to nothing, beside one for the finest.
+        """
+        spaces, total = {each.global_size: each for each in tally.passed}, len(tally.passed)
+        timing.spaces = max(timing.spaces, len(spaces))
+        if len(spaces) < 2:
+            tally.passed.clear()
+            return [(stake, count)]
+        numbers: Counter[int] = Counter()
+        sizes: dict[int, NDRange] = {}
+        for size, number in Counter([each.global_size for each in tally.passed]).items():
+            bits = spaces[size].nitems.bit_length()
+            sizes[bits] = spaces[size]  # the last one, as what shrinks goes on to do
+            numbers[bits] += number
+        tally.passed.clear()
+        return [(self._stake_alone(timing, sizes[bits]), count * n / total) for bits, n in numbers.items()]
+
     def _weigh_alone(
-        self, account: Account, timing: KernelTiming, stake: Stake, launches: int, count: int
+        self,
+        account: Account,
+        timing: KernelTiming,
+        passed: Sequence[tuple[Stake, float]],
+        launches: int,
     ) -> tuple[Way, Way]:
-        """What so many of an account's launches without plans take, up to this number of their kernel's, and would take over the number
-        of workers that is best for all that are weighed.
+        """What these of an account's launches without plans take, so many of each stake, up to this number of their kernel's, and would
+        take over the number of workers that is best for all that are weighed.
         """
         beside, now = account.host.beside(1), self._counts.of(account)
         planned = Way(timing.thought.value or 0.0, 0.0) + beside
         spans = self._counts.others(account) or (now,)
-        ways = {span: self._times.way_over(timing, stake, launches, now, span) + planned for span in spans}
-        account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
-        one = self._times.one_way(timing, stake.nitems)
-        self._times.devices += one.device * count
-        return (one + beside).times(count), ways[account.spans.best() or now].times(count)
+        ways, one = dict.fromkeys(spans, NOTHING), NOTHING
+        for stake, count in passed:
+            for span in spans:
+                way = self._times.way_over(timing, stake, launches, now, span) + planned
+                ways[span] += way.times(count)
+            alone = self._times.one_way(timing, stake.nitems)
+            self._times.devices += alone.device * count
+            one += (alone + beside).times(count)
+        account.spans.note(ways, 0.0)
+        return one, ways[account.spans.best() or now]
 
     def _others_alone(self, account: Account, tally: KernelTally) -> tuple[Way, Way]:
         """The same of all launches of other kernels than this one that were not weighed yet."""
@@ -318,7 +349,8 @@ class OneWorker:
                 continue
             stake = replace(timing.stake, moved=timing.exchanged.value or 0.0)
             account.kernels[key] = other, timing, other.launches
-            ways = self._weigh_alone(account, timing, stake, other.launches, other.launches - seen)
+            passed = self._passed(other, timing, stake, other.launches - seen)
+            ways = self._weigh_alone(account, timing, passed, other.launches)
             one, split = one + ways[0], split + ways[1]
         return one, split
 
