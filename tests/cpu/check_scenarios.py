@@ -323,6 +323,14 @@ __kernel void append(__global record *out, __global int *count, __global const i
   out[place].y = 0.5f * in[i];
   out[place].from = i;
 }
+__kernel void sums(__global float *out, __global const int *in, int start) {
+  int i = get_global_id(0);
+  if (i < start) return;
+  volatile __global int *sum = (volatile __global int *)out + (in[i] & 63);
+  int old, term = in[i];
+  do old = *sum;
+  while (atomic_cmpxchg(sum, old, as_int(as_float(old) + 1.0f / (1 + term))) != old);
+}
 """
 
 
@@ -391,6 +399,13 @@ def appended_only() -> dict[str, Any]:
 def overflowing_only() -> dict[str, Any]:
     """For planted faults: the same with too few places, so that which records get one is a matter of chance."""
     return _appended(COUNT // 4 * 3, COUNT // 16)
+
+
+@scenario
+def sums_only() -> dict[str, Any]:
+    """For planted faults: sums of floats, rounded as the order has it."""
+    given = np.random.default_rng(1).permutation(COUNT).astype(i32)
+    return _merged("sums", np.full(64, 7, f32), given, i32(COUNT // 4 * 3))
 
 
 @scenario

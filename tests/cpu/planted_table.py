@@ -51,6 +51,9 @@ TABLE = [
     ("a_record_twice", "appended_only", ("difference",)),
     ("halves_of_records", "appended_only", ("difference",)),
     ("another_survivor", "overflowing_only", (None,)),
+    ("none", "sums_only", (None,)),
+    ("a_sum_rounded", "sums_only", (None,)),
+    ("a_term_lost", "sums_only", ("difference",)),
     ("unused_results", "appended_by_all", ("difference", "race")),
 ]
 

@@ -66,6 +66,9 @@ class Records:
     def all_same(self, contents: Sequence[Bytes]) -> bool:
         return all(self.same(contents[0], content) for content in contents[1:])
 
+    def all_close(self, contents: Sequence[Bytes]) -> bool:
+        return all(self.close(contents[0], content) for content in contents[1:])
+
     def surplus(self, one: Bytes, other: Bytes) -> int:
         """The first byte of a record that `one` has more often than `other`; of the first chosen one if there is none."""
         left = _counted(self.of(other))
@@ -86,7 +89,7 @@ def records_at(mask: Mask, start: int, nbytes: int, size: int, data: Mask, dtype
     [False, True]
     """
     count = nbytes // size
-    chosen: Mask = mask[start : start + count * size].reshape(count, size).any(axis=1)
+    chosen: Mask = np.logical_or.reduce(mask[start : start + count * size].reshape(count, size), axis=1)
     return Records(start, size, chosen, data, dtype)
 
 
