@@ -313,6 +313,24 @@ __kernel void reversed(__global int *out, __global const int *in, int n) {
   int i = get_global_id(0);
   out[n - 1 - i] = in[i];
 }
+typedef struct { float x, y; int from; } record;
+__kernel void append(__global record *out, __global int *count, __global const int *in, int start, int most) {
+  int i = get_global_id(0);
+  if (i < start || in[i] & 1) return;
+  int place = atomic_inc(count);
+  if (place >= most) return;
+  out[place].x = in[i];
+  out[place].y = 0.5f * in[i];
+  out[place].from = i;
+}
+__kernel void sums(__global float *out, __global const int *in, int start) {
+  int i = get_global_id(0);
+  if (i < start) return;
+  volatile __global int *sum = (volatile __global int *)out + (in[i] & 63);
+  int old, term = in[i];
+  do old = *sum;
+  while (atomic_cmpxchg(sum, old, as_int(as_float(old) + 1.0f / (1 + term))) != old);
+}
 """
 
 
@@ -363,6 +381,37 @@ def two_only() -> dict[str, Any]:
 def reversed_only() -> dict[str, Any]:
     """For planted faults: every chunk writes what another one of the same number reads."""
     return _merged("reversed", np.zeros(COUNT, i32), np.arange(COUNT, dtype=i32), i32(COUNT))
+
+
+def _appended(start: int, most: int) -> dict[str, Any]:
+    """Records appended by work-items from `start` on, over memory in which every byte is set."""
+    out, given = np.full(12 * COUNT, 0xFF, np.uint8), np.random.default_rng(1).permutation(COUNT).astype(i32)
+    return _merged("append", out, np.zeros(1, i32), given, i32(start), i32(most))
+
+
+@scenario
+def appended_only() -> dict[str, Any]:
+    """For planted faults: places that an atomic hands out, to work-items of the last chunk."""
+    return _appended(COUNT // 4 * 3, COUNT)
+
+
+@scenario
+def overflowing_only() -> dict[str, Any]:
+    """For planted faults: the same with too few places, so that which records get one is a matter of chance."""
+    return _appended(COUNT // 4 * 3, COUNT // 16)
+
+
+@scenario
+def sums_only() -> dict[str, Any]:
+    """For planted faults: sums of floats, rounded as the order has it."""
+    given = np.random.default_rng(1).permutation(COUNT).astype(i32)
+    return _merged("sums", np.full(64, 7, f32), given, i32(COUNT // 4 * 3))
+
+
+@scenario
+def appended_by_all() -> dict[str, Any]:
+    """For planted faults: places that an atomic hands out to all chunks."""
+    return _appended(0, COUNT)
 
 
 @scenario

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from vdev.translators.dialects import subgrid
 from vdev.translators.interpreter import access, launch_ranges, memory
 from vdev.translators.ranges.grain import of_unit
@@ -22,6 +23,7 @@ from vdev.translators.ranges.region import Region
 from vdev import boot
 from vdev.executor import merge_steps
 from vdev.planner import candidates, footprints, launches, merges
+from vdev.session import shadow_runs
 from vdev.start.current import get_session
 
 
@@ -131,6 +133,112 @@ def dropped_access() -> None:
     access.KernelSummary.of_launch = wrong  # type: ignore[method-assign]
 
 
+def unused_results() -> None:
+    """Analysis takes the results of atomics for unused: each chunk has a counter of its own, and hands out its places again."""
+    _change_fields("atomic", op="add", dtype="int32")
+
+
+def _change_records(change: Callable[[np.ndarray, np.ndarray], None]) -> None:
+    """After the launch as planned, `change` is made to what a buffer holds that was full of ones (records of three words, and the
+    numbers of those that are set)."""
+    content = shadow_runs.Shadows.content
+    full = set[int]()
+
+    def wrong(self: Any, buffer: Any) -> Any:
+        found = content(self, buffer)
+        words = found.view(np.int32)
+        if (words == -1).all():
+            full.add(id(buffer))
+        elif id(buffer) in full:
+            records = words.reshape(-1, 3)
+            change(records, np.flatnonzero(records[:, 2] != -1))
+        return found
+
+    shadow_runs.Shadows.content = wrong  # type: ignore[method-assign]
+
+
+def another_order() -> None:
+    """Chance hands out places the other way round."""
+
+    def turn(records: np.ndarray, places: np.ndarray) -> None:
+        records[places] = records[places[::-1]]
+
+    _change_records(turn)
+
+
+def two_exchanged() -> None:
+    """Chance gives two work-items each other's places."""
+
+    def exchange(records: np.ndarray, places: np.ndarray) -> None:
+        records[places[[3, 5]]] = records[places[[5, 3]]]
+
+    _change_records(exchange)
+
+
+def a_record_lost() -> None:
+    """A record has not been stored, and others stand elsewhere."""
+
+    def lose(records: np.ndarray, places: np.ndarray) -> None:
+        records[places[7]] = -1
+        records[places] = records[places[::-1]]
+
+    _change_records(lose)
+
+
+def a_record_twice() -> None:
+    """A record has been stored in another's place as well."""
+
+    def store(records: np.ndarray, places: np.ndarray) -> None:
+        records[places[7]] = records[places[9]]
+
+    _change_records(store)
+
+
+def halves_of_records() -> None:
+    """A record has a member of another."""
+
+    def mix(records: np.ndarray, places: np.ndarray) -> None:
+        records[places[[3, 5]], 0] = records[places[[5, 3]], 0]
+
+    _change_records(mix)
+
+
+def another_survivor() -> None:
+    """Chance has another work-item get the last place: the one before the first that did."""
+
+    def survive(records: np.ndarray, places: np.ndarray) -> None:
+        records[places[-1], 2] -= 1
+        records[places[-1], :2] = 0
+
+    _change_records(survive)
+
+
+def _change_sum(factor: float) -> None:
+    """After the launch as planned, one of 64 sums that began as sevens is another one."""
+    content = shadow_runs.Shadows.content
+    begun = set[int]()
+
+    def wrong(self: Any, buffer: Any) -> Any:
+        found = content(self, buffer)
+        if buffer.nbytes == 256 and id(buffer) in begun:
+            found.view(np.float32)[5] *= np.float32(factor)
+        elif buffer.nbytes == 256:
+            begun.add(id(buffer))
+        return found
+
+    shadow_runs.Shadows.content = wrong  # type: ignore[method-assign]
+
+
+def a_sum_rounded() -> None:
+    """Chance adds up in another order."""
+    _change_sum(1.0 + 2e-6)
+
+
+def a_term_lost() -> None:
+    """A sum lacks a term, and a byte that differs is one that rounding changes as well."""
+    _change_sum(0.99)
+
+
 def no_padding() -> None:
     """Analysis takes structures for written whole."""
     memory.has_gaps = lambda ctype: False
@@ -217,6 +325,15 @@ FAULTS = {
         all_is_changed,
         the_last_is_lost,
         owners_swapped,
+        unused_results,
+        another_order,
+        two_exchanged,
+        a_record_lost,
+        a_record_twice,
+        halves_of_records,
+        another_survivor,
+        a_sum_rounded,
+        a_term_lost,
     )
 }
 

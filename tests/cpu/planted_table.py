@@ -44,6 +44,17 @@ TABLE = [
     ("the_last_is_lost", "scatter_only", ("difference",)),
     ("owners_swapped", "map_only", ("difference",)),
     ("shifted_by_one_group", "rows_only", ("difference",)),
+    ("none", "appended_only", (None,)),
+    ("another_order", "appended_only", (None,)),
+    ("two_exchanged", "appended_only", (None,)),
+    ("a_record_lost", "appended_only", ("difference",)),
+    ("a_record_twice", "appended_only", ("difference",)),
+    ("halves_of_records", "appended_only", ("difference",)),
+    ("another_survivor", "overflowing_only", (None,)),
+    ("none", "sums_only", (None,)),
+    ("a_sum_rounded", "sums_only", (None,)),
+    ("a_term_lost", "sums_only", ("difference",)),
+    ("unused_results", "appended_by_all", ("difference", "race")),
 ]
 
 

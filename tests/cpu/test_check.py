@@ -49,7 +49,7 @@ def scenario(name: str, workers: int = 3) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "launches", "workers"),
     [("ordinary", 5, 3), ("ordinary", 5, 2), ("ordinary", 0, 1), ("shapes", 3, 3), ("shapes", 3, 2), ("orders", 8, 3),
-     ("never_written", 2, 3), ("padding", 3, 3)],
+     ("never_written", 2, 3), ("padding", 3, 3), ("appended_only", 1, 3), ("appended_by_all", 0, 3)],
 )  # fmt: skip
 def test_clean_programs_pass(name: str, launches: int, workers: int) -> None:
     found = scenario(name, workers)

@@ -9,6 +9,7 @@ from vdev.translators.frontend.source import parse_program
 from vdev.translators.ranges.region import Region
 
 from vdev.check.differences import (
+    Bytes,
     close_elements,
     data_mask,
     element_type,
@@ -19,6 +20,7 @@ from vdev.check.differences import (
     show_element,
     whole_scalars,
 )
+from vdev.check.records import Records, records_at
 
 SOURCE = """
 typedef float real;
@@ -138,3 +140,48 @@ def test_filling_and_showing() -> None:
     assert show_element(np.array([1.5], np.float32).view(np.uint8), np.dtype("f4")) == "1.5"
     assert show_element(content[:2], np.dtype("V1")) == "0x0000"
     assert element_type("body_t*", 12).itemsize == 12
+
+
+RECORD = np.dtype({"names": ["x", "from"], "formats": ["f4", "i4"], "offsets": [0, 8], "itemsize": 12})
+
+
+def _records(*pairs: tuple[float, int], beside: int = 0) -> Bytes:
+    """Records of a float, four bytes of padding that hold `beside`, and an int, behind four bytes of something else."""
+    content = np.full(4 + 12 * len(pairs), beside, np.uint8)
+    found = content[4:].view(RECORD)
+    found["x"], found["from"] = zip(*pairs, strict=True)
+    return content
+
+
+def _all_of(content: Bytes) -> Records:
+    data = np.concatenate([np.ones(4, bool), data_mask(len(content) - 4, RECORD)])
+    return records_at(np.ones(len(content), bool), 4, len(content) - 4, 12, data, RECORD)
+
+
+def test_records_are_a_set_in_which_each_counts_as_often_as_it_is_there() -> None:
+    one = _records((1.0, 5), (2.0, 6), (3.0, 7))
+    records = _all_of(one)
+
+    assert records.same(one, _records((3.0, 7), (1.0, 5), (2.0, 6), beside=9)), "padding is nobody's"
+    assert not records.same(one, _records((3.0, 7), (1.0, 5), (1.0, 5))), "one twice and one not at all"
+    assert not records.same(one, _records((1.0, 6), (2.0, 5), (3.0, 7))), "members belong together"
+    assert records.mask().tolist() == [False] * 4 + [True] * 36
+
+
+def test_records_of_which_no_byte_differs_are_left_out() -> None:
+    one, other = _records((1.0, 5), (2.0, 6), (3.0, 7)), _records((1.0, 5), (3.0, 7), (2.0, 6))
+    every = _all_of(one)
+    records = records_at(one != other, 4, 36, 12, every.data, RECORD)
+
+    assert records.chosen.tolist() == [False, True, True]
+    assert records.same(one, other)
+    assert records.surplus(_records((1.0, 5), (3.0, 7), (3.0, 7)), one) == 4 + 2 * 12
+
+
+def test_records_in_another_order_may_be_rounded() -> None:
+    one = _records((1.0, 5), (2.0, 6), (3.0, 7))
+    records = _all_of(one)
+
+    assert records.close(one, _records((3.0 + 1e-6, 7), (1.0, 5), (2.0, 6)))
+    assert not records.close(one, _records((3.1, 7), (1.0, 5), (2.0, 6)))
+    assert not records.close(one, _records((3.0, 8), (1.0, 5), (2.0, 6))), "an int is not rounded"

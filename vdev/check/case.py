@@ -5,13 +5,14 @@ Decides which argument and element a byte is reported as, never whether it is ri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
 
 from vdev.backends.base import Bytes
-from vdev.check.differences import Mask, Place, data_mask, element_type, place_of
+from vdev.check.differences import Mask, Place, data_mask, element_type, mask_of, place_of
+from vdev.check.records import Records, records_at
 from vdev.planner.footprints import Footprint, PointerArg
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
@@ -41,6 +42,31 @@ class Case:
         return Region.union(
             region for part in self.parts for region in part.footprints[slot].atomics.values()
         )
+
+    def handed_out(self, slot: int) -> Region:
+        """What chunks may change that carry out atomics whose results may be used, where they can get it: as a place to store
+        at, or as what to store.
+        """
+        return Region.union(part.footprints[slot].changes for part in self.parts if part.asks)
+
+    def by_chance(self, wrong: Sequence[Mask]) -> Iterator[tuple[PointerArg, Records]]:
+        """By argument: records in `wrong` that another order of atomics may have put there. `wrong` may lose bytes
+        meanwhile.
+        """
+        if not any(part.asks for part in self.parts):
+            return
+        for pointer in self.pointers:
+            there = wrong[pointer.slot] & mask_of(self.handed_out(pointer.slot), len(wrong[pointer.slot]))
+            records = self.records(pointer, there)
+            if records.chosen.any():
+                yield pointer, records
+
+    def records(self, pointer: PointerArg, mask: Mask) -> Records:
+        """The elements of an argument, vectors and structures as a whole, of which `mask` has a byte."""
+        dtype, nbytes = self.dtype(pointer), self.launch.kernel.info.args[pointer.arg].nbytes
+        size = dtype.itemsize if nbytes % dtype.itemsize else nbytes
+        data = self.data[pointer.slot]
+        return records_at(mask, pointer.offset, pointer.nbytes, size, data, dtype)
 
     def argument_at(self, slot: int, byte: int) -> PointerArg:
         """The argument to name for a byte of a buffer: one that is written there, if there is one."""
@@ -88,6 +114,12 @@ class Part:
     worker: int
     chunk: Chunk
     footprints: dict[int, Footprint]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it carries out atomics whose results may be used, or whose order may matter otherwise."""
+        kinds = {kind for footprint in self.footprints.values() for kind in footprint.atomics}
+        return any(op is None for op, _ in kinds)
 
 
 class Values:

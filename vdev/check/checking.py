@@ -13,13 +13,15 @@ Decides whether a launch did what one device would have done. Around each split 
 
 Every launch, split or not, leaves the red zones around replicas (`executor.red_zones`) as they are.
 
-A difference is excused only by further runs, never by what analysis says. Floats may differ within a tolerance, with a
-note in the log, if the workers are different devices, or if the compiler rounds the translated kernel differently from
-the user's own; the latter holds if the translated kernel, whole on one worker, gives exactly the bits in question.
-Results may differ if on one worker, too, they vary from run to run, with the order of the chunks, or with the content of
-uninitialised memory. (Uninitialised private memory that a kernel copies may happen to repeat, and then counts as a
-difference.) Padding in structures must not change if it does not change on one worker. What cannot be checked (no memory
-for the copies) is noted in the log.
+A difference is excused only by further runs, never by what analysis says, but for one: where a chunk carries out atomics
+whose results may be used, as places to store at, what it changes is compared as a set of records, of the type that the
+argument points to; their order is a matter of chance. A record too few or too many is a difference. Floats may differ
+within a tolerance, with a note in the log, if the workers are different devices, or if the compiler rounds the translated
+kernel differently from the user's own; the latter holds if the translated kernel, whole on one worker, gives exactly the
+bits in question. Results may differ if on one worker, too, they vary from run to run, with the order of the chunks, or
+with the content of uninitialised memory. (Uninitialised private memory that a kernel copies may happen to repeat, and then
+counts as a difference.) Padding in structures must not change if it does not change on one worker. What cannot be checked
+(no memory for the copies) is noted in the log.
 
 It changes no plan: what is checked is what would have run. It waits for each launch it checks.
 """
@@ -28,6 +30,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -43,6 +46,7 @@ from vdev.check.differences import (
     show_element,
     whole_scalars,
 )
+from vdev.check.records import Records
 from vdev.errors import BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
@@ -62,6 +66,8 @@ logger = logging.getLogger("vdev.check")
 
 #: how often a launch that differs is run again before its result counts as certain
 _REPEATS = 3
+#: parts of a chunk, at most, that run one after the other to see what their order changes
+_PIECES = 8
 
 Group = tuple[int, ...]
 
@@ -230,10 +236,23 @@ class LaunchChecker:
         """The result when all chunks run one after the other on one worker in one memory: nothing is merged, nothing
         moves.
         """
+        chunks = [part.chunk for part in case.parts]
+        return self._one_after_the_other(case, chunks[::-1] if reverse else chunks)
+
+    def _in_pieces(self, case: Case) -> list[Bytes]:
+        """The result when parts of those chunks whose atomics' results may be used run one after the other, the last one first."""
+        chunks = [
+            piece
+            for part in case.parts
+            for piece in (_pieces(part.chunk, _PIECES) if part.asks else [part.chunk])
+        ]
+        return self._one_after_the_other(case, chunks[::-1])
+
+    def _one_after_the_other(self, case: Case, chunks: Sequence[Chunk]) -> list[Bytes]:
         contents, worker = case.before, case.parts[0].worker
-        for part in reversed(case.parts) if reverse else case.parts:
-            recipe = self._shadows.recipe(case.launch, part.chunk)
-            contents = self._shadows.run(case.launch, recipe, case.pointers, worker, part.chunk, contents)
+        for chunk in chunks:
+            recipe = self._shadows.recipe(case.launch, chunk)
+            contents = self._shadows.run(case.launch, recipe, case.pointers, worker, chunk, contents)
         return contents
 
     @staticmethod
@@ -301,6 +320,7 @@ class LaunchChecker:
         if not any(mask.any() for mask in wrong):
             return
         self._excuse_unwritten(case, expected, wrong)
+        self._excuse_order(case, expected, wrong)
         for slot, mask in enumerate(wrong):
             if mask.any():
                 self._excuse_rounding(case, slot, expected, mask)
@@ -322,6 +342,48 @@ class LaunchChecker:
             mask &= ~whole_scalars(expected[slot] != other[slot], case.dtype_of(slot))
         if sum(int(mask.sum()) for mask in wrong) < before:
             self._note(case.launch, "some results depend on uninitialised memory", logging.INFO)
+
+    def _excuse_order(self, case: Case, expected: Sequence[Bytes], wrong: Sequence[Mask]) -> None:
+        """Take out of `wrong` what chunks change whose atomics hand out places, if it is a matter of their order: the same records
+        in other places. Raise other records, unless those vary on one worker as well.
+
+        A record that is lost or stored twice is found even where every byte varies with the order.
+        """
+        ways: list[list[Sequence[Bytes]]] = []
+        for pointer, records in case.by_chance(wrong):
+            slot = pointer.slot
+            after, right, handed_out = case.after[slot], expected[slot], case.handed_out(slot)
+            if not records.same(after, right):
+                if slot in case.fine or handed_out.overlaps(case.unknown[slot]):
+                    continue  # `wrong` may have lost some of the records already
+                ways = ways or [self._all_ways(case) for _ in range(1 + _REPEATS)]
+                if not self._is_chance(case, pointer, records, right, ways):
+                    raise self._failure(case, "difference", slot, records.surplus(after, right), right)
+            wrong[slot][:] &= ~(records.mask() & mask_of(handed_out, len(after)))
+            self._note(case.launch, "the order of its atomics decides what goes where", logging.INFO)
+
+    def _is_chance(
+        self,
+        case: Case,
+        pointer: PointerArg,
+        records: Records,
+        right: Bytes,
+        ways: Sequence[Sequence[Sequence[Bytes]]],
+    ) -> bool:
+        """Whether other records than on one worker are no fault: `ways` to run there leave other ones each time (a list that
+        overflows), or they are the same but for rounding, which changes there too (a sum in another order), or is exactly
+        the translated kernel's.
+        """
+        slot = pointer.slot
+        own = [way[0][slot] for way in ways]
+        translated = [found[slot] for way in ways for found in way[1:]]
+        after = case.after[slot]
+        changed = case.records(pointer, mask_of(case.handed_out(slot), len(after)))
+        if not (changed.all_close(own) and changed.all_close(translated)):
+            return True
+        steady = changed.all_same(own) and changed.all_same(translated)
+        exact = self._mixed or not steady or changed.same(after, translated[0])
+        return exact and records.close(after, right)
 
     def _compare_padding(self, case: Case, expected: Sequence[Bytes]) -> None:
         """Raise a byte of padding that changed, although it never changed when the kernel ran on one worker."""
@@ -346,7 +408,7 @@ class LaunchChecker:
             again = self._all_ways(case)
             pairs = [
                 *zip(first, again, strict=True),  # each way compared with itself
-                (again[-2], again[-1]),  # the two orders
+                *combinations(again[2:], 2),  # the orders
                 (expected, again[0]),
             ]
             for slot, mask in enumerate(wrong):
@@ -361,7 +423,7 @@ class LaunchChecker:
 
     def _all_ways(self, case: Case) -> list[Sequence[Bytes]]:
         """The results of the user's kernel run whole, of the translated one run whole, and of its chunks in either
-        order.
+        order; and of parts of chunks, the last one first, where it is the order of atomics that counts.
 
         Between two calls other kernels and other chunks run, and leave other values in private memory.
         """
@@ -370,6 +432,7 @@ class LaunchChecker:
             self._whole(case, case.before, translated=True),
             self._in_order(case),
             self._in_order(case, reverse=True),
+            *([self._in_pieces(case)] if any(part.asks for part in case.parts) else []),
         ]
 
     @staticmethod
@@ -491,6 +554,13 @@ def _lines(launch: Launch, arg: int) -> list[int]:
     summary = launch.kernel.summary
     accesses = () if summary is None else summary.accesses
     return sorted({item.line for item in accesses if item.arg == arg and item.mode != "read" and item.line})
+
+
+def _pieces(chunk: Chunk, most: int) -> list[Chunk]:
+    """A chunk in up to `most` parts of about the same size, in order."""
+    if most < 2 or chunk.ngroups < 2:
+        return [chunk]
+    return [piece for half in chunk.halves() for piece in _pieces(half, most // 2)]
 
 
 def _alone(group: Group) -> Chunk:
