@@ -4,6 +4,10 @@ Decides nothing. Sets whose pitches go together are compared; others by their fi
 cost a step for each run.
 
 The function is compiled as well (`compiled`): a change here needs the same change in `native/meetings.c`.
+
+>>> columns = [(number, Region.boxes(8 * number, 8, ((32, 4),))) for number in range(4)]
+>>> [name for name, _ in may_meet(columns, Region.boxes(12, 8, ((32, 2),)))[0]]
+[1, 2]
 """
 
 from __future__ import annotations
@@ -16,12 +20,7 @@ Entry = tuple[int, Region]  #: a name, a set
 
 
 def may_meet(entries: list[Entry], region: Region) -> tuple[list[Entry], int]:
-    """The entries that may have bytes of `region`, in their order, all that do among them; and of how many that was told by their bounds.
-
-    >>> columns = [(number, Region.boxes(8 * number, 8, ((32, 4),))) for number in range(4)]
-    >>> [name for name, _ in may_meet(columns, Region.boxes(12, 8, ((32, 2),)))[0]]
-    [1, 2]
-    """
+    """The entries that may have bytes of `region`, in their order, all that do among them; and of how many that was told by their bounds."""
     found, unsure = [], 0
     for entry in entries:
         held = entry[1]
