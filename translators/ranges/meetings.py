@@ -20,7 +20,7 @@ Entry = tuple[int, Region]  #: a name, a set
 
 
 def may_meet(entries: list[Entry], region: Region) -> tuple[list[Entry], int]:
-    """The entries that may have bytes of `region`, in their order, all that do among them; and of how many that was told by their bounds."""
+    """The entries that may have bytes of `region`, in order, all that do among them; and of how many that was told by their bounds."""
     found, unsure = [], 0
     for entry in entries:
         held = entry[1]
