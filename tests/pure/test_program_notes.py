@@ -96,6 +96,16 @@ def test_notes_of_several_processes(tmp_path: Path) -> None:
     assert program(tmp_path, key="another").noted("kernel_0", "cuts", number) is None
 
 
+def test_what_was_in_no_file_when_that_was_read_is_found_once_it_is_in_it(tmp_path: Path) -> None:
+    """A program that is built again looks for something else before what was noted about it is written."""
+    first, again = program(tmp_path), program(tmp_path)
+    again._store = first._store  # as in one process
+    first.note("kernel_0", "cuts", {"number": 1})
+    assert again.noted("kernel_0", "workers", number) is None
+    write_notes()
+    assert again.noted("kernel_0", "cuts", number) == 1
+
+
 def test_nothing_is_noted_of_what_may_change(tmp_path: Path, asked: Counter[str]) -> None:
     found = CachedProgram(Store(tmp_path / "cache" / "programs", ".json"), "key")
     found.keep_translation(Translation("source", (), sought=None))

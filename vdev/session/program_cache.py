@@ -182,7 +182,9 @@ class CachedProgram:
         """The notes of an entry as they were when it was read, and those made since by this program. Under its lock."""
         notes = self._notes.get(name)
         if notes is None:
-            notes = self._notes[name] = _kept_notes(self._store, name)
+            # Looked at before the file, in which they are as soon as they are no longer there.
+            unwritten = _unwritten.of(self._store, name)
+            notes = self._notes[name] = _kept_notes(self._store, name) | unwritten
         return notes
 
     def _get(self, name: str) -> Any:
@@ -227,7 +229,7 @@ class _Unwritten:
         self._waits = False  #: whether a thread waits to write
         self._at_end = False  #: whether what is left will be written at the process's end
 
-    def of(self, store: Store, name: str) -> Mapping[str, str]:
+    def of(self, store: Store, name: str) -> dict[str, str]:
         """Those for an entry."""
         with self._lock:
             return dict(self._notes.get((store, name), ()))
