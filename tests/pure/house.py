@@ -25,7 +25,7 @@ LAYERS = (
 )
 #: The same within the translators; on top what scripts import.
 TRANSLATORS = (
-    {"collecting", "values"},
+    {"collecting", "native_code", "values"},
     {"ranges"},
     {"symbolic"},
     {"frontend"},

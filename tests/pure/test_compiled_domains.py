@@ -115,7 +115,7 @@ def test_results_are_those_of_the_methods_in_python(large: int, traced: bool) ->
 
 
 def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    (names,) = (methods for cls, methods in compiled._with_methods if cls is Domain)
+    (names,) = (methods for cls, methods in compiled.code.with_methods if cls is Domain)
     assert all(type(getattr(Domain, name)).__name__ == "method_descriptor" for name in names)
     domain = Domain()
     for high in (9, 99, INFINITE):

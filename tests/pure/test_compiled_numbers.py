@@ -139,7 +139,7 @@ def test_what_follows_from_equations() -> None:
 
 
 def test_numbers_of_64_bits_are_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    (methods,) = (methods for cls, methods in compiled._with_methods if cls is Number)
+    (methods,) = (methods for cls, methods in compiled.code.with_methods if cls is Number)
     assert all(type(getattr(Number, name)).__name__ == "method_descriptor" for name in methods)
     trace = Trace()
     a, b = trace.parameter(5), trace.parameter(70)

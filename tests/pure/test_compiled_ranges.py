@@ -183,7 +183,7 @@ def test_numbers_of_64_bits_are_not_left_to_python() -> None:
     def refuse(*parameters: Any) -> None:
         raise AssertionError(f"left to Python: {parameters}")
 
-    rng, make = random.Random(5), compiled._make
+    rng, make = random.Random(5), compiled.code.make
     assert make is not None
     called = set()
     for _ in range(200):
@@ -194,7 +194,7 @@ def test_numbers_of_64_bits_are_not_left_to_python() -> None:
     assert called | {"cut_out", "numbers_of_labelled"} == {
         *(
             name
-            for names, functions in compiled._replaceable
+            for names, functions in compiled.code.replaceable
             for name in functions
             if "bands" in names["__name__"]
         ),
@@ -342,8 +342,8 @@ def test_without_the_library_functions_are_those_in_python() -> None:
 #: a process in which no library came with the distribution: whether there is one after all, and what then stands in its place
 _ELSEWHERE = """
 from vdev.translators.ranges import compiled
-known = compiled.key()
-compiled.key = lambda: known[:-1] + "x"
+known = compiled.code.key()
+compiled.code.key = lambda: known[:-1] + "x"
 from vdev.translators.ranges import bands
 from vdev.backends import own_libraries
 assert hasattr(bands.unite, "__code__")

@@ -139,7 +139,7 @@ def test_results_are_those_of_the_functions_in_python(large: int, traced: bool) 
 
 
 def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    for names, functions in compiled._replaceable:
+    for names, functions in compiled.code.replaceable:
         if names["__name__"].rpartition(".")[2] in ("slicing", "pitches", "domain_image"):
             assert all(type(names[name]).__name__ == "builtin_function_or_method" for name in functions)
     monkeypatch.delattr(pitches, "whole")  # which those in Python call

@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from vdev.packaging.library import RANGES_NAME, NoCompiler, compile_ranges
+from vdev.backends import compiled as launches
+from vdev.packaging.library import NoCompiler, compile_launches, compile_ranges
 from vdev.process import folders, switches
 from vdev.process.private_files import private_folder, read_private, write_private
-from vdev.translators.ranges import compiled
+from vdev.translators.native_code import NativeCode
+from vdev.translators.ranges import compiled as ranges
 
 logger = logging.getLogger("vdev.libraries")
 
@@ -48,11 +50,19 @@ def find(name: str, key: str, packed: Path, compile_as: Callable[[Path], object]
 
 def load_ranges() -> bool:
     """Have sets of bytes be worked with by compiled functions; whether they are. Without a compiler it takes longer, that is all."""
-    if compiled.are_compiled():
+    return _load("ranges", ranges.code, compile_ranges)
+
+
+def load_launches() -> bool:
+    """The same of what launches pass through."""
+    return _load("launches", launches.code, compile_launches)
+
+
+def _load(name: str, code: NativeCode, compile_as: Callable[[Path], object]) -> bool:
+    if code.are_compiled():
         return True
-    packed = Path(compiled.__file__).with_name(RANGES_NAME)
     try:
-        return compiled.load(find("ranges", compiled.key(), packed, compile_ranges))
+        return code.load(find(name, code.key(), code.packed, compile_as))
     except (NoCompiler, OSError) as error:
-        logger.info("sets of bytes are worked with in Python: %s", error)
+        logger.info("%s are worked with in Python: %s", name, error)
         return False

@@ -11,6 +11,7 @@ from dataclasses import field
 from itertools import count
 from typing import Any, Protocol
 
+from vdev.backends import compiled
 from vdev.backends.base import Allocation, Backend, Bytes
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
@@ -223,3 +224,7 @@ class Holdings:
             self.home_reads = {}
             self.home_writes = {}
         self.home_writes[writer] = step
+
+
+compiled.code.replace_methods(Holdings, ())  # which compiled methods read
+compiled.code.replace_methods(Replica, ())

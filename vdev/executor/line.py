@@ -16,6 +16,7 @@ from operator import itemgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from vdev.backends import compiled
 from vdev.errors import BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job, JobExecutor
@@ -496,7 +497,7 @@ class Line:
             self._refused(error, number, step)
             return None
         except BaseException:  # as in `_perform`
-            self._enter(entry, number, step, timed=timed)
+            self._enter(entry, number, step, -1, timed)
             raise
         streak.number, streak.ndrange, mark = number, ndrange, stretch.mark  # a finaliser may have run
         if not (goes_on and mark is worker.next_mark and stretch.is_open and stretch.clock[at] == step - 1):
@@ -838,3 +839,6 @@ class Line:
         if timed is not None:  # nothing of it happened before the program's call
             timed.submitted_ns = timed.queued_ns
         return stretch
+
+
+compiled.code.replace_methods(Line, ("_enter",))  # in `backends/native/launches/line.c`

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vdev.backends import compiled
 from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Completion
 from vdev.executor.job import Job, JobExecutor
 from vdev.executor.mark import Mark
@@ -376,3 +377,7 @@ def _take_over(job: Job, part: Part) -> None:
     else:
         job.completion = part
         part.bind(job)
+
+
+compiled.code.replace_methods(Stretch, ())  # which compiled methods read and write
+compiled.code.replace_methods(Part, ())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vdev.backends import compiled
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape, Repeated, RepeatedWhole
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.launch_step import LaunchRecipe, LaunchStep
@@ -287,3 +288,6 @@ class WholeLaunchStep(LaunchStep):
                 )
             args[arg] = replica.allocation if shifted or not offset else (replica.allocation, offset)
         return args
+
+
+compiled.code.replace_methods(Form, ("changes",))  # in `backends/native/launches/forms.c`

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from vdev.backends import compiled
 from vdev.facade.arguments import PACKERS, Converter, Kept, converter_of, packer_of, refuse, refuser
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
 from vdev.facade.handles import Handle, state_of
@@ -568,3 +569,6 @@ def _type_qualifiers(names: Sequence[str]) -> int:
     """CL_KERNEL_ARG_TYPE_* bits of qualifier names."""
     kinds = native.kernel_arg_type_qualifier
     return sum({getattr(kinds, name.upper()) for name in names})
+
+
+compiled.code.replace_methods(KernelState, ())  # which compiled methods read and write

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vdev.backends import compiled
 from vdev.facade.arguments import PACKERS, refuse
 from vdev.facade.errors import native
 from vdev.facade.handles import state_of
@@ -364,3 +365,8 @@ def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:
     if images:
         return None if arrays else RepeatOfImages(kernel, args)
     return RepeatOfArrays(kernel, args, arrays) if arrays else Repeat(kernel, args)
+
+
+compiled.code.replace_methods(Repeat, ("takes",))  # in `backends/native/launches/repeats.c`
+compiled.code.replace_methods(RepeatOfArrays, ("takes",))
+compiled.code.replace_methods(Memory, ())  # which those read

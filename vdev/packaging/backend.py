@@ -4,8 +4,8 @@ wheel, and the compiled libraries in an ordinary one.
 Decides two things: that a wheel, ordinary or editable, carries the hook, so that `pip install .`, `pip
 install -e .` and `pip uninstall` treat it as they treat any other file of the distribution (setuptools
 itself can put a file beside the packages neither in an editable wheel nor without a setup.py); and that a
-wheel that was built where there is a C compiler carries `libvdev_opencl.so`, `libvdev_calls.so` and
-`libvdev_ranges.so`, and is named for its platform.
+wheel that was built where there is a C compiler carries `libvdev_opencl.so`, `libvdev_calls.so`,
+`libvdev_ranges.so` and `libvdev_launches.so`, and is named for its platform.
 It never changes anything else in the wheel. Without a compiler the wheel is one for all platforms, and the
 libraries are compiled where they are first used, as in an editable installation.
 """
@@ -98,6 +98,7 @@ def _compile_all(folder: Path) -> list[str]:
     """Compile the libraries into a folder; the compiler's command. Raises NoCompiler."""
     library.compile_calls(folder / library.CALLS_NAME)
     library.compile_ranges(folder / library.RANGES_NAME)
+    library.compile_launches(folder / library.LAUNCHES_NAME)
     return list(library.compile_library(folder / library.NAME, library.version_of_tree()))
 
 

@@ -1,5 +1,6 @@
 """Compiling with any C compiler: `libvdev_opencl.so`, the driver that OpenCL's loaders find; `libvdev_calls.so`, which makes
-drivers' calls in a row; and `libvdev_ranges.so`, which works with sets of bytes.
+drivers' calls in a row; `libvdev_ranges.so`, which works with sets of bytes; and `libvdev_launches.so`, which has what launches
+pass through.
 
 Decides how calls cross from C to Python, by generating the C for each row of `vdev/icd/functions.py`, and which
 compiler is used. It imports nothing of vdev, because it runs where a wheel is built and vdev's requirements are not
@@ -20,8 +21,9 @@ from typing import Any
 NAME = "libvdev_opencl.so"
 CALLS_NAME = "libvdev_calls.so"
 RANGES_NAME = "libvdev_ranges.so"
+LAUNCHES_NAME = "libvdev_launches.so"
 #: where the package has them
-PLACES = {NAME: "icd", CALLS_NAME: "backends", RANGES_NAME: "translators/ranges"}
+PLACES = {NAME: "icd", CALLS_NAME: "backends", RANGES_NAME: "translators/ranges", LAUNCHES_NAME: "backends"}
 _FOLDER = Path(__file__).parents[1] / "icd"
 _SOURCE = _FOLDER / "native" / "library.c"
 _TABLE = _FOLDER / "functions.py"
@@ -359,9 +361,19 @@ def compile_calls(target: Path) -> list[str]:
 
 def compile_ranges(target: Path) -> list[str]:
     """Compile the library that works with sets of bytes as `target`; the compiler's command. Raises NoCompiler."""
-    sources = folder(PLACES[RANGES_NAME]) / "native"
-    key = _key(*sorted(sources.iterdir()))
-    return _compiled(sources / "bands.c", target, [f'-DVDEV_SOURCES="{key}"'], ["-ldl"])
+    return _compiled_methods(target, folder(PLACES[RANGES_NAME]) / "native", "bands.c")
+
+
+def compile_launches(target: Path) -> list[str]:
+    """Compile the library of what launches pass through as `target`; the compiler's command. Raises NoCompiler."""
+    return _compiled_methods(target, folder(PLACES[LAUNCHES_NAME]) / "native" / "launches", "launches.c")
+
+
+def _compiled_methods(target: Path, sources: Path, main: str) -> list[str]:
+    """The same of a library of functions and methods of Python's (`translators/native_code.py`), whose file `main` has all others in it."""
+    common = folder("translators/native")
+    key = _key(*sorted(sources.iterdir()), *sorted(common.iterdir()))
+    return _compiled(sources / main, target, [f'-DVDEV_SOURCES="{key}"', f"-I{common}"], ["-ldl"])
 
 
 def _compiled(source: Path, target: Path, words: Sequence[str], linking: Sequence[str]) -> list[str]:

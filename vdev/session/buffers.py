@@ -15,6 +15,7 @@ from weakref import ref
 
 import numpy as np
 
+from vdev.backends import compiled
 from vdev.backends.base import Bytes
 from vdev.executor.direct_reads import RepeatedRead
 from vdev.executor.executor import Executor
@@ -216,3 +217,6 @@ def buffers_of(occupancy: Occupancy) -> list[VirtualBuffer]:
         if buffer is not None and buffer.occupancy is occupancy and buffer.state.replicas
     ]
     return sorted(found, key=lambda buffer: buffer.used)
+
+
+compiled.code.replace_methods(VirtualBuffer, ())  # which compiled methods read and write

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from vdev.backends import compiled
 from vdev.backends.base import LocalBytes
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
@@ -214,3 +215,6 @@ class Marker:
 
 
 Command = Write | Read | CopyBuffer | Fill | Launch | Map | Unmap | Migrate | Marker
+
+
+compiled.code.replace_methods(BufferArg, ())  # which compiled methods read

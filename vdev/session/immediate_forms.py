@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from vdev.backends import compiled
 from vdev.executor.whole import at_beginnings
 from vdev.observe.tallies import UNWEIGHED
 from vdev.session.commands import BufferArg
@@ -217,3 +218,6 @@ class Formed:
 def _shifted(places: Places, args: Sequence[Argument]) -> Places:
     """Where the pointers of a launch with these `args` point, which point into the buffers that pointers to these `places` point to."""
     return tuple([(at, slot, args[at].offset) for at, slot, _ in places])  # type: ignore[union-attr]
+
+
+compiled.code.replace_methods(Formed, ("_handed_over",))  # in `backends/native/launches/forms.c`

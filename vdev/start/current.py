@@ -9,7 +9,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from vdev.backends.own_libraries import load_ranges
+from vdev.backends.own_libraries import load_launches, load_ranges
 from vdev.process import forking, switches
 from vdev.start.workers import begin_opening, open_workers
 
@@ -61,6 +61,7 @@ def get_session() -> Session:
                 logger.warning("%s: %s", text, remedy)
             watch = _watch()
             workers = open_workers(switches.workers(), switches.memory())
+            load_launches()
             if len(workers) > 1:  # one plans nothing
                 load_ranges()
             _session = Session(

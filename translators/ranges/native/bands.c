@@ -1441,50 +1441,9 @@ static PyMethodDef functions[] = {
 #undef NAMED
 };
 
-/* Find how tuples lie in memory, in one of eight different items and in one of three; 0 where there is no memory. The type of an int
- * has to be at the same place. Elsewhere (without the interpreter's lock, say) objects begin in another way. */
-static int32_t find_layout(void) {
-    enum { MANY = 8, SOME = 3, MOST_WORDS = 6 };
-    PyObject *many = PyTuple_New(MANY), *some = PyTuple_New(SOME), *last = NULL;
-    for (length at = 0; many != NULL && at < MANY; at++) {
-        last = PyLong_FromLongLong(at);
-        if (last == NULL || PyTuple_SetItem(many, at, last)) break;
-    }
-    for (length at = 0; some != NULL && at < SOME; at++) {
-        Py_IncRef(none);
-        PyTuple_SetItem(some, at, none);
-    }
-    int32_t complete = many != NULL && some != NULL && PyTuple_GetItem(many, MANY - 1) != NULL;
-    /* Objects on 64 bits: a count of references, the type; then, for a tuple, its size. */
-    if (complete && sizeof(void *) == 8 && WORD(many, 1) == tuple_type && WORD(last, 1) == int_type) {
-        length items = 3;
-        while (items < MOST_WORDS && !(WORD(many, items) == PyTuple_GetItem(many, 0) && WORD(some, items) == none)) items++;
-        int sized = (length)WORD(many, 2) == MANY && (length)WORD(some, 2) == SOME;
-        for (length at = 0; at < MANY && items < MOST_WORDS; at++)
-            if (items + at < 3 + MANY && WORD(many, items + at) != PyTuple_GetItem(many, at)) items = MOST_WORDS;
-        if (sized && items < MOST_WORDS) {
-            layout.type = 1;
-            layout.size = 2;
-            layout.items = items;
-        }
-    }
-    if (many != NULL) Py_DecRef(many);
-    if (some != NULL) Py_DecRef(some);
-    return complete;
-}
-
 /* Whether there can be such functions: Python's are found. Comes before `vdev_range_function`. */
-EXPORTED int32_t vdev_ranges_find_python(void) {
-    int32_t all = 1;
-#define FIND(result, name, arguments) all &= (*(void **)&name = dlsym(RTLD_DEFAULT, #name)) != NULL;
-    PYTHON(FIND)
-#undef FIND
-    tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
-    int_type = dlsym(RTLD_DEFAULT, "PyLong_Type");
-    float_type = dlsym(RTLD_DEFAULT, "PyFloat_Type");
-    none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-    no = dlsym(RTLD_DEFAULT, "_Py_FalseStruct");
-    return all && tuple_type != NULL && int_type != NULL && float_type != NULL && none != NULL && no != NULL && find_layout() && name_signs() && make_infinite();
+EXPORTED int32_t vdev_range_find_python(void) {
+    return find_python() && name_signs() && make_infinite();
 }
 
 /* What stands in the place of a function in Python, by its name; NULL where there is none. With the interpreter's lock. */

@@ -252,24 +252,12 @@ static struct slotted *const slotted_classes[] = {
     &record_class, &log_class,
 };
 
-/* Look where objects of a class have their slots: `example` is one, with another object in each, and `values` has these by the slots'
- * names. Whether all that are used here were found; then there are methods for it. With the interpreter's lock. */
+/* `find_slots` of one of these classes. With the interpreter's lock. */
 EXPORTED int32_t vdev_range_slots(const char *name, PyObject *class, PyObject *example, PyObject *values) {
     struct slotted *of = NULL;
     for (size_t at = 0; at < sizeof slotted_classes / sizeof *slotted_classes; at++)
         if (strcmp(slotted_classes[at]->name, name) == 0) of = slotted_classes[at];
-    length count = PyDict_Size(values), head = layout.type + 1; /* of words that every object has */
-    if (of == NULL || !layout.type || count < 0 || count > MOST_SLOTS) return 0;
-    for (int slot = 0; slot < MOST_USED && of->slots[slot] != NULL; slot++) {
-        PyObject *key = PyUnicode_InternFromString(of->slots[slot]), *wanted = key == NULL ? NULL : entry(values, key);
-        if (key != NULL) Py_DecRef(key);
-        length at = head;
-        while (at < head + count && WORD(example, at) != wanted) at++;
-        if (wanted == NULL || at == head + count) return 0;
-        of->at[slot] = at;
-    }
-    if (of->class == NULL) Py_IncRef(class);
-    of->class = class;
+    if (of == NULL || !find_slots(of, class, example, values)) return 0;
     if (of == &region_class && !find_empty_region()) of->class = NULL;
     return of->class != NULL;
 }

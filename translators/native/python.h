@@ -1,4 +1,4 @@
-/* What the files of this library have in common: Python's functions and objects, and how objects lie in memory.
+/* What libraries of functions and methods (`native_code.py`) have in common: Python's functions and objects, and how objects lie in memory.
  *
  * Python is used through functions of its stable interface that are looked up when they are needed, so that this library is compiled
  * without Python's headers, once for all of its versions.
@@ -15,7 +15,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 
 /* What the library was made from, so that another version is not taken for it. */
-EXPORTED const char vdev_ranges_sources[] = VDEV_SOURCES;
+EXPORTED const char vdev_sources[] = VDEV_SOURCES;
 
 typedef struct python_object PyObject;
 typedef ptrdiff_t length;
@@ -28,6 +28,11 @@ typedef struct {
     const char *doc;
 } PyMethodDef;
 enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, LESS_THAN = 0, EQUAL = 2 };
+
+/* What a library needs besides. */
+#ifndef MORE_PYTHON
+#define MORE_PYTHON(X)
+#endif
 
 #define PYTHON(X)                                                                                                          \
     X(PyObject *, PyTuple_New, (length))                                                                                   \
@@ -77,10 +82,12 @@ enum { TAKES_NOTHING = 0x4, TAKES_ONE = 0x8, TAKES_ARRAY = 0x80, LESS_THAN = 0, 
     X(void, Py_IncRef, (PyObject *))                                                                                       \
     X(void, Py_DecRef, (PyObject *))
 
-#define DECLARE(result, name, arguments) static result(*name) arguments;
+#define UNUSED __attribute__((unused))
+#define DECLARE(result, name, arguments) UNUSED static result(*name) arguments;
 PYTHON(DECLARE)
+MORE_PYTHON(DECLARE)
 #undef DECLARE
-static PyObject *tuple_type, *int_type, *float_type, *none, *no;
+UNUSED static PyObject *tuple_type, *int_type, *float_type, *list_type, *none, *no;
 
 /* In all functions: -1 or NULL where something is not as it mostly is. */
 enum { LEAF, ROW, ODD = -1 };
@@ -93,32 +100,80 @@ static struct {
 
 #define WORD(object, at) (((PyObject **)(object))[at])
 
-static PyObject *type_of(PyObject *object) {
+UNUSED static PyObject *type_of(PyObject *object) {
     if (layout.type) return WORD(object, layout.type);
     PyObject *type = PyObject_Type(object);
     if (type != NULL) Py_DecRef(type); /* it lives as long as the object does */
     return type;
 }
 
-static int kind_of(PyObject *inner) {
+UNUSED static int kind_of(PyObject *inner) {
     if (inner == none) return LEAF;
     PyObject *type = type_of(inner);
     return type == tuple_type ? ROW : type == int_type ? LEAF : ODD;
 }
 
 /* Of a tuple. */
-static length size(PyObject *tuple) {
+UNUSED static length size(PyObject *tuple) {
     return layout.size ? (length)WORD(tuple, layout.size) : PyTuple_Size(tuple);
 }
 
 /* An item that it has. */
-static PyObject *item(PyObject *tuple, length at) {
+UNUSED static PyObject *item(PyObject *tuple, length at) {
     return layout.items ? WORD(tuple, layout.items + at) : PyTuple_GetItem(tuple, at);
 }
 
-static int read_number(PyObject *object, number *value) {
+UNUSED static int read_number(PyObject *object, number *value) {
     if (type_of(object) != int_type) return ODD;
     int overflow = 0;
     *value = PyLong_AsLongLongAndOverflow(object, &overflow);
     return overflow ? ODD : 0;
+}
+
+/* Find how tuples lie in memory, in one of eight different items and in one of three; 0 where there is no memory. The type of an int
+ * has to be at the same place. Elsewhere (without the interpreter's lock, say) objects begin in another way. */
+static int32_t find_layout(void) {
+    enum { MANY = 8, SOME = 3, MOST_WORDS = 6 };
+    PyObject *many = PyTuple_New(MANY), *some = PyTuple_New(SOME), *last = NULL;
+    for (length at = 0; many != NULL && at < MANY; at++) {
+        last = PyLong_FromLongLong(at);
+        if (last == NULL || PyTuple_SetItem(many, at, last)) break;
+    }
+    for (length at = 0; some != NULL && at < SOME; at++) {
+        Py_IncRef(none);
+        PyTuple_SetItem(some, at, none);
+    }
+    int32_t complete = many != NULL && some != NULL && PyTuple_GetItem(many, MANY - 1) != NULL;
+    /* Objects on 64 bits: a count of references, the type; then, for a tuple, its size. */
+    if (complete && sizeof(void *) == 8 && WORD(many, 1) == tuple_type && WORD(last, 1) == int_type) {
+        length items = 3;
+        while (items < MOST_WORDS && !(WORD(many, items) == PyTuple_GetItem(many, 0) && WORD(some, items) == none)) items++;
+        int sized = (length)WORD(many, 2) == MANY && (length)WORD(some, 2) == SOME;
+        for (length at = 0; at < MANY && items < MOST_WORDS; at++)
+            if (items + at < 3 + MANY && WORD(many, items + at) != PyTuple_GetItem(many, at)) items = MOST_WORDS;
+        if (sized && items < MOST_WORDS) {
+            layout.type = 1;
+            layout.size = 2;
+            layout.items = items;
+        }
+    }
+    if (many != NULL) Py_DecRef(many);
+    if (some != NULL) Py_DecRef(some);
+    return complete;
+}
+
+/* Whether Python's functions and objects are found. */
+static int32_t find_python(void) {
+    int32_t all = 1;
+#define FIND(result, name, arguments) all &= (*(void **)&name = dlsym(RTLD_DEFAULT, #name)) != NULL;
+    PYTHON(FIND)
+    MORE_PYTHON(FIND)
+#undef FIND
+    tuple_type = dlsym(RTLD_DEFAULT, "PyTuple_Type");
+    list_type = dlsym(RTLD_DEFAULT, "PyList_Type");
+    int_type = dlsym(RTLD_DEFAULT, "PyLong_Type");
+    float_type = dlsym(RTLD_DEFAULT, "PyFloat_Type");
+    none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
+    no = dlsym(RTLD_DEFAULT, "_Py_FalseStruct");
+    return all && tuple_type != NULL && list_type != NULL && int_type != NULL && float_type != NULL && none != NULL && no != NULL && find_layout();
 }
