@@ -440,6 +440,8 @@ def test_commands_are_entered(seed: int) -> None:
                 number, step = number + rng.choice((1, 1, 1, 1, 2)), step + rng.choice((1, 1, 1, 1, 2))
                 if rng.random() < 0.1:
                     line._stretch.is_open = False
+                if rng.random() < 0.2:
+                    line._last -= 1  # something else came before
                 if rng.random() < 0.1:
                     worker.next_mark = world.made(f"mark {number}", Mark, ends=[0], jobs=[])
                 entry = (None, rng.choice((list, tuple))(rng.sample(held, 2)), (), None, (), ())
