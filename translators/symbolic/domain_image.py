@@ -364,23 +364,27 @@ class _Projection:
                 free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
         return start, free
 
-    def _region_by_classes(self, nbytes: int, most: int) -> tuple[Region, bool] | None:
+    def _region_by_classes(
+        self, nbytes: int, most: int, classes: int = MAX_CLASSES
+    ) -> tuple[Region, bool] | None:
         """The region of a lattice, cut into boxes by the remainders of a variable; None if that does not give at most so many boxes
-        for each remainder.
+        for each remainder, of which there may be so many `classes`.
 
         With y = 2*q - x within bounds, x and q are tied; for even x, and for odd x, y has its own steps whatever x
-        is.
+        is. In a chessboard of cubes what is left for even x is such a lattice again.
         """
         for terms in self.constraints:
-            steps = [v for v, c in terms.items() if 1 < abs(c) <= MAX_CLASSES and self.hi[v] > self.lo[v]]
+            steps = [v for v, c in terms.items() if 1 < abs(c) <= classes and self.hi[v] > self.lo[v]]
             if len(steps) != 1:
                 continue
             units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
-            if len(units) != 1:
+            if not 0 < len(units) <= 2:  # of three, one will not do
                 continue
+            unit = max(units, key=lambda v: self.hi[v] - self.lo[v])
             found: list[tuple[Region, bool]] = []
-            for remainder in range(abs(terms[steps[0]])):
-                parts = self._class(units[0], steps[0], terms, remainder, nbytes, most)
+            modulus = abs(terms[steps[0]])
+            for remainder in range(modulus):
+                parts = self._class(unit, steps[0], terms, remainder, nbytes, most, classes // modulus)
                 if None in parts:
                     break
                 found += [part for part in parts if part is not None]
@@ -389,10 +393,10 @@ class _Projection:
         return None
 
     def _class(
-        self, unit: int, step: int, terms: dict[int, int], remainder: int, nbytes: int, most: int
+        self, unit: int, step: int, terms: dict[int, int], remainder: int, nbytes: int, most: int, classes: int
     ) -> list[tuple[Region, bool] | None]:
-        """The region of the points whose `unit` has this remainder modulo the coefficient of `step`; nothing if there
-        are none.
+        """The region of the points whose `unit` has this remainder modulo the coefficient of `step`, in its turn cut into so many classes
+        at most; nothing if there are none.
         """
         modulus = abs(terms[step])
         part = copy.copy(self)
@@ -424,7 +428,9 @@ class _Projection:
             start, free = part._placed_freely()
         except Infeasible:
             return []
-        return [part._region_of_boxes(start, nbytes, free, most)]
+        return [
+            part._region_of_boxes(start, nbytes, free, most) or part._region_by_classes(nbytes, most, classes)
+        ]
 
     def _region_of_boxes(
         self, start: int, nbytes: int, free: list[tuple[int, int]], most: int
