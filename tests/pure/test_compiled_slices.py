@@ -10,7 +10,7 @@ from vdev.translators.ranges import compiled, pitches, slicing, unlisted
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Trace
 from vdev.translators.ranges.unlisted import Place, TiedRows
-from vdev.translators.symbolic import domain_image
+from vdev.translators.symbolic import projection
 
 from vdev.backends import own_libraries
 from vdev.packaging import library
@@ -101,7 +101,7 @@ def steps(maker: Maker, attempt: Callable[..., None]) -> None:
     hi = [low + maker.number(0, 9) for low in lo]
     offset = {variable: maker.rng.choice((1, 2, 4, -4, 8, 12)) for variable in range(3)}
     tied = [{0: 1, 1: maker.rng.choice((2, 4))}] if maker.rng.random() < 0.5 else []
-    attempt(domain_image._steps_of_another, offset, lo, hi, [*tied, {2: maker.coefficient(4)}])
+    attempt(projection._steps_of_another, offset, lo, hi, [*tied, {2: maker.coefficient(4)}])
 
 
 def shown(found: Any) -> Any:
@@ -140,7 +140,7 @@ def test_results_are_those_of_the_functions_in_python(large: int, traced: bool) 
 
 def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, functions in compiled._replaceable:
-        if names["__name__"].rpartition(".")[2] in ("slicing", "pitches", "domain_image"):
+        if names["__name__"].rpartition(".")[2] in ("slicing", "pitches", "projection"):
             assert all(type(names[name]).__name__ == "builtin_function_or_method" for name in functions)
     monkeypatch.delattr(pitches, "whole")  # which those in Python call
     monkeypatch.delattr(TiedRows, "_columns_of")
@@ -150,7 +150,7 @@ def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPa
     assert box == {0: (1, 9), 1: (0, 99)}
     assert slicing._untouched(box, [({0: 100, 1: 1}, -150)], 0) == (0, 2, 9)
     assert slicing._is_in_line({0: (1, 1), 1: (0, 99)}, [({0: 100, 1: 1}, -150)], 1)
-    assert domain_image._steps_of_another({0: 4, 1: 32}, [0, 0], [7, 9], [{0: 1, 1: 8}]) == (0, 1, 8)
+    assert projection._steps_of_another({0: 4, 1: 32}, [0, 0], [7, 9], [{0: 1, 1: 8}]) == (0, 1, 8)
     place = Place(0, 4, 512, 4, [])
     monkeypatch.delattr(unlisted.Region, "__or__")
     assert place.bands([((0, 1), (3, 5)), ((2, 3), (3, 5)), ((4, 4), (2, 5)), ((6, 6), (2, 5))]) == (
