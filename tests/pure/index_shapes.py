@@ -392,10 +392,17 @@ def cell(step: Step, workers: int, options: argparse.Namespace) -> str:
     if meter is not None:
         found = meter.count / 1000
     chunks = sum(any(holder != HOST for holder, _ in state.valid) for state in planner.states.values())
-    count = max(
-        (len([holder for holder, held in state.valid if holder != HOST and held]) for state in planner.states.values()),
-        default=0,
-    ) if chunks else 1
+    count = (
+        max(
+            (
+                len([holder for holder, held in state.valid if holder != HOST and held])
+                for state in planner.states.values()
+            ),
+            default=0,
+        )
+        if chunks
+        else 1
+    )
     if isinstance(meter, Tracer):
         for name, number in meter.functions.most_common(options.where):
             print(f"    {number:9} {name}")
@@ -418,7 +425,10 @@ def main() -> int:
         for step in SHAPES:
             if options.only and step.kernel not in options.only.split(","):
                 continue
-            print(f"{step.kernel:18}" + "".join(cell(step, count, options) + "  " for count in counts), flush=True)
+            print(
+                f"{step.kernel:18}" + "".join(cell(step, count, options) + "  " for count in counts),
+                flush=True,
+            )
     return 0
 
 

@@ -255,7 +255,7 @@ class _Projection:
                     continue
                 part = _Projection(parts, self.max_rows, self.max_runs)
                 of_part = part._region_of_boxes(
-                    parts.start, nbytes, parts.free, most
+                    part._start, nbytes, part._free, most
                 ) or part._region_by_classes(nbytes, most, classes // modulus)
                 if of_part is None:
                     break

@@ -3,13 +3,21 @@
 Remainders become variables, those that the offset does not have are projected out, and two that are always steps of one number become
 one. Decides whether that is exact; which bytes it is, `domain_image` does.
 
+>>> rest = {0: 1, 1: -4}  # of x by 4, and the quotient
+>>> forms = [Form(0, rest), Form(3, {0: -1, 1: 4})]
+>>> *_, constraints, constants, constant, offset, exact, start, free = reduced([0, 0], [63, 15], forms, Form(0, {1: 100, 0: 1}))
+>>> offset, constraints, free
+({1: 104, 2: 1}, [], [(104, 16), (1, 4)])
+>>> board = [0, 0], [7, 9], [{0: -1, 1: 2}, {0: 1, 1: -2}], [0, 5], 0, {0: 1, 1: 8}, True, 0, []
+>>> of_class(board, {0: -1, 1: 2}, 0, 1, 1)[-1]
+[(10, 4), (8, 3)]
+
 What takes time is compiled as well (`ranges.compiled`): a change here needs the same change in `ranges/native/projections.c`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ..ranges import compiled
 from .domain import Form, Infeasible, Terms, box_bounds
@@ -21,30 +29,15 @@ MAX_TURNS, MAX_DIGITS = 4, 64
 MAX_PAIRS = 64
 
 
-class Parts(NamedTuple):
-    """A domain and an offset."""
-
-    lo: list[int]
-    hi: list[int]
-    constraints: list[Terms]  #: each of which, with its constant, is at least 0
-    constants: list[int]
-    constant: int  #: of the offset
-    offset: Terms
-    exact: bool  #: whether nothing was added when variables were projected out
-    start: int  #: the least offset of the variables that no constraint has, the constant with it
-    free: list[tuple[int, int]]  #: coefficient and number of values of each of them
+#: a domain and an offset: lower and upper bounds by variable; constraints, each of which is at least 0 with its constant, and these
+#: constants; the offset's constant and its terms; whether nothing was added when variables were projected out; the least offset of the
+#: variables that no constraint has, the constant with it; coefficient and number of values of each of them
+Parts = tuple[list[int], list[int], list[Terms], list[int], int, Terms, bool, int, list[tuple[int, int]]]
 
 
 def reduced(lo: Sequence[int], hi: Sequence[int], forms: Sequence[Form], offset: Form) -> Parts | None:
     """The domain within these bounds in which all forms are at least 0, reduced to the variables of the offset; None where it is seen to
     have no point.
-
-    >>> x, quotient = 0, 1
-    >>> rest = {x: 1, quotient: -4}
-    >>> forms = [Form(0, rest), Form(3, {variable: -factor for variable, factor in rest.items()})]
-    >>> parts = reduced([0, 0], [63, 15], forms, Form(0, {quotient: 100, x: 1}))
-    >>> parts.offset, parts.constraints, parts.free
-    ({1: 104, 2: 1}, [], [(104, 16), (1, 4)])
     """
     made = _Reduction([*lo], [*hi], offset.constant, offset.terms)
     try:
@@ -60,21 +53,17 @@ def reduced(lo: Sequence[int], hi: Sequence[int], forms: Sequence[Form], offset:
 
 
 def of_class(parts: Parts, terms: Terms, unit: int, step: int, remainder: int) -> Parts | None:
-    """The points of a domain whose `unit` has this remainder modulo the coefficient that `step` has in these terms; None if there are none.
-
-    >>> board = Parts([0, 0], [7, 9], [{0: -1, 1: 2}, {0: 1, 1: -2}], [0, 5], 0, {0: 1, 1: 8}, True, 0, [])
-    >>> of_class(board, board.constraints[0], 0, 1, 1).free
-    [(10, 4), (8, 3)]
-    """
-    lo, hi = [*parts.lo], [*parts.hi]
+    """The points of a domain whose `unit` has this remainder modulo the coefficient that `step` has in these terms; None if there are none."""
+    lows, highs, constraints, constants, start, terms_of_offset, exact, *_ = parts
+    lo, hi = [*lows], [*highs]
     modulus = abs(terms[step])
     x, y = len(lo), len(lo) + 1  # unit = modulus * x + remainder, step = y + sign * x
     sign = -terms[unit] * modulus // terms[step]
-    lo.append(-((remainder - parts.lo[unit]) // modulus))
-    hi.append((parts.hi[unit] - remainder) // modulus)
+    lo.append(-((remainder - lows[unit]) // modulus))
+    hi.append((highs[unit] - remainder) // modulus)
     least, greatest = sorted((sign * lo[x], sign * hi[x]))
-    lo.append(parts.lo[step] - greatest)
-    hi.append(parts.hi[step] - least)
+    lo.append(lows[step] - greatest)
+    hi.append(highs[step] - least)
     if lo[x] > hi[x]:
         return None
 
@@ -83,14 +72,14 @@ def of_class(parts: Parts, terms: Terms, unit: int, step: int, remainder: int) -
         others = {v: c for v, c in form.items() if v not in (unit, step)}
         return a * remainder, {v: c for v, c in (others | {x: a * modulus + b * sign, y: b}).items() if c}
 
-    shift, offset = told(parts.offset)
-    made = _Reduction(lo, hi, parts.constant + shift, offset, exact=parts.exact)
+    shift, offset = told(terms_of_offset)
+    made = _Reduction(lo, hi, start + shift, offset, exact=exact)
     try:
-        for form, constant in zip(parts.constraints, parts.constants, strict=True):
+        for form, constant in zip(constraints, constants, strict=True):
             shift, form = told(form)
             made.add(constant + shift, form)
-        made.add(-parts.lo[step], {y: 1, x: sign})
-        made.add(parts.hi[step], {y: -1, x: -sign})
+        made.add(-lows[step], {y: 1, x: sign})
+        made.add(highs[step], {y: -1, x: -sign})
         made.merge_ids()
     except Infeasible:
         return None
@@ -116,17 +105,8 @@ class _Reduction:
             if variable not in tied:
                 start += coefficient * self.lo[variable]
                 free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
-        return Parts(
-            self.lo,
-            self.hi,
-            self.constraints,
-            self.constants,
-            self.constant,
-            self.offset,
-            self.exact,
-            start,
-            free,
-        )
+        tied_ones = self.constraints, self.constants
+        return self.lo, self.hi, *tied_ones, self.constant, self.offset, self.exact, start, free
 
     def add(self, constant: int, terms: Terms) -> None:
         if not terms and constant < 0:
@@ -309,4 +289,4 @@ def _combined(first: Terms, a: int, second: Terms, b: int) -> Terms:
     return {variable: coefficient for variable, coefficient in terms.items() if coefficient}
 
 
-compiled.replace(globals(), ("_steps_of_another",))
+compiled.replace(globals(), ("_steps_of_another", "reduced", "of_class"))
