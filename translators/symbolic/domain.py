@@ -352,7 +352,11 @@ def _shape(terms: Terms) -> tuple[frozenset[tuple[int, int]], int]:
 
 
 compiled.replace(globals(), ("added_up", "box_bounds"))
-compiled.replace_methods(Form, ())  # which those of Domain read
+compiled.replace_methods(Form, ("plus", "times", "shifted"))  # before those of Domain, which read forms
 compiled.replace_methods(
-    Domain, ("bounds", "tight_bounds", "fold", "corner", "_tighten", "settle", "outline", "copy")
+    Domain,
+    (
+        *("bounds", "tight_bounds", "fold", "corner", "_tighten", "settle", "outline", "copy"),
+        *("require", "ancestors", "is_loose"),
+    ),
 )
