@@ -104,6 +104,9 @@ def outcome(seed: int, large: int = 0, *, traced: bool = False) -> list[Any]:
             attempt(function, form)
         attempt(lambda: sorted(domain.ancestors(form)))  # noqa: B023 (called at once)
         attempt(domain.is_loose, form)
+        lows = [maker.number(-12, 20) for _ in domain.lo]
+        limits = tuple((v, low, low + maker.number(-1, 30)) for v, low in enumerate(lows))
+        attempt(domain.within, limits[: maker.rng.randint(0, 2)])
         calculations(maker, form, maker.form(len(domain.lo)), attempt)
         forms = [maker.form(len(domain.lo)) for _ in range(maker.rng.randint(0, 3))]
         terms = tuple((None, maker.number(-4, 4)) for _ in forms)
@@ -148,6 +151,9 @@ def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPa
     assert not domain.require(Form(-2, {0: 1}))
     assert shown(Form(3, {0: 2}).plus(Form(1, {0: -2, 1: 5}), 3)) == shown(Form(6, {0: -4, 1: 15}))
     domain.lo[0] = 0
+    narrower = domain.within(((1, 5, 9),))
+    assert narrower is not None and (narrower.lo[1], narrower.hi[1]) == (5, 9)
+    assert domain.within(((0, 3, 2),)) is None
     assert (domain.ancestors(Form(0, {0: 1})), domain.is_loose(Form(0, {0: 1}))) == (frozenset({0}), False)
     monkeypatch.delattr(Form, "plus")
     form = Form(3, {0: 200, 1: 2})

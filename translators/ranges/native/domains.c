@@ -547,6 +547,35 @@ static PyObject *copied(PyObject *domain) {
     return twin;
 }
 
+/* As `Domain.within`; where no point is left by its constraints, Python says so. */
+static PyObject *within(PyObject *domain, PyObject *limits) {
+    if (type_of(limits) != tuple_type) return NULL;
+    PyObject *twin = copied(domain), *settled = NULL;
+    int wrong = twin == NULL;
+    for (length at = 0; at < size(limits) && !wrong; at++) {
+        PyObject *limit = item(limits, at);
+        number variable;
+        wide low, high, least, most;
+        wrong = kind_of(limit) != ROW || size(limit) != 3 || read_number(item(limit, 0), &variable) ||
+                read_wide(item(limit, 1), &low) || read_wide(item(limit, 2), &high);
+        if (wrong) break;
+        PyObject *lo = OF_DOMAIN(twin, LO), *hi = OF_DOMAIN(twin, HI);
+        wrong = read_end(lo, variable, &least) || read_end(hi, variable, &most);
+        if (wrong) break;
+        if (low > least) PyList_SetItem(lo, variable, kept(item(limit, 1)));
+        if (high < most) PyList_SetItem(hi, variable, kept(item(limit, 2)));
+        if ((low > least ? low : least) > (high < most ? high : most)) {
+            Py_DecRef(twin);
+            return kept(none);
+        }
+        wrong = 0;
+    }
+    if (!wrong) settled = settle_domain(twin);
+    if (settled != NULL) Py_DecRef(settled);
+    else if (twin != NULL) Py_DecRef(twin);
+    return settled == NULL ? NULL : twin;
+}
+
 /* ---- forms that are made of others ---------------------------------------------------------------------------------- */
 
 /* A form with the terms of another one, as neither is ever changed. */

@@ -55,6 +55,7 @@ static PyObject *or_by_method(PyObject *found, int place, PyObject *self, PyObje
     ONE(corner, corner(self, other))                                                                                       \
     ONE(_tighten, tightened(self, other))                                                                                  \
     ONE(require, required(self, other))                                                                                    \
+    ONE(within, within(self, other))                                                                                       \
     ONE(ancestors, ancestors(self, other))                                                                                 \
     ONE(is_loose, answered(has_loose(self, other), 0))                                                                     \
     NOTHING(settle, settle_domain(self))                                                                                   \
