@@ -1,9 +1,9 @@
 """`python -m tests.pure.index_shapes`: what the first plan of a kernel costs whose indices have an unusual shape, by number of workers.
 
-Curves, digits and bits of indices, triangles, rings, offsets from memory, pitches that do not go together: thousands of
-bytecodes (`--ms`: milliseconds of the thread's processor time, the least of `--times`) of the evaluation of a launch's ranges and of its plan, where
-nothing from before is known but the kernel's summary. With `--where`, the functions that execute most bytecodes. Beside it how many
-chunks there are, and what is moved in all, in bytes.
+Curves, digits and bits of indices, triangles, rings, offsets from memory, pitches that do not go together: thousands of bytecodes
+(`--ms`: milliseconds of the thread's processor time, the least of `--times`) of the evaluation of a launch's ranges and of its
+plan, where nothing from before is known but the kernel's summary. With `--where`, the functions that execute most bytecodes.
+Beside it how many workers it runs on, and how much is moved in all.
 """
 
 from __future__ import annotations

@@ -53,7 +53,9 @@ def reduced(lo: Sequence[int], hi: Sequence[int], forms: Sequence[Form], offset:
 
 
 def of_class(parts: Parts, terms: Terms, unit: int, step: int, remainder: int) -> Parts | None:
-    """The points of a domain whose `unit` has this remainder modulo the coefficient that `step` has in these terms; None if there are none."""
+    """The points of a domain whose `unit` has this remainder modulo the coefficient that `step` has in these terms; None if there are
+    none.
+    """
     lows, highs, constraints, constants, start, terms_of_offset, exact, *_ = parts
     lo, hi = [*lows], [*highs]
     modulus = abs(terms[step])
