@@ -264,6 +264,11 @@ kernel void red_black_3d(global float *a, int n, int odd) {
     long at = (z * (long)n + y) * n + x;
     if (x < n - 1 && y < n - 1 && z < n - 1) a[at] = a[at - 1] + a[at + 1] + a[at - n] + a[at + n] + a[at - n * n] + a[at + n * n];
 }
+kernel void red_black_4d(global float *a, int n, int odd) {
+    int x = 2 * get_global_id(0), y = get_global_id(1), z = get_global_id(2) % n, t = get_global_id(2) / n;
+    x += (y + z + t + odd) % 2;
+    a[((t * n + z) * n + y) * n + x] = 2;
+}
 kernel void restricted(global float *coarse, global const float *fine, int n) {
     int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2), m = 2 * n;
     float sum = 0;
@@ -340,6 +345,7 @@ SHAPES = (
     Step("convolution", (8 * 16 * 64 * 64,), (256,), {0: 0, 1: 1, 2: 2}, {3: 16, 4: 16, 5: 64, 6: 64}),
     Step("columns_to_rows", (16 * 128 * 128,), (256,), TWO, {2: 16, 3: 128, 4: 128}),
     Step("red_black_3d", (80, 158, 158), (4, 2, 2), {0: 0}, {1: 160, 2: 1}),
+    Step("red_black_4d", (20, 40, 1600), (4, 4, 1), {0: 0}, {1: 40, 2: 1}),
     Step("restricted", (80, 80, 80), (4, 4, 4), TWO, {2: 80}),
     Step("lattice", (512, 512), (16, 16), TWO, {2: 512, 3: 512}),
     Step("heads", (256, 8, 8), (16, 1, 1), {0: 0, 1: 1, 2: 2}, {3: 8, 4: 256, 5: 512}),

@@ -230,17 +230,15 @@ class _Projection:
         except ValueError:
             return None
 
-    def _region_by_classes(
-        self, nbytes: int, most: int, classes: int = MAX_CLASSES
-    ) -> tuple[Region, bool] | None:
+    def _region_by_classes(self, nbytes: int, most: int) -> tuple[Region, bool] | None:
         """The region of a lattice, cut into boxes by the remainders of a variable; None if that does not give at most so many boxes
-        for each remainder, of which there may be so many `classes`.
+        for each remainder.
 
         With y = 2*q - x within bounds, x and q are tied; for even x, and for odd x, y has its own steps whatever x
-        is. In a chessboard of cubes what is left for even x is such a lattice again.
+        is. With y = 2*q + m - x, and few values of m, as in a chessboard of cubes, x is the one to look at.
         """
         for terms in self.constraints:
-            steps = [v for v, c in terms.items() if 1 < abs(c) <= classes and self.hi[v] > self.lo[v]]
+            steps = [v for v, c in terms.items() if 1 < abs(c) <= MAX_CLASSES and self.hi[v] > self.lo[v]]
             if len(steps) != 1:
                 continue
             units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
@@ -248,15 +246,12 @@ class _Projection:
                 continue
             unit = max(units, key=lambda v: self.hi[v] - self.lo[v])
             found: list[tuple[Region, bool]] = []
-            modulus = abs(terms[steps[0]])
-            for remainder in range(modulus):
+            for remainder in range(abs(terms[steps[0]])):
                 parts = of_class(self._parts, terms, unit, steps[0], remainder)
                 if parts is None:
                     continue
                 part = _Projection(parts, self.max_rows, self.max_runs)
-                of_part = part._region_of_boxes(
-                    part._start, nbytes, part._free, most
-                ) or part._region_by_classes(nbytes, most, classes // modulus)
+                of_part = part._region_of_boxes(part._start, nbytes, part._free, most)
                 if of_part is None:
                     break
                 found.append(of_part)
