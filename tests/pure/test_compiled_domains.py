@@ -54,6 +54,22 @@ class Maker(SomeNumbers):
         return found
 
 
+def calculations(maker: Maker, form: Form, other: Form, attempt: Callable[..., None]) -> None:
+    """What is made of two forms, and what of it is one of them, or has its terms."""
+    factor = maker.rng.choice((0, 1, -1, maker.number(-9, 9)))
+    for more in (other, Form(maker.number(0, 1), {}), form.times(-1)):
+        attempt(form.plus, more, factor)
+        attempt(form.plus, more)
+    attempt(form.times, factor)
+    attempt(form.shifted, factor)
+
+    def same() -> list[bool]:
+        moved = form.shifted(1)
+        return [form.shifted(0) is form, form.plus(other, 0) is form, moved.terms is form.terms]
+
+    attempt(same)
+
+
 def shown(found: Any) -> Any:
     """What tells results apart."""
     if isinstance(found, Form):
@@ -86,6 +102,12 @@ def outcome(seed: int, large: int = 0, *, traced: bool = False) -> list[Any]:
         form = maker.form(len(domain.lo))
         for function in (domain.bounds, domain.tight_bounds, domain.fold, domain.corner, domain.require):
             attempt(function, form)
+        attempt(lambda: sorted(domain.ancestors(form)))  # noqa: B023 (called at once)
+        attempt(domain.is_loose, form)
+        lows = [maker.number(-12, 20) for _ in domain.lo]
+        limits = tuple((v, low, low + maker.number(-1, 30)) for v, low in enumerate(lows))
+        attempt(domain.within, limits[: maker.rng.randint(0, 2)])
+        calculations(maker, form, maker.form(len(domain.lo)), attempt)
         forms = [maker.form(len(domain.lo)) for _ in range(maker.rng.randint(0, 3))]
         terms = tuple((None, maker.number(-4, 4)) for _ in forms)
         attempt(domains.added_up, maker.number(-9, 9), terms, forms)
@@ -123,8 +145,18 @@ def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPa
     domain.require(Form(450, {0: -100, 1: -1}))
     domain.require(Form(7, {0: 1, 2: -1}))
     assert type(domains.box_bounds).__name__ == "builtin_function_or_method"
-    for name in ("_shape", "floor_div"):  # what those in Python call
+    for name in ("_shape", "floor_div", "gcd"):  # what those in Python call
         monkeypatch.delattr(domains, name)
+    assert domain.require(Form(-8, {0: 4}))
+    assert domain.lo[0] == 2
+    assert not domain.require(Form(-2, {0: 1}))
+    assert shown(Form(3, {0: 2}).plus(Form(1, {0: -2, 1: 5}), 3)) == shown(Form(6, {0: -4, 1: 15}))
+    domain.lo[0] = 0
+    narrower = domain.within(((1, 5, 9),))
+    assert narrower is not None
+    assert (narrower.lo[1], narrower.hi[1]) == (5, 9)
+    assert domain.within(((0, 3, 2),)) is None
+    assert (domain.ancestors(Form(0, {0: 1})), domain.is_loose(Form(0, {0: 1}))) == (frozenset({0}), False)
     monkeypatch.delattr(Form, "plus")
     form = Form(3, {0: 200, 1: 2})
     assert type(domains.added_up).__name__ == "builtin_function_or_method"

@@ -10,7 +10,8 @@ from vdev.translators.ranges import compiled, pitches, slicing, unlisted
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Trace
 from vdev.translators.ranges.unlisted import Place, TiedRows
-from vdev.translators.symbolic import domain_image
+from vdev.translators.symbolic import projection
+from vdev.translators.symbolic.domain import Form
 
 from vdev.backends import own_libraries
 from vdev.packaging import library
@@ -46,14 +47,38 @@ class Maker(SomeNumbers):
         return {variable: (low, low + self.number(0, 12)) for variable, low in enumerate(lows)}
 
 
+def tangled(maker: Maker, box: dict[int, tuple[Any, Any]]) -> list[tuple[dict[int, Any], Any]]:
+    """Constraints that leave few points, and of which none shows how few."""
+    found = []
+    for _ in range(maker.rng.randint(1, 2)):
+        terms = {variable: maker.coefficient(9) for variable in box}
+        least = maker.number(-60, 60)
+        found += [
+            (terms, least),
+            ({v: -factor for v, factor in terms.items()}, maker.number(0, 3) - least),
+        ]
+    return found
+
+
+def sliced(box: dict[int, tuple[Any, Any]], constraints: list[Any], most: int) -> Any:
+    """Boxes, and for how many it is known that there are none."""
+    refused: list[int] = []
+    return (
+        slicing.boxes_of(box, constraints, most, refused),
+        refused,
+        slicing.boxes_of(box, constraints, most),
+    )
+
+
 def boxes(maker: Maker, attempt: Callable[..., None]) -> None:
     """Boxes are changed where they are."""
-    count = maker.rng.randint(1, 4)
+    count = maker.rng.randint(1, 6)
     box = maker.box(count)
     constraints = [
         (maker.terms(range(count), 1), maker.number(-20, 60)) for _ in range(maker.rng.randint(1, 3))
     ]
-    attempt(slicing.boxes_of, box, constraints, maker.rng.choice((4, 64)), [])
+    for of_all in (constraints, tangled(maker, box)):
+        attempt(sliced, box, of_all, maker.rng.choice((0, 1, 2, 4, 64)))
     for constraint in constraints:
         attempt(slicing._untouched, box, constraints, maker.rng.randrange(count))
         attempt(slicing._cuts, box, constraint)
@@ -101,7 +126,37 @@ def steps(maker: Maker, attempt: Callable[..., None]) -> None:
     hi = [low + maker.number(0, 9) for low in lo]
     offset = {variable: maker.rng.choice((1, 2, 4, -4, 8, 12)) for variable in range(3)}
     tied = [{0: 1, 1: maker.rng.choice((2, 4))}] if maker.rng.random() < 0.5 else []
-    attempt(domain_image._steps_of_another, offset, lo, hi, [*tied, {2: maker.coefficient(4)}])
+    attempt(projection._steps_of_another, offset, lo, hi, [*tied, {2: maker.coefficient(4)}])
+
+
+def reductions(maker: Maker, attempt: Callable[..., None]) -> None:
+    """Of domains as indices make them: quotients and their bounds, steps of work-groups, digits; and of others."""
+    rng = maker.rng
+    count = rng.randint(1, 4)
+    lo = [maker.number(-6, 6) for _ in range(count)]
+    hi = [low + maker.number(0, 40) for low in lo]
+    forms: list[Form] = []
+    for quotient in range(count, count + rng.randint(0, 3)):
+        lo.append(maker.number(-4, 0)), hi.append(maker.number(0, 30))
+        of = {v: maker.coefficient(2) for v in rng.sample(range(quotient), rng.randint(1, min(2, quotient)))}
+        divisor, first = maker.number(2, 8), maker.number(-3, 3)
+        forms.append(Form(first, {**of, quotient: -divisor}))
+        forms.append(Form(divisor - 1 - first, {**{v: -c for v, c in of.items()}, quotient: divisor}))
+    variables = range(len(lo))
+    forms += [Form(maker.number(-9, 40), maker.terms(variables, 1, 4)) for _ in range(rng.randint(0, 2))]
+    offset = Form(maker.number(0, 99), maker.terms(variables, 0, 64))
+
+    def of_classes() -> list[Any]:
+        parts = projection.reduced(lo, hi, forms, offset)
+        found: list[Any] = [parts]
+        for terms in [] if parts is None else parts[2]:
+            steps = [v for v, c in terms.items() if 1 < abs(c) <= 8]
+            units = [v for v, c in terms.items() if abs(c) == 1]
+            for unit, step in zip(units, steps, strict=False):
+                found += [projection.of_class(parts, terms, unit, step, number) for number in range(3)]
+        return found
+
+    attempt(of_classes)
 
 
 def shown(found: Any) -> Any:
@@ -123,7 +178,7 @@ def outcome(seed: int, large: int = 0, *, traced: bool = False) -> list[Any]:
             made = type(error).__name__
         found.append(repr(shown(made)))
 
-    for question in (boxes, dimensions, rows, steps):
+    for question in (boxes, dimensions, rows, steps, reductions):
         question(maker, attempt)
     return [*found, trace.calculation([(((variable, 1),), 0) for variable in range(len(trace._variables))])]
 
@@ -140,7 +195,7 @@ def test_results_are_those_of_the_functions_in_python(large: int, traced: bool) 
 
 def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, functions in compiled.code.replaceable:
-        if names["__name__"].rpartition(".")[2] in ("slicing", "pitches", "domain_image"):
+        if names["__name__"].rpartition(".")[2] in ("slicing", "pitches", "projection"):
             assert all(type(names[name]).__name__ == "builtin_function_or_method" for name in functions)
     monkeypatch.delattr(pitches, "whole")  # which those in Python call
     monkeypatch.delattr(TiedRows, "_columns_of")
@@ -150,7 +205,16 @@ def test_what_is_mostly_asked_is_not_left_to_python(monkeypatch: pytest.MonkeyPa
     assert box == {0: (1, 9), 1: (0, 99)}
     assert slicing._untouched(box, [({0: 100, 1: 1}, -150)], 0) == (0, 2, 9)
     assert slicing._is_in_line({0: (1, 1), 1: (0, 99)}, [({0: 100, 1: 1}, -150)], 1)
-    assert domain_image._steps_of_another({0: 4, 1: 32}, [0, 0], [7, 9], [{0: 1, 1: 8}]) == (0, 1, 8)
+    assert projection._steps_of_another({0: 4, 1: 32}, [0, 0], [7, 9], [{0: 1, 1: 8}]) == (0, 1, 8)
+    monkeypatch.delattr(slicing, "_parts")
+    assert slicing.boxes_of({0: (0, 9), 1: (0, 99)}, [({0: 100, 1: 1}, -950)], 4) == [
+        {0: (9, 9), 1: (50, 99)}
+    ]
+    monkeypatch.delattr(projection, "_Reduction")
+    divided = [Form(0, {0: 1, 1: -4}), Form(3, {0: -1, 1: 4})]
+    assert projection.reduced([0, 0], [63, 15], divided, Form(0, {1: 100, 0: 1}))[5] == {1: 104, 2: 1}
+    board = [0, 0], [7, 9], [{0: -1, 1: 2}, {0: 1, 1: -2}], [0, 5], 0, {0: 1, 1: 8}, True, 0, []
+    assert projection.of_class(board, {0: -1, 1: 2}, 0, 1, 1)[-1] == [(10, 4), (8, 3)]
     place = Place(0, 4, 512, 4, [])
     monkeypatch.delattr(unlisted.Region, "__or__")
     assert place.bands([((0, 1), (3, 5)), ((2, 3), (3, 5)), ((4, 4), (2, 5)), ((6, 6), (2, 5))]) == (

@@ -139,6 +139,32 @@ def test_cuts_that_are_dearer_at_a_first_chunk_would_not_have_been_taken(
         assert looked_at[0] < 0.6 * looked_at[1]
 
 
+@pytest.mark.parametrize(("program", "most"), [(growth.fields, 0.3), (growth.table, 0.65)])
+def test_of_many_chunks_some_tell_what_a_cut_costs(
+    program: Any, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what moves is hardly more than where all cuts are looked at."""
+    chunks, evaluate = 0, LaunchRanges.of
+
+    def counted(*args: Any) -> Any:
+        nonlocal chunks
+        chunks += 1
+        return evaluate(*args)
+
+    monkeypatch.setattr(LaunchRanges, "of", counted)
+    moved, looked_at = [], []
+    for all_cuts in (False, True):
+        if all_cuts:
+            monkeypatch.setattr(Candidates, "is_dearer", lambda *_: False)
+        planner, chunks = growth.Planner(1 << 22, 32, habits=False), 0
+        for step in program(1 << 22, 3):
+            planner.launch(step)
+        moved.append(planner.moved_nbytes)
+        looked_at.append(chunks)
+    assert moved[0] <= 1.05 * moved[1], moved
+    assert looked_at[0] < most * looked_at[1], looked_at
+
+
 FIRST = """
 kernel void torus(global float *to, global const float *from, int n) {
     int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);

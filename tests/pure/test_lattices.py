@@ -99,3 +99,38 @@ def test_parts_of_a_small_plane_are_as_few_boxes(n: int) -> None:
             [found] = ranges.of(Chunk((x, y), (x + groups // 2, y + groups // 2)))
             assert found.exact
             assert found.region.nboxes <= 4
+
+
+CUBES = """kernel void k(global float *a, int n, int colour) {
+    int x = 2 * get_global_id(0) + 1, y = get_global_id(1) + 1, z = get_global_id(2) + 1;
+    x += (y + z + colour) % 2;
+    if (x < n - 1 && y < n - 1 && z < n - 1) a[(z * n + y) * n + x] = 1; }"""
+
+
+@pytest.mark.parametrize("n", [18, 66, 162])
+def test_a_chessboard_of_cubes_is_as_few_boxes(n: int) -> None:
+    """Whichever part of it: what is left for even rows is a lattice in its turn."""
+    kernel = analyse_kernel(parse_program(CUBES), "k")
+    half = n // 2
+    ndrange = NDRange((half, n - 2, n - 2), (1, 1, 1), (0, 0, 0))
+    for colour in range(2):
+        ranges = kernel.of_launch(ndrange, {1: n, 2: colour}, {0: 4 * n**3})
+        for first, last in (
+            ((0, 0, 0), (half, n - 2, n - 2)),
+            ((0, 0, 3), (half, n - 2, n // 2)),
+            ((1, 2, 1), (half - 2, n // 2, n - 5)),
+            ((half // 2, 5, 0), (half, n - 2, n - 2)),
+        ):
+            [found] = ranges.of(Chunk(first, last))
+            assert found.exact
+            assert found.region.nboxes <= 32
+            if n == 18:
+                y, z = (range(low + 1, high + 1) for low, high in zip(first[1:], last[1:], strict=True))
+                cells = [
+                    4 * ((k * n + j) * n + i)
+                    for k in z
+                    for j in y
+                    for i in range(2 * first[0] + 1 + (j + k + colour) % 2, 2 * last[0] + 1, 2)
+                    if i < n - 1
+                ]
+                assert found.region == Region.from_runs([(cell, cell + 4) for cell in sorted(cells)])

@@ -131,9 +131,19 @@ def test_only_what_a_command_has_not_written_is_joined() -> None:
     held = [(worker, any_region(random.Random(worker), 60)) for worker in range(WORKERS)]
     replicas = [(worker, 0, SIZE) for worker in range(WORKERS)]
     state = buffer_state(SIZE, [(HOST, Region.span(0, SIZE)), *held], replicas)
-    assert remedy_for(state, 0) is join_copies
-    assert remedy_for(state, 40) is None
-    assert remedy_for(state, 1) is bring_together
+    assert remedy_for(state, 0, state) is join_copies
+    assert remedy_for(state, 40, state) is None
+    assert remedy_for(state, 1, state) is bring_together
+
+
+def test_what_one_command_has_brought_is_joined_only_once_there_is_more() -> None:
+    """The edges of many blocks, all of which go with the next command that writes."""
+    everything, replicas = Region.span(0, SIZE), [(worker, 0, SIZE) for worker in range(WORKERS)]
+    before = buffer_state(SIZE, [(HOST, everything)], replicas)
+    copies = [(worker, any_region(random.Random(worker), 60)) for worker in range(WORKERS)]
+    after = buffer_state(SIZE, [(HOST, everything), *copies], replicas)
+    assert remedy_for(after, 0, before) is None
+    assert remedy_for(after, 0, after) is join_copies
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -18,7 +18,7 @@ from ..ranges.ndrange import Chunk, NDRange, whole_chunk
 from ..ranges.region import Region
 from ..ranges.tracing import Number
 from ..symbolic import expression as ex
-from ..symbolic.domain import Domain, Form, Infeasible
+from ..symbolic.domain import Domain, Form
 from ..symbolic.domain_image import image
 from ..symbolic.evaluation import explore, scope_of
 from ..symbolic.launch_numbers import Launch, uniform_pieces
@@ -117,7 +117,7 @@ class LaunchRanges:
     def _add_derived(self, parts: _Parts, piece: _Piece, box: Chunk) -> None:
         """What the work-groups of `box`, which is a part of a piece of the index space, touch."""
         narrowed: dict[int, _Narrowed | None] = {}
-        apart = self._apart
+        limits, apart = piece.limits(box), self._apart
         direct: Ways | None = None
         for number, access, size in self._accesses:
             part = self._part(parts, access, size)
@@ -126,7 +126,7 @@ class LaunchRanges:
             places = (
                 None if number in apart else piece.places(number, access, part.ahead, self._images.traced)
             )
-            if places is not None and self._add_places(part, number, access, places, piece, box, narrowed):
+            if places is not None and self._add_places(part, number, access, places, limits, narrowed):
                 continue
             apart.add(number)
             if direct is None:
@@ -140,18 +140,19 @@ class LaunchRanges:
         number: int,
         access: Access,
         places: Sequence[_Place],
-        piece: _Piece,
-        box: Chunk,
+        limits: tuple[tuple[int, int, int], ...],
         narrowed: dict[int, _Narrowed | None],
     ) -> bool:
-        """Add what an access touches in these cases; False, and nothing, where the chunk alone might say more."""
+        """Add what an access touches in these cases, within a chunk's limits; False, and nothing, where the chunk alone might say more."""
         found: list[tuple[_Known, int, str | None]] = []
         for place in places:
             name = id(place.domain)
             if name in narrowed:
                 within = narrowed[name]
             else:
-                within = narrowed[name] = piece.narrowed(place.domain, box, self._images)
+                points = place.domain.within(limits)
+                within = None if points is None else _Narrowed(points, self._images.name_of(points))
+                narrowed[name] = within
             if within is None:
                 continue
             if place.form is None:
@@ -250,25 +251,15 @@ class _Piece:
             self._doubts[step] = found
         return found
 
-    def narrowed(self, domain: Domain, box: Chunk, images: Images) -> _Narrowed | None:
-        """The points of a domain that belong to some work-groups of the piece; None if there are none."""
-        found, ndrange = domain.copy(), self.launch.ndrange
-        lo, hi = found.lo, found.hi
+    def limits(self, box: Chunk) -> tuple[tuple[int, int, int], ...]:
+        """The variables of some work-groups of the piece, each with its bounds."""
+        size, found = self.launch.ndrange.global_size, []
         for dimension, variable, unit in self._variables:
             low, high = box.start[dimension], box.stop[dimension] - 1
             if unit != 1:
-                low, high = low * unit, min((high + 1) * unit, ndrange.global_size[dimension]) - 1
-            if low > lo[variable]:
-                lo[variable] = low
-            if high < hi[variable]:
-                hi[variable] = high
-            if lo[variable] > hi[variable]:
-                return None
-        try:
-            found.settle()
-        except Infeasible:
-            return None
-        return _Narrowed(found, images.name_of(found))
+                low, high = low * unit, min((high + 1) * unit, size[dimension]) - 1
+            found.append((variable, low, high))
+        return tuple(found)
 
 
 class _Narrowed(NamedTuple):

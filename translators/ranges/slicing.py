@@ -5,6 +5,9 @@ last: between them all rows are whole. So one variable's range is taken apart in
 nothing, and single values beside it, for each of which the rest is cut in the same way. Exact, or not at all. Knows
 no bytes.
 
+>>> boxes_of({0: (0, 9), 1: (0, 99)}, [({0: 100, 1: 1}, -50), ({0: -100, 1: -1}, 720)], 9)
+[{0: (1, 6), 1: (0, 99)}, {0: (0, 0), 1: (50, 99)}, {0: (7, 7), 1: (0, 20)}]
+
 What is called most is compiled as well (`compiled`): a change here needs the same change in `native/slices.c`.
 """
 
@@ -32,9 +35,6 @@ def boxes_of(
     many parts that have no point: where many variables are tied, as the bits of a number are that are turned round, nearly none has one,
     and there are as many as combinations of values. `refused`: where it can be told for how many that is so, this number is added to it:
     the same question with no more than that has the same answer.
-
-    >>> boxes_of({0: (0, 9), 1: (0, 99)}, [({0: 100, 1: 1}, -50), ({0: -100, 1: -1}, 720)], 9)
-    [{0: (1, 6), 1: (0, 99)}, {0: (0, 0), 1: (50, 99)}, {0: (7, 7), 1: (0, 20)}]
     """
     vain = [most]
     found = _parts(box, constraints, most, vain, refused)
@@ -165,4 +165,4 @@ def _cuts(box: Box, constraint: Constraint) -> bool:
     return True
 
 
-compiled.replace(globals(), ("_cuts", "_untouched", "_is_in_line"))
+compiled.replace(globals(), ("_cuts", "_untouched", "_is_in_line", "boxes_of"))

@@ -315,6 +315,23 @@ class Domain:
             if not changed:
                 return
 
+    def within(self, limits: tuple[tuple[int, int, int], ...]) -> Domain | None:
+        """The points at which each of these variables is within its bounds, the least and the largest value; None if there are none."""
+        found = self.copy()
+        lo, hi = found.lo, found.hi
+        for variable, low, high in limits:
+            if low > lo[variable]:
+                lo[variable] = low
+            if high < hi[variable]:
+                hi[variable] = high
+            if lo[variable] > hi[variable]:
+                return None
+        try:
+            found.settle()
+        except Infeasible:
+            return None
+        return found
+
     def fold(self, form: Form) -> Form:
         """`form` with variables of one value replaced by it."""
         lo, hi = self.lo, self.hi
@@ -352,7 +369,11 @@ def _shape(terms: Terms) -> tuple[frozenset[tuple[int, int]], int]:
 
 
 compiled.replace(globals(), ("added_up", "box_bounds"))
-compiled.replace_methods(Form, ())  # which those of Domain read
+compiled.replace_methods(Form, ("plus", "times", "shifted"))  # before those of Domain, which read forms
 compiled.replace_methods(
-    Domain, ("bounds", "tight_bounds", "fold", "corner", "_tighten", "settle", "outline", "copy")
+    Domain,
+    (
+        *("bounds", "tight_bounds", "fold", "corner", "_tighten", "settle", "outline", "copy"),
+        *("require", "ancestors", "is_loose", "within"),
+    ),
 )

@@ -7,7 +7,6 @@ enumerated row by row in NumPy, one variable left to run along the row, up to a 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Hashable, Iterable
 from itertools import chain
 from math import prod
@@ -16,14 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ranges import compiled
 from ..ranges.byte_runs import paired
 from ..ranges.pitches import copies, open_box
 from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
 from ..ranges.tracing import Number
 from ..ranges.unlisted import Place, TiedRows, Unlisted
-from .domain import Domain, Form, Infeasible, Terms, box_bounds
+from .domain import Domain, Form, Infeasible
+from .projection import Parts, of_class, reduced
 
 Integers = npt.NDArray[np.int64]
 
@@ -41,9 +40,6 @@ MAX_CLASSES = 8
 MAX_COPIES = 1 << 12
 #: The same if the set is not exact anyway.
 MAX_LOOSE = 1 << 12
-#: Remainders that become variables, however many constraints that leaves; and of digits, of which it leaves fewer each time: of as many
-#: as a number has bits.
-MAX_TURNS, MAX_DIGITS = 4, 64
 _BIG = 1 << 60
 
 
@@ -87,15 +83,11 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
         found = _image_of_box(domain, offset, nbytes)
         if found is not None:
             return found.clip(0, size), True, None
-    try:
-        projection = _Projection(
-            domain, offset, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE
-        )
-        projection.rebase()
-        projection.eliminate()
-        region, same = projection.region(nbytes, low, high)
-    except Infeasible:
+    parts = reduced(domain.lo, domain.hi, domain.constraints, offset)
+    if parts is None:
         return Region.empty(), True, None
+    projection = _Projection(parts, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE)
+    region, same = projection.region(nbytes, low, high)
     if exact and not (same and projection.exact):
         exact, reason = False, "a range too irregular to enumerate"
     return region.clip(0, size), exact, reason
@@ -132,143 +124,29 @@ def _within(domain: Domain, offset: Form, low: int, high: int) -> None:
 
 
 class _Projection:
-    """The domain reduced to the variables of the offset."""
+    """A domain reduced to the variables of its offset."""
 
-    def __init__(self, domain: Domain, offset: Form, max_rows: int, max_runs: int) -> None:
-        self.lo, self.hi = domain.lo, domain.hi
+    def __init__(self, parts: Parts, max_rows: int, max_runs: int) -> None:
+        self._parts = parts
+        (
+            self.lo,
+            self.hi,
+            self.constraints,
+            self.constants,
+            _,
+            self.offset,
+            self.exact,
+            self._start,
+            self._free,
+        ) = parts
         self.max_rows, self.max_runs = max_rows, max_runs
-        self.offset = offset
-        self.exact = True
         self._refused = 0  #: boxes up to which the constraints, as they are, are known to cut into more
-        self.constraints: list[dict[int, int]] = []
-        self.constants: list[int] = []
-        for form in domain.constraints:
-            if form.terms:
-                self._add(form.constant, dict(form.terms))
-
-    def _add(self, constant: int, terms: dict[int, int]) -> None:
-        if not terms and constant < 0:
-            raise Infeasible
-        low, high = box_bounds(constant, terms, self.lo, self.hi)
-        if low >= 0:
-            return
-        if high < 0:
-            raise Infeasible
-        if len(terms) == 1:
-            ((variable, coefficient),) = terms.items()
-            if coefficient > 0:
-                self.lo[variable] = max(self.lo[variable], -(constant // coefficient))
-            else:
-                self.hi[variable] = min(self.hi[variable], constant // -coefficient)
-            if self.lo[variable] > self.hi[variable]:
-                raise Infeasible
-            return
-        self.constraints.append(terms)
-        self.constants.append(constant)
-
-    def rebase(self) -> None:
-        """Use remainders as variables: with 0 <= x - 16*q <= 15, x is replaced by 16*q + m, 0 <= m <= 15.
-
-        Quotient and remainder are often independent when x and the quotient are not. After a few, this goes on only while there
-        are fewer constraints each time, as of the digits of a number: their bounds say nearly all about x.
-        """
-        for number in range(MAX_DIGITS):
-            found = self._remainder()
-            if found is None:
-                return
-            terms, low, high, x = found
-            self.lo.append(low)
-            self.hi.append(high)
-            sign = terms[x]
-            # x = sign * (m - the other terms)
-            value = {v: -sign * c for v, c in terms.items() if v != x}
-            value[len(self.lo) - 1] = sign
-            if number >= MAX_TURNS:
-                least, most = box_bounds(0, value, self.lo, self.hi)
-                if least < self.lo[x] and self.hi[x] < most:
-                    return
-            old, constants = self.constraints, self.constants
-            self.constraints, self.constants = [], []
-            for other, constant in zip(old, constants, strict=True):
-                if other != terms and other != {v: -c for v, c in terms.items()}:
-                    self._add(constant, _replace(other, x, value))
-            self._add(-self.lo[x], dict(value))
-            self._add(self.hi[x], {v: -c for v, c in value.items()})
-            self.offset = Form(self.offset.constant, _replace(self.offset.terms, x, value))
-
-    def _remainder(self) -> tuple[dict[int, int], int, int, int] | None:
-        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other
-        coefficient."""
-        for terms in self.constraints:
-            if max(abs(c) for c in terms.values()) <= 1:
-                continue
-            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
-            opposite = {v: -c for v, c in terms.items()}
-            lows = [-c for t, c in zip(self.constraints, self.constants, strict=True) if t == terms]
-            highs = [c for t, c in zip(self.constraints, self.constants, strict=True) if t == opposite]
-            if units and highs:
-                if max(lows) > min(highs):
-                    raise Infeasible
-                return terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
-        return None
-
-    def eliminate(self) -> None:
-        """Project out the variables that do not occur in the offset (Fourier-Motzkin, exact if the integers allow
-        it).
-        """
-        wanted = self.offset.terms
-        while True:
-            others = {v for terms in self.constraints for v in terms if v not in wanted}
-            if not others:
-                return
-            self._eliminate(min(others, key=self._pairs))
-
-    def _pairs(self, variable: int) -> tuple[int, int]:
-        signs = [terms[variable] for terms in self.constraints if variable in terms]
-        positive = sum(c > 0 for c in signs)
-        unit = all(abs(c) == 1 for c in signs)
-        return (positive + 1) * (len(signs) - positive + 1) + (0 if unit else 1000), variable
-
-    def _least(self, terms: dict[int, int]) -> int:
-        return sum(c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items())
-
-    def _eliminate(self, variable: int) -> None:
-        lowers: list[tuple[int, dict[int, int], int]] = [(1, {}, -self.lo[variable])]
-        uppers: list[tuple[int, dict[int, int], int]] = [(1, {}, self.hi[variable])]
-        rest, rest_constants = [], []
-        for terms, constant in zip(self.constraints, self.constants, strict=True):
-            coefficient = terms.get(variable, 0)
-            if coefficient == 0:
-                rest.append(terms)
-                rest_constants.append(constant)
-                continue
-            others = {v: c for v, c in terms.items() if v != variable}
-            (lowers if coefficient > 0 else uppers).append((abs(coefficient), others, constant))
-        self.constraints, self.constants = rest, rest_constants
-        if len(lowers) * len(uppers) > 64:
-            self.exact = False
-            return
-        for a, lower, lower_constant in lowers:
-            for b, upper, upper_constant in uppers:
-                if not lower and not upper:
-                    continue
-                terms = _combined(lower, b, upper, a)
-                constant = b * lower_constant + a * upper_constant
-                if a > 1 and b > 1:
-                    # Between the real shadow and the dark shadow an integer need not exist (Pugh's Omega
-                    # test).
-                    least = constant + self._least(terms)
-                    self.exact = self.exact and least >= (a - 1) * (b - 1)
-                if terms:
-                    self._add(constant, terms)
-                elif constant < 0:
-                    raise Infeasible
 
     # to bytes ---------------------------------------------------------------------------------------
 
     def region(self, nbytes: int, low: int, high: int) -> tuple[Region, bool]:
         """The region and whether it is exact."""
-        start, free = self._placed_freely()
+        start, free = self._start, [*self._free]
         found = self._region_in_boxes(start, nbytes, free, FEW_BOXES)
         if found is not None:
             return found
@@ -293,7 +171,7 @@ class _Projection:
             if of_component is None:
                 # Too many to enumerate: the box around them.
                 for variable in component:
-                    coefficient = self.offset.terms.get(variable, 0)
+                    coefficient = self.offset.get(variable, 0)
                     start += coefficient * self.lo[variable]
                     free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
                 exact = False
@@ -322,7 +200,7 @@ class _Projection:
         components = _components(self.constraints)
         if len(components) != 1 or len(components[0]) != 2:
             return None
-        offset = self.offset.terms
+        offset = self.offset
         row, column = sorted(components[0], key=lambda v: -abs(offset.get(v, 0)))
         pitch, width = offset.get(row, 0), offset.get(column, 0)
         rows, columns = (self.lo[row], self.hi[row]), (self.lo[column], self.hi[column])
@@ -352,79 +230,34 @@ class _Projection:
         except ValueError:
             return None
 
-    def _placed_freely(self) -> tuple[int, list[tuple[int, int]]]:
-        """The first offset, and stride and number of each variable that no constraint ties."""
-        self._merge_ids()
-        free: list[tuple[int, int]] = []
-        tied = {v for terms in self.constraints for v in terms}
-        start = self.offset.constant
-        for variable, coefficient in self.offset.terms.items():
-            if variable not in tied:
-                start += coefficient * self.lo[variable]
-                free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
-        return start, free
-
     def _region_by_classes(self, nbytes: int, most: int) -> tuple[Region, bool] | None:
         """The region of a lattice, cut into boxes by the remainders of a variable; None if that does not give at most so many boxes
         for each remainder.
 
         With y = 2*q - x within bounds, x and q are tied; for even x, and for odd x, y has its own steps whatever x
-        is.
+        is. With y = 2*q + m - x, and few values of m, as in a chessboard of cubes, x is the one to look at.
         """
         for terms in self.constraints:
             steps = [v for v, c in terms.items() if 1 < abs(c) <= MAX_CLASSES and self.hi[v] > self.lo[v]]
             if len(steps) != 1:
                 continue
             units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
-            if len(units) != 1:
+            if not 0 < len(units) <= 2:  # of three, one will not do
                 continue
+            unit = max(units, key=lambda v: self.hi[v] - self.lo[v])
             found: list[tuple[Region, bool]] = []
             for remainder in range(abs(terms[steps[0]])):
-                parts = self._class(units[0], steps[0], terms, remainder, nbytes, most)
-                if None in parts:
+                parts = of_class(self._parts, terms, unit, steps[0], remainder)
+                if parts is None:
+                    continue
+                part = _Projection(parts, self.max_rows, self.max_runs)
+                of_part = part._region_of_boxes(part._start, nbytes, part._free, most)
+                if of_part is None:
                     break
-                found += [part for part in parts if part is not None]
+                found.append(of_part)
             else:
                 return Region.union(region for region, _ in found), all(same for _, same in found)
         return None
-
-    def _class(
-        self, unit: int, step: int, terms: dict[int, int], remainder: int, nbytes: int, most: int
-    ) -> list[tuple[Region, bool] | None]:
-        """The region of the points whose `unit` has this remainder modulo the coefficient of `step`; nothing if there
-        are none.
-        """
-        modulus = abs(terms[step])
-        part = copy.copy(self)
-        part.lo, part.hi, part.constraints, part.constants = [*self.lo], [*self.hi], [], []
-        part._refused = 0
-        x, y = len(self.lo), len(self.lo) + 1  # unit = modulus * x + remainder, step = y + sign * x
-        sign = -terms[unit] * modulus // terms[step]
-        part.lo.append(-((remainder - self.lo[unit]) // modulus))
-        part.hi.append((self.hi[unit] - remainder) // modulus)
-        least, greatest = sorted((sign * part.lo[x], sign * part.hi[x]))
-        part.lo.append(self.lo[step] - greatest)
-        part.hi.append(self.hi[step] - least)
-        if part.lo[x] > part.hi[x]:
-            return []
-
-        def told(form: dict[int, int]) -> tuple[int, dict[int, int]]:
-            a, b = form.get(unit, 0), form.get(step, 0)
-            others = {v: c for v, c in form.items() if v not in (unit, step)}
-            return a * remainder, {v: c for v, c in (others | {x: a * modulus + b * sign, y: b}).items() if c}
-
-        try:
-            for form, constant in zip(self.constraints, self.constants, strict=True):
-                shift, form = told(form)
-                part._add(constant + shift, form)
-            part._add(-self.lo[step], {y: 1, x: sign})
-            part._add(self.hi[step], {y: -1, x: -sign})
-            shift, form = told(self.offset.terms)
-            part.offset = Form(self.offset.constant + shift, form)
-            start, free = part._placed_freely()
-        except Infeasible:
-            return []
-        return [part._region_of_boxes(start, nbytes, free, most)]
 
     def _region_of_boxes(
         self, start: int, nbytes: int, free: list[tuple[int, int]], most: int
@@ -452,34 +285,10 @@ class _Projection:
         """The first offset and the dimensions, with those of a box of further variables."""
         more = []
         for variable, (low, high) in box.items():
-            coefficient = self.offset.terms.get(variable, 0)
+            coefficient = self.offset.get(variable, 0)
             start += coefficient * low
             more.append((coefficient, high - low + 1))
         return start, dims + more
-
-    def _merge_ids(self) -> None:
-        """Two variables that occur only as x + n*y, where x covers n steps or more, are a single variable."""
-        while True:
-            found = _steps_of_another(self.offset.terms, self.lo, self.hi, self.constraints)
-            if found is None:
-                return
-            x, y, steps = found
-            # x + steps*y: from lo(x) + steps*lo(y) on, or with negative steps up to hi(x) + steps*lo(y), without gaps
-            further = steps * (self.hi[y] - self.lo[y])
-            if further > 0:
-                self.hi[x] += further
-            else:
-                self.lo[x] += further
-            shift = self.lo[y]
-            self.offset = Form(
-                self.offset.constant + self.offset.terms[y] * shift,
-                {v: c for v, c in self.offset.terms.items() if v != y},
-            )
-            old, constants = self.constraints, self.constants
-            self.constraints, self.constants = [], []
-            for terms, constant in zip(old, constants, strict=True):
-                rest = dict(terms)
-                self._add(constant + rest.pop(y, 0) * shift, rest)
 
     def _component_rows(self, component: list[int], nbytes: int) -> tuple[_Rows | None, bool]:
         mine = set(component)
@@ -494,7 +303,7 @@ class _Projection:
         def cost(along: int) -> tuple[bool, int, int]:
             """Sort key: too many rows first; then runs, where rows with gaps count each element; then rows."""
             nrows = npoints // counts[along]
-            contiguous = abs(self.offset.terms.get(along, 0)) <= nbytes
+            contiguous = abs(self.offset.get(along, 0)) <= nbytes
             return nrows > self.max_rows, nrows if contiguous else npoints, nrows
 
         along = min(component, key=cost)
@@ -524,49 +333,16 @@ class _Projection:
             else:
                 kept &= value >= 0
         kept &= first <= last
-        coefficient = self.offset.terms.get(along, 0)
+        coefficient = self.offset.get(along, 0)
         starts: Any = coefficient * first if coefficient >= 0 else coefficient * last
         for v in others:
-            c = self.offset.terms.get(v, 0)
+            c = self.offset.get(v, 0)
             if c:
                 starts += c * grid[v]
         counts = last - first + 1
         if coefficient == 0:
             counts = np.ones_like(counts)
         return _Rows(starts[kept], max(abs(coefficient), 1), counts[kept])
-
-
-def _steps_of_another(
-    offset: Terms, lo: list[int], hi: list[int], constraints: list[Terms]
-) -> tuple[int, int, int] | None:
-    """Variables x and y of an offset, and n, where they occur only as x + n*y, and x covers n steps or more."""
-    for x, of_x in offset.items():
-        count = hi[x] - lo[x] + 1
-        for y, of_y in offset.items():
-            if x == y or count <= 1:
-                continue
-            steps = count
-            # Of traced numbers no more is asked than whether they are as those of work-groups and their items.
-            if type(of_x) is int and type(of_y) is int:
-                steps = of_y // of_x
-                if not 0 < abs(steps) <= count:
-                    continue
-            if of_y == steps * of_x and all(
-                terms.get(y, 0) == steps * terms.get(x, 0) for terms in constraints
-            ):
-                return x, y, steps
-    return None
-
-
-def _replace(terms: dict[int, int], x: int, value: dict[int, int]) -> dict[int, int]:
-    """Linear terms with x replaced by a linear form."""
-    factor = terms.get(x, 0)
-    if factor == 0:
-        return dict(terms)
-    result = {v: c for v, c in terms.items() if v != x}
-    for v, c in value.items():
-        result[v] = result.get(v, 0) + factor * c
-    return {v: c for v, c in result.items() if c}
 
 
 def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
@@ -645,14 +421,3 @@ def _points(row: _Rows) -> _Rows:
     index = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     starts = np.repeat(row.starts, counts) + index * row.stride
     return _Rows(starts, 1, np.ones(len(starts), np.int64))
-
-
-def _combined(first: dict[int, int], a: int, second: dict[int, int], b: int) -> dict[int, int]:
-    """The terms of `a` times one form and `b` times another."""
-    terms = {variable: a * coefficient for variable, coefficient in first.items()}
-    for variable, coefficient in second.items():
-        terms[variable] = terms.get(variable, 0) + b * coefficient
-    return {variable: coefficient for variable, coefficient in terms.items() if coefficient}
-
-
-compiled.replace(globals(), ("_steps_of_another",))  # in `ranges/native/slices.c`

@@ -174,12 +174,11 @@ class Scope:
         domain = self.domain
         variable = domain.variable(low, high, loose=domain.is_loose(form), depends=domain.ancestors(form))
         quotient = Form(0, {variable: 1})
-        exact, reasons = domain.exact, domain.reasons
+        exact, domain.exact = domain.exact, False
         above = form.plus(quotient, -divisor)
         domain.require(above)
         domain.require(Form(divisor - 1, {}).plus(above, -1))
-        # a definition, not a condition: it removes no iteration
-        domain.exact, domain.reasons = exact, reasons
+        domain.exact = exact  # a definition, not a condition: it removes no iteration, and blurs nothing
         return quotient
 
     def _divided_before(self, form: Form, divisor: int) -> tuple[Form, int] | None:

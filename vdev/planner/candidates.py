@@ -30,6 +30,9 @@ MERGE_WEIGHT = 1.0
 MORE_RUNS = 1024
 #: where these are more than so small a part of what moves, two chunks do not tell of the others: runs cost as much as bytes
 HARDLY_LESS = 1 / 64
+#: chunks of a cut that tell of all others, evenly among them, where there are twice as many; and the part of what the best one so far
+#: moves that another one has to save then: to look at each of so many chunks takes long
+SAMPLES, SAVES = 8, 1 / 32
 
 
 @dataclass(slots=True)
@@ -77,7 +80,8 @@ class Candidates:
         less. To look at what becomes of all chunks takes much longer.
 
         Where nothing that they read is on a worker yet, as before a program's first launches, what has to come for the first chunk and
-        for the last one tells of those between them: all cuts have to move about the same.
+        for the last one tells of those between them: all cuts have to move about the same. Where there are many chunks, some of them tell
+        of all.
         """
         if best.cost == inf or (partition.cuts, partition.edges, partition.cycle) in self._by_cut:
             return False
@@ -86,16 +90,20 @@ class Candidates:
         less = MORE_RUNS * self.options.links.per_run
         at_home = less <= HARDLY_LESS * limit and self._reads_from_home(partition)
         enough = limit - less if at_home else limit
+        first, last = 1, 2 if at_home else count  # it is decided after as many chunks
+        if count >= 2 * SAMPLES:
+            enough = min(enough, limit - SAVES * best.cost)
+            first = last = SAMPLES // 2 if at_home else SAMPLES
         cost = 0.0
-        for seen, number in enumerate((0, count - 1, *range(1, count - 1)), 1):
+        for seen, number in enumerate(_looked_at(count), 1):
             for _, of_piece in self._pieces_read(partition, workers, number):
                 cost += of_piece
                 if cost > limit:
                     return True
-            if cost * count <= enough * seen:
+            if seen >= first and cost * count <= enough * seen:
                 return False  # the others would have to cost more than these
-            if at_home and seen == 2:
-                return True
+            if seen >= last:
+                return at_home or last < count
         return False
 
     def _reads_from_home(self, partition: Partition) -> bool:
@@ -334,6 +342,18 @@ class Candidates:
             candidate.cost += part.nbytes * (costs[worker][HOST] + back + MERGE_WEIGHT)
             candidate.cost += len(part) * self.options.links.per_run
             candidate.nruns += len(part)
+
+
+def _looked_at(count: int) -> Iterator[int]:
+    """The numbers of so many chunks, of which the first ones lie evenly among all.
+
+    >>> list(_looked_at(5)), list(_looked_at(16))[:8]
+    ([0, 4, 1, 2, 3], [0, 15, 2, 4, 6, 8, 10, 12])
+    """
+    step = max(count // SAMPLES, 1)
+    yield from (0, count - 1)
+    for first in range(step):
+        yield from range(first or step, count - 1, step)
 
 
 def _found_first(footprint: Footprint) -> Region:

@@ -59,6 +59,9 @@ HARDLY_MORE = 0.125
 #: workers from which on it pays to find out which cut to look at first
 MANY_WORKERS = 8
 
+#: cuts beside the first one from which on the most promising is looked at next
+MANY_CUTS = 8
+
 #: work-items that a compute unit of a GPU runs as fast as a single one: a warp of 32 on each of its four schedulers
 ITEMS_PER_UNIT = 128
 
@@ -291,10 +294,13 @@ class Search:
         pairs = list(product(table, orders))
         order: Sequence[int] = range(len(pairs))
         spread = len(workers) >= MANY_WORKERS and any(len(state.valid) > 2 for state in states)
-        if spread and len(pairs) > 1 and self._candidates.asks_most(*pairs[0]):
-            least = [self._candidates.least(*pair) for pair in pairs]
-            order = sorted(order, key=least.__getitem__)
-        for place in order:
+        known = 0 if spread and len(pairs) > 1 and self._candidates.asks_most(*pairs[0]) else 1
+        for place in order[:known]:
+            yield place, *pairs[place]
+        if known == 0 or len(pairs) > MANY_CUTS:
+            least = {place: self._candidates.least(*pairs[place]) for place in order[known:]}
+            order = [*order[:known], *sorted(least, key=least.__getitem__)]
+        for place in order[known:]:
             yield place, *pairs[place]
         for place, pair in enumerate(self._in_stripes(), len(pairs)):
             yield place, *pair

@@ -224,23 +224,25 @@ def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     if draft.before.fine or nboxes <= few / 2 or not (written or draft.is_changed):
         return
     held = map_of(draft.valid.items())
-    remedy = _remedy(held, lambda: nboxes, nholders, written)
+    remedy = _remedy(held, lambda: nboxes, nholders, written, draft.before)
     if remedy is not None:
         remedy(builder, slot, held)
 
 
-def remedy_for(state: BufferState, written: int) -> Remedy | None:
-    """What `tidy` would do with a buffer that a command has left so, of which it has written so many boxes. Where there is one
-    map of it, that is asked first: what its holders have need not be known.
+def remedy_for(state: BufferState, written: int, before: BufferState) -> Remedy | None:
+    """What `tidy` would do with a buffer that a command has left so, of which it has written so many boxes, and that was like `before`.
+    Where there is one map of it, that is asked first: what its holders have need not be known.
     """
 
     def count() -> int:
         return boxes_of(region for _, region in state.valid)
 
-    return _remedy(state.labelled, count, len(state.replicas) + 1, written)
+    return _remedy(state.labelled, count, len(state.replicas) + 1, written, before)
 
 
-def _remedy(held: Labelled | None, count: Callable[[], int], nholders: int, written: int) -> Remedy | None:
+def _remedy(
+    held: Labelled | None, count: Callable[[], int], nholders: int, written: int, before: BufferState
+) -> Remedy | None:
     """`count`: how many boxes the holders of a buffer have, counted one by one."""
     most = most_boxes(nholders, written)
     if held is None:
@@ -251,8 +253,16 @@ def _remedy(held: Labelled | None, count: Callable[[], int], nholders: int, writ
             return bring_together
     few = MOST_COPIES * nholders
     if not written and held.nboxes > few and held.nshared > few and count() > few / 2:
-        return join_copies
+        return join_copies if _has_copies(before, few / 2) else None
     return None
+
+
+def _has_copies(before: BufferState, few: float) -> bool:
+    """Whether what holders have copied of a buffer was more than a few boxes before a command, too: the edges of many blocks that it
+    has just brought, as in a stencil, are gone with the next one that writes, and to join them would cost as many copies again.
+    """
+    held = before.labelled
+    return held is None or held.nshared > few
 
 
 def join_copies(builder: PlanBuilder, slot: int, held: Labelled | None) -> None:

@@ -207,7 +207,7 @@ def brought_together(
         (slot, remedy)
         for slot, nboxes in written
         if (nboxes or plan.states[slot] is not states[slot])
-        and (remedy := remedy_for(plan.states[slot], nboxes))
+        and (remedy := remedy_for(plan.states[slot], nboxes, states[slot]))
     ]
     if not scattered:
         return plan

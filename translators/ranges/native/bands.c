@@ -1138,6 +1138,7 @@ static PyObject *largest_boxes(PyObject *bands, const struct units *units, numbe
 #include "numbers.c"
 #include "domains.c"
 #include "slices.c"
+#include "projections.c"
 #include "calculations.c"
 #include "rebuilding.c"
 #include "conflicts.c"
@@ -1409,6 +1410,9 @@ FUNCTION(untouched) { OR_BY_PYTHON(untouched(given, n)); }
 FUNCTION(is_in_line) { OR_BY_PYTHON(is_in_line(given, n)); }
 FUNCTION(steps_of_another) { OR_BY_PYTHON(steps_of_another(given, n)); }
 FUNCTION(open_box) { OR_BY_PYTHON(open_box(given, n)); }
+FUNCTION(reduced_domain) { OR_BY_PYTHON(reduced_domain(given, n)); }
+FUNCTION(class_of_domain) { OR_BY_PYTHON(class_of_domain(given, n)); }
+FUNCTION(boxes_of) { OR_BY_PYTHON(boxes_of(given, n)); }
 FUNCTION(calculated) { OR_BY_PYTHON(calculated(given, n)); }
 
 
@@ -1436,6 +1440,7 @@ static PyMethodDef functions[] = {
     NAMED(plus, plus) NAMED(normal, normal)
     NAMED(solved, solved)
     NAMED(added_up, added_up) NAMED(box_bounds, box_bounds) NAMED(_steps_of_another, steps_of_another) NAMED(open_box, open_box)
+    NAMED(reduced, reduced_domain) NAMED(of_class, class_of_domain) NAMED(boxes_of, boxes_of)
     NAMED(_cuts, cuts) NAMED(_untouched, untouched) NAMED(_is_in_line, is_in_line)
     NAMED(calculated, calculated) NAMED(built, built) NAMED(conflicts, conflicts) NAMED(may_meet, may_meet)
 #undef NAMED

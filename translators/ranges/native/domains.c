@@ -546,3 +546,181 @@ static PyObject *copied(PyObject *domain) {
     }
     return twin;
 }
+
+/* As `Domain.within`; where no point is left by its constraints, Python says so. */
+static PyObject *within(PyObject *domain, PyObject *limits) {
+    if (type_of(limits) != tuple_type) return NULL;
+    PyObject *twin = copied(domain), *settled = NULL;
+    int wrong = twin == NULL;
+    for (length at = 0; at < size(limits) && !wrong; at++) {
+        PyObject *limit = item(limits, at);
+        number variable;
+        wide low, high, least, most;
+        wrong = kind_of(limit) != ROW || size(limit) != 3 || read_number(item(limit, 0), &variable) ||
+                read_wide(item(limit, 1), &low) || read_wide(item(limit, 2), &high);
+        if (wrong) break;
+        PyObject *lo = OF_DOMAIN(twin, LO), *hi = OF_DOMAIN(twin, HI);
+        wrong = read_end(lo, variable, &least) || read_end(hi, variable, &most);
+        if (wrong) break;
+        if (low > least) PyList_SetItem(lo, variable, kept(item(limit, 1)));
+        if (high < most) PyList_SetItem(hi, variable, kept(item(limit, 2)));
+        if ((low > least ? low : least) > (high < most ? high : most)) {
+            Py_DecRef(twin);
+            return kept(none);
+        }
+        wrong = 0;
+    }
+    if (!wrong) settled = settle_domain(twin);
+    if (settled != NULL) Py_DecRef(settled);
+    else if (twin != NULL) Py_DecRef(twin);
+    return settled == NULL ? NULL : twin;
+}
+
+/* ---- forms that are made of others ---------------------------------------------------------------------------------- */
+
+/* A form with the terms of another one, as neither is ever changed. */
+static PyObject *with_constant(PyObject *form, number constant) {
+    PyObject *of_constant = PyLong_FromLongLong(constant), *made = NULL;
+    if (of_constant != NULL) made = PyType_GenericAlloc(form_class.class, 0);
+    if (made == NULL) {
+        if (of_constant != NULL) Py_DecRef(of_constant);
+        return NULL;
+    }
+    OF_FORM(made, FORM_CONSTANT) = of_constant;
+    OF_FORM(made, FORM_TERMS) = kept(OF_FORM(form, FORM_TERMS));
+    return made;
+}
+
+/* As `Form.plus`, of what it is given. */
+static PyObject *form_plus(PyObject *self, PyObject *const *given, length n) {
+    struct form form, more;
+    number factor = 1, constant, part;
+    if (n < 1 || n > 2 || (n == 2 && read_small(given[1], &factor))) return NULL;
+    if (factor == 0) return kept(self);
+    if (read_form_object(self, &form, &constant) || read_form_object(given[0], &more, &part)) return NULL;
+    if (more.count == 0 && part == 0) return kept(self);
+    if (MULTIPLIES(part, factor, &part) || ADDS(constant, part, &constant)) return NULL;
+    if (more.count == 0) return with_constant(self, constant);
+    for (length at = 0; at < more.count; at++) {
+        length place = 0;
+        while (place < form.count && form.terms[place].variable != more.terms[at].variable) place++;
+        if (place == form.count && insert(&form, place, more.terms[at].variable, 0)) return NULL;
+        number *coefficient = &form.terms[place].coefficient;
+        if (MULTIPLIES(more.terms[at].coefficient, factor, &part) || ADDS(*coefficient, part, coefficient)) return NULL;
+    }
+    drop_nothing(&form);
+    return new_form(constant, &form);
+}
+
+/* As `Form.times`. */
+static PyObject *form_times(PyObject *self, PyObject *object) {
+    struct form form;
+    number factor, constant;
+    if (read_small(object, &factor) || read_form_object(self, &form, &constant)) return NULL;
+    if (factor == 1) return kept(self);
+    if (factor == 0) form.count = 0;
+    if (MULTIPLIES(constant, factor, &constant)) return NULL;
+    for (length at = 0; at < form.count; at++)
+        if (MULTIPLIES(form.terms[at].coefficient, factor, &form.terms[at].coefficient)) return NULL;
+    return new_form(constant, &form);
+}
+
+/* As `Form.shifted`. */
+static PyObject *form_shifted(PyObject *self, PyObject *object) {
+    number more, constant;
+    if (read_small(object, &more) || read_small(OF_FORM(self, FORM_CONSTANT), &constant)) return NULL;
+    if (more == 0) return kept(self);
+    return ADDS(constant, more, &constant) ? NULL : with_constant(self, constant);
+}
+
+/* ---- what is required of a domain ----------------------------------------------------------------------------------- */
+
+/* As `Domain.is_loose`: 1, 0 or `ODD`. */
+static int has_loose(PyObject *domain, PyObject *form) {
+    PyObject *loose = OF_DOMAIN(domain, LOOSE), *terms, *variable, *coefficient;
+    if (type_of(form) != form_class.class || loose == NULL || (terms = OF_FORM(form, FORM_TERMS)) == NULL) return ODD;
+    for (length at = 0; PyDict_Next(terms, &at, &variable, &coefficient);) {
+        int found = PySet_Contains(loose, variable);
+        if (found) return found < 0 ? ODD : 1;
+    }
+    return 0;
+}
+
+/* As `Domain.ancestors`. */
+static PyObject *ancestors(PyObject *domain, PyObject *form) {
+    PyObject *terms, *variable, *coefficient, *more, *found = NULL;
+    if (type_of(form) != form_class.class || (terms = OF_FORM(form, FORM_TERMS)) == NULL) return NULL;
+    for (length at = 0; PyDict_Next(terms, &at, &variable, &coefficient);) {
+        PyObject *known = entry(OF_DOMAIN(domain, DEPENDS), variable);
+        if (known == NULL) continue;
+        if (found == NULL && (found = PySet_New(terms)) == NULL) return NULL;
+        PyObject *each = PyObject_GetIter(known);
+        while (each != NULL && (more = PyIter_Next(each)) != NULL) {
+            PySet_Add(found, more);
+            Py_DecRef(more);
+        }
+        if (each != NULL) Py_DecRef(each);
+    }
+    if (found == NULL) return PyFrozenSet_New(terms);
+    PyObject *made = PyFrozenSet_New(found);
+    Py_DecRef(found);
+    return made;
+}
+
+/* Divide a form by what all its coefficients have in common, and its constant, rounded down; whether that is more than 1. */
+static int divide_by_common(struct form *form, number *constant) {
+    number factor = 0;
+    for (length at = 0; at < form->count; at++) factor = common(factor, form->terms[at].coefficient);
+    if (factor <= 1) return 0;
+    for (length at = 0; at < form->count; at++) form->terms[at].coefficient /= factor;
+    *constant = divided_down(*constant, factor);
+    return 1;
+}
+
+/* What is known of a form's shape once it is 0 or more: the entry and its key. */
+static int known_shape(PyObject *domain, const struct form *form, number constant, PyObject **shape, PyObject **bounds) {
+    number factor;
+    wide low = -NO_BOUND, high = NO_BOUND;
+    *bounds = NULL;
+    *shape = shape_of(form, &factor);
+    PyObject *known = *shape == NULL ? NULL : entry(OF_DOMAIN(domain, SHAPES), *shape);
+    if (*shape == NULL) return ODD;
+    if (known != NULL && (kind_of(known) != ROW || size(known) != 2 || read_wide(item(known, 0), &low) || read_wide(item(known, 1), &high)))
+        return ODD;
+    if (factor > 0 && -constant > low) low = -constant;
+    if (factor < 0 && constant < high) high = constant;
+    if (low > high) return ODD; /* there are no points */
+    *bounds = shown_pair(low, high);
+    return *bounds == NULL ? ODD : 0;
+}
+
+/* A constraint that cuts something, of more than one variable, is kept. */
+static int keep_constraint(PyObject *domain, PyObject *object, const struct form *form, number constant, int changed) {
+    PyObject *shape, *bounds, *made = NULL;
+    int wrong = known_shape(domain, form, constant, &shape, &bounds);
+    if (!wrong) wrong = (made = changed ? new_form(constant, form) : kept(object)) == NULL;
+    if (!wrong) wrong = PyDict_SetItem(OF_DOMAIN(domain, SHAPES), shape, bounds) || PyList_Append(OF_DOMAIN(domain, CONSTRAINTS), made);
+    PyObject *mine[] = {shape, bounds, made};
+    for (int at = 0; at < 3; at++)
+        if (mine[at] != NULL) Py_DecRef(mine[at]);
+    return wrong ? ODD : 0;
+}
+
+/* As `Domain.require`; what raises, and what blurs the domain, is left to Python. */
+static PyObject *required(PyObject *domain, PyObject *object) {
+    struct form form;
+    struct box before, after;
+    number constant;
+    wide low, high;
+    if (read_form_object(object, &form, &constant) || find_bounds(domain, &form, constant, &low, &high)) return NULL;
+    if (low < 0 && high >= 0 && PyDict_Size(OF_DOMAIN(domain, SHAPES)))
+        if (find_tight_bounds(domain, &form, constant, &low, &high)) return NULL;
+    if (low >= 0) return PyBool_FromLong(0);
+    if (high < 0 || (OF_DOMAIN(domain, EXACT) != no && has_loose(domain, object))) return NULL; /* else it is blurred already */
+    int divided = divide_by_common(&form, &constant);
+    if (read_box(domain, &before) || !has_variables(&before, &form)) return NULL;
+    after = before;
+    if (bounds_in_box(&before, &form, constant, &low, &high) || tighten(&after, &form, high) < 0) return NULL;
+    if (form.count > 1 && keep_constraint(domain, object, &form, constant, divided)) return NULL;
+    return write_box(domain, &before, &after) ? NULL : PyBool_FromLong(1);
+}

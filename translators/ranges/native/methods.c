@@ -54,6 +54,10 @@ static PyObject *or_by_method(PyObject *found, int place, PyObject *self, PyObje
     ONE(fold, folded(self, other))                                                                                         \
     ONE(corner, corner(self, other))                                                                                       \
     ONE(_tighten, tightened(self, other))                                                                                  \
+    ONE(require, required(self, other))                                                                                    \
+    ONE(within, within(self, other))                                                                                       \
+    ONE(ancestors, ancestors(self, other))                                                                                 \
+    ONE(is_loose, answered(has_loose(self, other), 0))                                                                     \
     NOTHING(settle, settle_domain(self))                                                                                   \
     NOTHING(outline, outline(self))                                                                                        \
     NOTHING(copy, copied(self))
@@ -71,6 +75,9 @@ enum {
 #define NAME(name, found) AT_DOMAIN_##name,
     DOMAIN_METHODS(NAME, NAME)
 #undef NAME
+    AT_form_plus,
+    AT_form_times,
+    AT_form_shifted,
     AT_ranges_with,
     AT_columns_of,
     AT_groups,
@@ -166,6 +173,18 @@ DOMAIN_METHODS(NOTHING, ONE)
 #undef NOTHING
 #undef ONE
 
+static PyObject *method_form_plus(PyObject *self, PyObject *const *given, length n) {
+    return or_by_method(form_plus(self, given, n), AT_form_plus, self, given, n);
+}
+
+static PyObject *method_form_times(PyObject *self, PyObject *factor) {
+    return or_by_method(form_times(self, factor), AT_form_times, self, &factor, 1);
+}
+
+static PyObject *method_form_shifted(PyObject *self, PyObject *constant) {
+    return or_by_method(form_shifted(self, constant), AT_form_shifted, self, &constant, 1);
+}
+
 static PyObject *method_clip(PyObject *self, PyObject *const *given, length n) {
     return or_by_method(clip_given(self, given, n), AT_clip, self, given, n);
 }
@@ -236,6 +255,9 @@ static struct method {
     DOMAIN_METHODS(NOTHING, ONE)
 #undef NOTHING
 #undef ONE
+    {&form_class, {"plus", method_form_plus, TAKES_ARRAY, NULL}, NULL},
+    {&form_class, {"times", (Fast)(void *)method_form_times, TAKES_ONE, NULL}, NULL},
+    {&form_class, {"shifted", (Fast)(void *)method_form_shifted, TAKES_ONE, NULL}, NULL},
     {&trace_class, {"_ranges_with", (Fast)(void *)method_ranges_with, TAKES_ONE, NULL}, NULL},
     {&tied_rows_class, {"_columns_of", method_columns_of, TAKES_ARRAY, NULL}, NULL},
     {&tied_rows_class, {"_groups", (Fast)(void *)method_groups, TAKES_ONE, NULL}, NULL},
