@@ -31,6 +31,7 @@ from vdev.backends.base import (
     LaunchShape,
     LocalBytes,
     Repeated,
+    RepeatedWhole,
 )
 from vdev.backends.opencl.device import SharedDevice
 from vdev.backends.opencl.errors import failure_of
@@ -144,6 +145,47 @@ class OpenCLLaunches(Backend):
 
         return launch
 
+    def again_whole(
+        self, kernel: object, args: Sequence[KernelArgument], shape: LaunchShape
+    ) -> RepeatedWhole | None:
+        assert type(kernel) is Kernel
+        if kernel.images is not None or not all(type(arg) in _OWN for arg in args):
+            return None
+        native, counters, refusal = kernel.native, self.counters, self._cl.Error
+        set_memory, set_value, start = native.set_arg, native._set_arg_buf, self._start(native, shape)
+        kernel.last = kernel.last or [_UNSET] * len(args)
+        last, places = kernel.last, len(args)
+
+        def launch(now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:
+            nonlocal start, shape
+            try:
+                if other is not None:
+                    shape, start = other, self._start(native, other)
+                kernel.owner = None
+                if now != last:
+                    for index, arg in enumerate(now):
+                        if arg is last[index] or arg == last[index]:
+                            continue
+                        kind, last[index] = type(arg), _UNSET  # if setting fails, nothing is known about it
+                        if kind is Allocation:
+                            set_memory(index, arg.native)  # type: ignore[union-attr]
+                        elif kind is bytes:
+                            set_value(index, arg)
+                        else:
+                            self._set_argument(kernel, index, arg)
+                        last[index] = arg
+                if shape.hidden is not None and shape.hidden is not kernel.hidden:
+                    self._set_hidden(kernel, places, shape.hidden)
+                event = start()
+            except refusal as error:
+                raise failure_of(error, "launch") from error
+            self._events.append(event)
+            self.last = event
+            counters.launches += 1
+            return len(self._events)
+
+        return launch
+
     def repeats_elsewhere(self, kernel: object) -> bool:
         assert type(kernel) is Kernel
         return kernel.images is None
@@ -171,8 +213,12 @@ class OpenCLLaunches(Backend):
             images.set(kernel.native, args, shape)
             count += images.count
         if hidden is not None and hidden is not kernel.hidden:
-            kernel.native._set_arg_buf(count, hidden)
-            kernel.hidden = hidden
+            self._set_hidden(kernel, count, hidden)
+
+    @staticmethod
+    def _set_hidden(kernel: Kernel, index: int, hidden: bytes) -> None:
+        kernel.native._set_arg_buf(index, hidden)
+        kernel.hidden = hidden
 
     def own_kernel(self, program: BackendProgram, name: str) -> object | None:
         if self.device.orders_launches or program.native_images.get(name):
