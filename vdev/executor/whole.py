@@ -77,7 +77,7 @@ class Form:
             replica = job.holdings[slot].replicas[worker.number]
             assert replica is not None, "it has just been used"
             self._last[at] = replica.allocation
-        self._kinds = [*enumerate(map(type, self._last))]  #: what each of them is
+        self._kinds = [*map(type, self._last)]  #: what each of them is
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
@@ -90,13 +90,13 @@ class Form:
         now: list[Any] = [*args]
         number = self._number
         for at, slot in self._pointers:  # which takes less time than iterators over a few take to be made
-            replica = holdings[slot].replicas[number]
-            if replica is None or replica.start or replica.stop < holdings[slot].nbytes:
+            held = holdings[slot]
+            replica = held.replicas[number]
+            if replica is None or replica.start or replica.stop < held.nbytes:
                 return None
             now[at] = replica.allocation
-        for at, kind in self._kinds:
-            if type(now[at]) is not kind:
-                return None
+        if [*map(type, now)] != self._kinds:
+            return None
         return (
             (now, shape, ndrange)
             if places is self._places
