@@ -556,7 +556,7 @@ DEFECTS: tuple[Defect, ...] = (
     _session("a box is put where the array begins", "test_immediate_boxes", ("session.moves",
              "layout.buffer_pitches, layout.host_start, layout.host_pitches)", "layout.buffer_pitches, 0, layout.host_pitches)")),
     _session("a new buffer begins without its content", "test_immediate_buffers", ("session.session",
-             "if self.at_once.fill_new(buffer, host):", "if self.at_once.fill_new(buffer, host) or True:")),
+             "if self.fill_at_once(buffer, host):", "if self.fill_at_once(buffer, host) or True:")),
     _session("a submitted launch changes what others still read", "test_kept", ("executor.hazards",
              "            if readers is not None:\n                found = self._add(",
              "            if False:\n                found = self._add(")),
