@@ -332,7 +332,6 @@ class Bench:
             "scan": lambda _: scan(b, scanned, queue=queue),
         }
 
-
     def moves(self) -> dict[str, Launch]:
         """Transfers alone, and what is asked of events."""
         queue, counts, others, size = self.queue, self.counts, self.others, (ITEMS,)

@@ -252,7 +252,12 @@ class Buffer(MemoryObject):
     """A buffer or sub-buffer (clCreateBuffer, clCreateSubBuffer)."""
 
     def __init__(self, context: Context, flags: int, size: int = 0, hostbuf: Any = None) -> None:
-        if hostbuf is None and type(flags) is type(size) is int and flags in _plain and type(context) is Context:
+        if (
+            hostbuf is None
+            and type(flags) is type(size) is int
+            and flags in _plain
+            and type(context) is Context
+        ):
             state = context._vdev_state
             if 0 < size <= state.limits["MAX_MEM_ALLOC_SIZE"]:  # as most are made, with fewer calls
                 self._vdev_state = _create_plain(context, flags, size, state.session)

@@ -104,7 +104,10 @@ class Device(Handle):
 
     def __init__(self, platform: Platform, session: Session) -> None:
         self._handle = 0
-        self._address: tuple[Any, int] = None, 0  #: the handle that it had when it was asked for, and what that was as an integer
+        self._address: tuple[Any, int] = (
+            None,
+            0,
+        )  #: the handle that it had when it was asked for, and what that was as an integer
         self._vdev_state = DeviceState(platform, device_info.device_values(session.workers))
 
     @property

@@ -154,10 +154,8 @@ class Formed:
             if type(arg) is not BufferArg:
                 return None
             buffer = arg.buffer
-            if arg.offset:
-                offsets = 1
-            if buffer.resident != here or not (alone or buffer.account is not None):
-                are_here = False
+            offsets |= arg.offset
+            are_here = are_here and buffer.resident == here and (alone or buffer.account is not None)
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         way = _APART

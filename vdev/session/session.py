@@ -131,8 +131,8 @@ class Session(SessionCore):
         return self.at_once is not None and nbytes <= self._filled_nbytes and self.at_once.places_new
 
     def fill_at_once(self, buffer: VirtualBuffer, host: Bytes) -> bool:
-        """Give a new buffer, which may be a released one, the content of `host` (1-D uint8, as long), which may change after the call. False
-        if it has to get it in another way: then it has none.
+        """Give a new buffer, which may be a released one, the content of `host` (1-D uint8, as long), which may change after the call.
+        False if it has to get it in another way: then it has none.
         """
         return self.at_once is not None and self.at_once.fill_new(buffer, host)
 

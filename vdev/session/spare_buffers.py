@@ -61,7 +61,9 @@ class SpareBuffers:
         self._lock = threading.Lock()
         #: what launches know them by, in the order in which they were released
         self._kept: dict[BufferArg, None] = {}
-        self._by_size: dict[int, list[BufferArg]] = {}  #: those of one size, in bytes, in that order; of some sizes none
+        self._by_size: dict[
+            int, list[BufferArg]
+        ] = {}  #: those of one size, in bytes, in that order; of some sizes none
         self.nbytes = 0  #: of all of them
         self._is_closed = False
 
@@ -176,7 +178,7 @@ class SpareBuffers:
         executor = session.executor
         # Before the look at failures: either sees the other.
         buffer.holdings.renew(executor.last_number, executor.unsettled)
-        if session.observers or session.checker is not None or executor.has_failed or executor.closed:
+        if session.observers or session.checker is not None or executor.failures.any or executor.closed:
             return False
         buffer.writer = None
         # A worker that has it whole keeps it so: launches there ask for no more than that.

@@ -151,31 +151,18 @@ class OpenCLLaunches(Backend):
         assert type(kernel) is Kernel
         if kernel.images is not None or not all(type(arg) in _OWN for arg in args):
             return None
-        native, counters, refusal = kernel.native, self.counters, self._cl.Error
-        set_memory, set_value, start = native.set_arg, native._set_arg_buf, self._start(native, shape)
-        kernel.last = kernel.last or [_UNSET] * len(args)
-        last, places = kernel.last, len(args)
+        counters, refusal, start = self.counters, self._cl.Error, self._start(kernel.native, shape)
 
         def launch(now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:
             nonlocal start, shape
             try:
                 if other is not None:
-                    shape, start = other, self._start(native, other)
+                    shape, start = other, self._start(kernel.native, other)
                 kernel.owner = None
-                if now != last:
-                    for index, arg in enumerate(now):
-                        if arg is last[index] or arg == last[index]:
-                            continue
-                        kind, last[index] = type(arg), _UNSET  # if setting fails, nothing is known about it
-                        if kind is Allocation:
-                            set_memory(index, arg.native)  # type: ignore[union-attr]
-                        elif kind is bytes:
-                            set_value(index, arg)
-                        else:
-                            self._set_argument(kernel, index, arg)
-                        last[index] = arg
-                if shape.hidden is not None and shape.hidden is not kernel.hidden:
-                    self._set_hidden(kernel, places, shape.hidden)
+                if now != kernel.last:
+                    self._set_arguments(kernel, now)
+                if shape.hidden is not kernel.hidden:
+                    self._set_shape(kernel, now, shape)
                 event = start()
             except refusal as error:
                 raise failure_of(error, "launch") from error
@@ -206,19 +193,15 @@ class OpenCLLaunches(Backend):
         self._set_arguments(kernel, args)
         self._set_shape(kernel, args, shape)
 
-    def _set_shape(self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape) -> None:
+    def _set_shape(self, kernel: Kernel, args: Sequence[KernelArgument], shape: LaunchShape) -> None:
         """Set what a kernel is given behind its arguments."""
         images, hidden, count = kernel.images, shape.hidden, len(args)
         if images is not None:
             images.set(kernel.native, args, shape)
             count += images.count
         if hidden is not None and hidden is not kernel.hidden:
-            self._set_hidden(kernel, count, hidden)
-
-    @staticmethod
-    def _set_hidden(kernel: Kernel, index: int, hidden: bytes) -> None:
-        kernel.native._set_arg_buf(index, hidden)
-        kernel.hidden = hidden
+            kernel.native._set_arg_buf(count, hidden)
+            kernel.hidden = hidden
 
     def own_kernel(self, program: BackendProgram, name: str) -> object | None:
         if self.device.orders_launches or program.native_images.get(name):
@@ -266,7 +249,7 @@ class OpenCLLaunches(Backend):
         self.last = self._events[-1]
         self.counters.launches += launches
 
-    def _set_arguments(self, kernel: Kernel, args: list[KernelArgument]) -> None:
+    def _set_arguments(self, kernel: Kernel, args: Sequence[KernelArgument]) -> None:
         last, native = kernel.last, kernel.native
         if len(last) != len(args):
             kernel.last = last = [_UNSET] * len(args)
@@ -275,6 +258,10 @@ class OpenCLLaunches(Backend):
             if type(arg) is bytes:
                 last[index] = _UNSET  # if setting fails, nothing is known about it
                 native._set_arg_buf(index, arg)
+                last[index] = arg
+            elif type(arg) is Allocation:
+                last[index] = _UNSET
+                native.set_arg(index, arg.native)
                 last[index] = arg
             else:
                 self._set_argument(kernel, index, arg)
