@@ -391,12 +391,12 @@ def create_memory(
         place = shared_place(host) or (session.create_buffer(nbytes, host, fine=_in_place(context, host)), 0)
         return Memory(context, flags, *place, nbytes, hostbuf=hostbuf)
     bring_home(session, host)
-    if session.fills_at_once(nbytes):
+    if session.refills_at_once(nbytes):
         memory = _create_plain(context, flags, nbytes, session)
         if session.fill_at_once(memory.buffer, host):
             return memory
         memory.release()
-    return Memory(context, flags, session.create_with_content(nbytes, host), 0, nbytes)
+    return Memory(context, flags, session.create_filled(nbytes, host), 0, nbytes)
 
 
 def _in_place(context: Context, host: Bytes) -> bool:
