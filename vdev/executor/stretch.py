@@ -138,10 +138,9 @@ class Part(Completion):
     @waits
     def wait(self) -> int:
         stretch = self.stretch
-        worker, step = stretch.executor.all_workers[stretch.worker], stretch.first + self.index
-        if stretch.parts is None and worker.completed < step:
-            worker.wait_for(step)
-        if worker.completed >= step and stretch.parts is None and not is_over():  # as `_is_done`
+        if stretch.parts is None and not self._is_done:
+            stretch.wait_for(self.index)
+        if self._is_done and not is_over():
             return COMPLETE
         return super().wait()
 
@@ -277,6 +276,11 @@ class Stretch(Job):
             else:
                 self._looked_at[index] = part
                 part.bind(self)
+
+    @waits
+    def wait_for(self, index: int) -> None:
+        """Return when the command with that index, and those before it, are complete, or when something has failed."""
+        self.executor.worker(self.worker).wait_for(self.first + index)
 
     @waits
     def end(self) -> bool:
