@@ -35,6 +35,14 @@ Programs of many launches of one work-group and a wait at the end:
     clusters                      parameters are written, results filled, a launch adds to them, and both are read
     step by step                  parameters are written, a launch, a wait for the queue, and a read of what it has written
     tried                         the same on two new buffers, as tests of libraries do
+    temporaries                   pyopencl.array: three operations, each into a new array, and a sum that the host reads
+    pooled, immediate             a launch on a buffer of a memory pool; of an immediate allocator
+    by attribute, new kernel      `program.kernel(queue, ...)`; a kernel object made for each launch
+    built                         a small program built again, and its kernel launched
+    read later, 4 and 64 KiB      a read that is waited for by its event: of 4 bytes, of 64 KiB
+    read now, write, copy, fill   of 4 bytes each, one after the other, without a kernel
+    called back, profiled         a launch whose event calls back, or is asked for its times
+    from host, host's, part       a buffer made with a copy of the host's array; in its memory; a part of a buffer
 
 The time is divided by the number of launches; the best round of three processes for each column. The target is how
 much more than natively a launch may cost; several commands may cost as many times that.
@@ -57,6 +65,7 @@ import common  # noqa: E402
 import numpy as np  # noqa: E402
 import pyopencl as cl  # noqa: E402
 import pyopencl.array as cl_array  # noqa: E402
+import pyopencl.clmath as cl_math  # noqa: E402
 from pyopencl.elementwise import ElementwiseKernel  # noqa: E402
 from pyopencl.scan import InclusiveScanKernel  # noqa: E402
 
@@ -99,6 +108,9 @@ COMMANDS = dict.fromkeys(("filled", "copied", "read", "written", "marked", "adde
     "clusters": 6,
     "step by step": 4,
     "tried": 6,
+    "temporaries": 9,
+    "read later 64": 2,
+    "built": 2,
 }
 
 Launch = Callable[[int], object]
@@ -131,6 +143,9 @@ class Bench:
         types = [None, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64]
         self.kinds.set_arg_types(types)
         self.parameters = common.room(self.queue, 4 * ITEMS)
+        self.program = built
+        properties = cl.command_queue_properties.PROFILING_ENABLE
+        self.profiled_queue = cl.CommandQueue(self.context, properties=properties)
         self.last: cl.Event | None = None
 
     def in_a_row(self) -> dict[str, Launch]:
@@ -317,10 +332,75 @@ class Bench:
             "scan": lambda _: scan(b, scanned, queue=queue),
         }
 
+    def moves(self) -> dict[str, Launch]:
+        """Transfers alone, and what is asked of events."""
+        queue, counts, others, size = self.queue, self.counts, self.others, (ITEMS,)
+        word, much, zero = np.zeros(1, np.uint32), np.zeros(64 << 8, np.uint32), np.uint32(0)
+        large = common.room(queue, much.nbytes)
+
+        def read_later(host: np.ndarray, buffer: cl.Buffer) -> Launch:
+            return lambda _: cl.enqueue_copy(queue, host, buffer, is_blocking=False).wait()
+
+        def called_back(number: int) -> None:
+            event = self.add(queue, size, size, counts, np.uint32(number))
+            event.set_callback(cl.command_execution_status.COMPLETE, lambda _: None)
+
+        def profiled(number: int) -> int:
+            event = self.add(self.profiled_queue, size, size, counts, np.uint32(number))
+            event.wait()
+            return event.profile.end - event.profile.start
+
+        return {
+            "read later 4": read_later(word, counts),
+            "read later 64": read_later(much, large),
+            "read now": lambda _: cl.enqueue_copy(queue, word, counts),
+            "write": lambda _: cl.enqueue_copy(queue, counts, word),
+            "copy": lambda _: cl.enqueue_copy(queue, others, counts, byte_count=4),
+            "fill": lambda _: cl.enqueue_fill_buffer(queue, others, zero, 0, 4),
+            "called back": called_back,
+            "profiled": profiled,
+        }
+
+    def objects(self) -> dict[str, Launch]:
+        """Objects that programs make again for each launch."""
+        queue, counts, size, flags = self.queue, self.counts, (ITEMS,), cl.mem_flags
+        value, host = np.uint32(3), np.zeros(ITEMS, np.uint32)
+        immediate = cl.tools.ImmediateAllocator(queue)
+        pool = cl.tools.MemoryPool(immediate)
+        named = self.program.add
+        named.set_arg_types([None, np.uint32])
+        a, b = (cl_array.to_device(queue, np.arange(1000, dtype=np.float32)) for _ in range(2))
+
+        def temporaries(_: int) -> float:
+            c = a + b
+            d = c * 2
+            e = cl_math.sin(d)
+            return float(cl_array.sum(e).get())
+
+        def built(_: int) -> None:
+            program = cl.Program(self.context, SOURCE).build()
+            cl.Kernel(program, "add")(queue, size, size, counts, value)
+
+        def of_host(how: int) -> Launch:
+            return lambda _: cl.Buffer(self.context, flags.READ_WRITE | how, hostbuf=host)
+
+        return {
+            "temporaries": temporaries,
+            "pooled": lambda _: self.add(queue, size, size, pool.allocate(4 * ITEMS), value),
+            "immediate": lambda _: self.add(queue, size, size, immediate(4 * ITEMS), value),
+            "by attribute": lambda _: self.program.add(queue, size, size, counts, value),
+            "new kernel": lambda _: cl.Kernel(self.program, "add")(queue, size, size, counts, value),
+            "built": built,
+            "from host": of_host(flags.COPY_HOST_PTR),
+            "host's": of_host(flags.USE_HOST_PTR),
+            "part": lambda _: counts.get_sub_region(0, 4 * ITEMS),
+        }
+
 
 def programs(bench: Bench) -> dict[str, Launch]:
     """By name, the launch of a number."""
-    return bench.in_a_row() | bench.in_turn() | bench.with_others() | bench.in_steps() | bench.arrays()
+    launches = bench.in_a_row() | bench.in_turn() | bench.with_others() | bench.in_steps()
+    return launches | bench.arrays() | bench.moves() | bench.objects()
 
 
 def measure(
@@ -338,7 +418,7 @@ def measure(
             begin = clock()
             for number in range(launches):
                 launch(number)
-            for queue in (bench.queue, bench.other_queue, bench.loose_queue):
+            for queue in (bench.queue, bench.other_queue, bench.loose_queue, bench.profiled_queue):
                 queue.finish()
             rounds.append((clock() - begin) / launches * 1e6)
         found[name] = min(rounds[1:])

@@ -10,13 +10,16 @@ import pytest
 
 SWAPPED = """
 import numpy as np, pyopencl as cl
+from vdev.session.immediate_forms import Formed
 from vdev.session.in_a_row import InARow
-made, again = [0], InARow.again
-def counted(self, *given):
-    part = again(self, *given)
-    made[0] += part is not None
-    return part
-InARow.again = counted
+made = [0]
+def count(again):
+    def counted(self, *given):
+        part = again(self, *given)
+        made[0] += part is not None
+        return part
+    return counted
+InARow.again, Formed.launch = count(InARow.again), count(Formed.launch)
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context, properties={properties})
 step = cl.Kernel(cl.Program(context, '''

@@ -176,7 +176,7 @@ def garbage(program: Program) -> None:
         program.launch("added", others[-1], zeros)
     for step, other in enumerate(others, 1):
         assert (program.content(other) == wanted + np.uint32(step)).all(), step
-    assert len(program.session.spares) == 3
+    assert len(program.session.spares) in (2, 3)  # the last array may have been given one of them
 
 
 def locked(program: Program) -> None:

@@ -87,6 +87,8 @@ def _same_error(change: Callable[[Writes, cl.Buffer], object]) -> None:
 @case
 def buffers_that_are_gone() -> None:
     """Nothing that was kept of their reads and writes keeps their memory, though a kernel has them as arguments."""
+    from vdev.start.current import current_session
+
     writes = Writes()
     writes.until_again()
     for _ in range(3):
@@ -94,6 +96,7 @@ def buffers_that_are_gone() -> None:
         writes.read()
     holdings = weakref.ref(writes.buffer._vdev_state.buffer.holdings)
     writes.buffer = None
+    current_session().spares.drop()  # where it may serve again
     others = [writes.new(writes.array) for _ in range(2)]
     for step in range(2000):  # what it was used by is forgotten behind the next marks
         writes.take(writes.queue, (N,), (GROUP,), *others)

@@ -78,39 +78,36 @@ class Form:
             replica = job.holdings[slot].replicas[worker.number]
             assert replica is not None, "it has just been used"
             self._last[at] = replica.allocation
-        self._kinds = [*enumerate(map(type, self._last))]  #: what each of them is
+        self._kinds = [*map(type, self._last)]  #: what each of them is
 
     def changes(self, worker: StepWorker, entry: WholeLaunch) -> Changes | None:
         """In what a launch differs from the last one; None if it is to be made like any other."""
         _, holdings, args, ndrange, places, _ = entry
+        now: list[Any] = [*args]
+        number = self._number
+        for at, slot in self._pointers:  # which takes less time than iterators over a few take to be made
+            held = holdings[slot]
+            replica = held.replicas[number]
+            if replica is None or replica.start or replica.stop < held.nbytes:
+                return None
+            now[at] = replica.allocation
+        if [*map(type, now)] != self._kinds:
+            return None
+        if places is not self._places:
+            return self._shifted(worker, now, ndrange, places)
+        return (now, None, ndrange) if ndrange is self._ndrange else self._over(worker, now, ndrange)
+
+    def _over(self, worker: StepWorker, now: list[Any], ndrange: NDRange | None) -> Changes | None:
+        """The same of a launch with these arguments, where its pointers point as the last one's did."""
         shape = None
         if ndrange is not self._ndrange:
             shape = None if ndrange is None else self._step.over(worker, ndrange, self._places)
             if shape is None:
                 return None
-        now: list[Any] = [*args]
-        number = self._number
-        for at, slot in self._pointers:  # which takes less time than iterators over a few take to be made
-            replica = holdings[slot].replicas[number]
-            if replica is None or replica.start or replica.stop < holdings[slot].nbytes:
-                return None
-            now[at] = replica.allocation
-        for at, kind in self._kinds:
-            if type(now[at]) is not kind:
-                return None
-        return (
-            (now, shape, ndrange)
-            if places is self._places
-            else self._shifted(worker, now, shape, ndrange, places)
-        )
+        return now, shape, ndrange
 
     def _shifted(
-        self,
-        worker: StepWorker,
-        now: list[Any],
-        shape: LaunchShape | None,
-        ndrange: NDRange | None,
-        places: Places,
+        self, worker: StepWorker, now: list[Any], ndrange: NDRange | None, places: Places
     ) -> Changes | None:
         """The same of a launch with these arguments, pointers to the beginnings of buffers, where they point into them."""
         is_shifted = False
@@ -121,13 +118,13 @@ class Form:
                     now[at] = now[at], offset
         if not is_shifted:
             self._places = places  # those of the next launches
-            return now, shape, ndrange
+            return self._over(worker, now, ndrange)
         if not self._takes_offsets:
             return None
         if self._by_shape:
             shape = None if ndrange is None else self._step.over(worker, ndrange, places)
             return None if shape is None else (now, shape, None)  # the next one's is another
-        return now, shape, ndrange
+        return self._over(worker, now, ndrange)
 
     def start(self, changes: Changes) -> int:
         """Launch; what is pending then (`Backend.pending`). BackendError if it is refused: then nothing was started."""
@@ -234,8 +231,8 @@ class WholeLaunchStep(LaunchStep):
         known = self._again_over.get(at)
         if known is not None and known[0] is ndrange and known[1] is places:
             return known[2]
-        # Not looked up by its numbers: to make it takes as long.
-        shape = self._made(ndrange, places)
+        # Not looked up by its numbers: to make it takes as long, if the kernel is not told where its pointers point.
+        shape = self._shape(ndrange, places) if self.is_told else self._made(ndrange, places)
         if not worker.backend.repeats_over(self.kernel, shape):
             return None
         if len(self._again_over) >= _MOST_SHAPES:

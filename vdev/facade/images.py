@@ -238,7 +238,7 @@ class Image(MemoryObject):
         desc, hostbuf = _described(*args, **kwargs)
         if h._valid:
             raise TypeError("Image is already initialized!")
-        MemoryObject.__init__(h, _create(context, bits, format, desc, hostbuf))
+        h._vdev_own(_create(context, bits, format, desc, hostbuf))
 
     @property
     def image(self) -> Image:

@@ -28,7 +28,7 @@ from vdev.session.commands import BufferArg
 if TYPE_CHECKING:
     from vdev.executor.direct_reads import RepeatedRead
     from vdev.session.immediate_moves import LaterRead, RecalledWrite, RepeatedWrite
-    from vdev.session.session import VirtualBuffer
+    from vdev.session.session import Session, VirtualBuffer
     from vdev.session.spare_buffers import SpareBuffers
 
 _mem = native.mem_flags
@@ -116,7 +116,7 @@ class Memory(Numbered):
         #: what mappings that the program has asked for were found to be (`vdev.facade.maps`)
         self.mappings: dict[Any, Any] = _NO_MAPPINGS
         self._handle: Any = 0
-        self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
+        self.at_end: tuple[Callable[[], object], ...] = ()  #: called after the last release, the last first
         self.argument = BufferArg(buffer, offset, nbytes) if argument is None else argument
         self.spares = spares
         if parent is not None:
@@ -132,18 +132,21 @@ class Memory(Numbered):
         With the last one go the session's buffer and the argument: commands under way hold the buffer themselves,
         kernels do not.
         """
-        with _lock:
-            self.references -= 1
-            last = self.references == 0
-        if not last:
+        _lock.acquire()  # `with` takes twice as long, and nothing is raised in between (`vdev.process.interrupts`)
+        try:
+            left = self.references = self.references - 1
+        finally:
+            _lock.release()
+        if left:
             return
         argument, spares = self.argument, self.spares
         del self.argument, self.buffer
         self.last_later = _NONE
         self.last_read = self.last_write = _NONE  # they keep the buffer's memory
         self.mappings = _NO_MAPPINGS
-        while self.at_end:
-            self.at_end.pop()()
+        if self.at_end:
+            for call in reversed(self.at_end):
+                call()
         if spares is not None:  # nothing refers to the buffer, mappings and parts among them
             spares.keep(argument)
         if self.parent is not None:
@@ -163,10 +166,8 @@ class MemoryObjectHolder(Single):
 
     _vdev_state: Memory
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is MemoryObjectHolder or cls is MemoryObject:
-            raise TypeError(f"pyopencl._cl.{cls.__name__}: no constructor defined!")
-        return super().__new__(cls)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # `__new__` would take part in making each buffer
+        raise TypeError(f"pyopencl._cl.{type(self).__name__}: no constructor defined!")
 
     def get_info(self, arg: int, /) -> Any:
         if arg is _TYPE and (memory := self._vdev_state) is not None and memory.references > 0:
@@ -212,7 +213,8 @@ class MemoryObject(MemoryObjectHolder):
 
     _valid = False
 
-    def __init__(self, memory: Memory) -> None:
+    def _vdev_own(self, memory: Memory) -> None:
+        """Refer to a memory object, with a reference that has been the caller's."""
         self._vdev_state = memory
         self._valid = True
 
@@ -250,6 +252,17 @@ class Buffer(MemoryObject):
     """A buffer or sub-buffer (clCreateBuffer, clCreateSubBuffer)."""
 
     def __init__(self, context: Context, flags: int, size: int = 0, hostbuf: Any = None) -> None:
+        if (
+            hostbuf is None
+            and type(flags) is type(size) is int
+            and flags in _plain
+            and type(context) is Context
+        ):
+            state = context._vdev_state
+            if 0 < size <= state.limits["MAX_MEM_ALLOC_SIZE"]:  # as most are made, with fewer calls
+                self._vdev_state = _create_plain(context, flags, size, state.session)
+                self._valid = True
+                return
         host: Bytes | None = None
         nbytes = size
         if not (
@@ -311,7 +324,7 @@ def live_memory(holder: MemoryObjectHolder, routine: str) -> Memory:
 def wrap_memory(memory: Memory) -> Any:
     """A wrapper that owns one reference to `memory`."""
     holder = object.__new__(memory.wrapper)
-    MemoryObject.__init__(holder, memory)
+    holder._vdev_own(memory)
     return holder
 
 
@@ -322,8 +335,9 @@ def _count(flags: int, group: int) -> int:
     return bin(flags & group).count("1")
 
 
-#: combinations of flags that programs have used and that are valid
+#: combinations of flags that programs have used and that are valid; and those of buffers that begin without a content, not 0
 _fitting: set[int] = set()
+_plain: set[int] = set()
 
 
 def check_flags(routine: str, flags: int) -> None:
@@ -348,6 +362,19 @@ def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> N
         fail(routine, status.INVALID_HOST_PTR)
     if nbytes == 0 or nbytes > state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:
         fail(routine, status.INVALID_BUFFER_SIZE)
+    if flags and not has_host:
+        _plain.add(flags)
+
+
+def _create_plain(context: Context, flags: int, nbytes: int, session: Session) -> Memory:
+    """A new memory object, with flags other than 0, without content."""
+    spares = session.spares
+    argument = spares.take(nbytes)
+    if argument is None:
+        memory = Memory(context, flags, session.create_buffer(nbytes), 0, nbytes, spares=spares)
+        spares.enter(memory.argument)
+        return memory
+    return Memory(context, flags, argument.buffer, 0, nbytes, argument=argument, spares=spares)
 
 
 def create_memory(
@@ -357,19 +384,18 @@ def create_memory(
     flags = flags or READ_WRITE  # reported so; without an access flag, other flags stay as they are
     session = state_of(context).session
     if host is None:
-        spares = session.spares
-        argument = spares.take(nbytes)
-        if argument is None:
-            memory = Memory(context, flags, session.create_buffer(nbytes), 0, nbytes, spares=spares)
-            spares.enter(memory.argument)
-            return memory
-        return Memory(context, flags, argument.buffer, 0, nbytes, argument=argument, spares=spares)
+        return _create_plain(context, flags, nbytes, session)
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
         # the program's memory is the buffer's home: the program sees both as one
         place = shared_place(host) or (session.create_buffer(nbytes, host, fine=_in_place(context, host)), 0)
         return Memory(context, flags, *place, nbytes, hostbuf=hostbuf)
     bring_home(session, host)
+    if session.refills_at_once(nbytes):
+        memory = _create_plain(context, flags, nbytes, session)
+        if session.fill_at_once(memory.buffer, host):
+            return memory
+        memory.release()
     return Memory(context, flags, session.create_filled(nbytes, host), 0, nbytes)
 
 

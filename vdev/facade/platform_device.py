@@ -104,7 +104,19 @@ class Device(Handle):
 
     def __init__(self, platform: Platform, session: Session) -> None:
         self._handle = 0
+        self._address: tuple[Any, int] = (
+            None,
+            0,
+        )  #: the handle that it had when it was asked for, and what that was as an integer
         self._vdev_state = DeviceState(platform, device_info.device_values(session.workers))
+
+    @property
+    def int_ptr(self) -> int:
+        handle, address = self._address
+        if handle is not self._handle:  # PyOpenCL asks twice in each operation on arrays
+            address = self._vdev_handle()
+            self._address = self._handle, address
+        return address
 
     def get_info(self, arg: int, /) -> Any:
         name = _DEVICE_QUERIES.get(as_int("get_info", arg))

@@ -140,10 +140,13 @@ class Blocks:
         """
         with self._lock:
             number = self.bin_number(nbytes)
-            blocks = self._bins.setdefault(number, [])
+            blocks = self._bins.get(number)
+            if blocks is None:
+                blocks = self._bins[number] = []
             if blocks:
-                found = f"served from bin {number} which contained {len(blocks)} entries"
-                self._say(f"allocation of size {nbytes} {found}")
+                if self.trace:
+                    found = f"served from bin {number} which contained {len(blocks)} entries"
+                    self._say(f"allocation of size {nbytes} {found}")
                 return self._reuse(blocks, nbytes)
             self._say(f"allocation of size {nbytes} required new memory")
             size = self.alloc_size(number)
@@ -190,11 +193,15 @@ class Blocks:
             number = self.bin_number(nbytes)
             if self._is_holding:
                 self.held += 1
-                self._bins.setdefault(number, []).append(block)
-                count = len(self._bins[number])
-                self._say(
-                    f"block of size {nbytes} returned to bin {number} which now contains {count} entries"
-                )
+                blocks = self._bins.get(number)
+                if blocks is None:
+                    blocks = self._bins[number] = []
+                blocks.append(block)
+                if self.trace:
+                    count = len(blocks)
+                    self._say(
+                        f"block of size {nbytes} returned to bin {number} which now contains {count} entries"
+                    )
             else:
                 self.managed_nbytes -= self.alloc_size(number)
                 _release(block)

@@ -128,8 +128,10 @@ class Repeat:
             if type(memory) is not Memory or memory.context is not context:
                 return False
         self._memories = memories
-        for number, (_, at) in enumerate(self._buffers):
+        number = 0
+        for _, at in self._buffers:
             kept[at] = memories[number]
+            number += 1  # noqa: SIM113 (each launch on other buffers comes here)
         kernel.repetition = None
         return True
 

@@ -83,7 +83,7 @@ def clSetMemObjectDestructorCallback(memory: Memory, function: int, user_data: i
     if not function:
         fail("clSetMemObjectDestructorCallback", status.INVALID_VALUE)
     address = host.address_of(memory, host.MEM)
-    memory.at_end.append(lambda: host.call_back(function, address, user_data))
+    memory.at_end = (*memory.at_end, lambda: host.call_back(function, address, user_data))
 
 
 # transfers --------------------------------------------------------------------------------------

@@ -154,13 +154,13 @@ class Formed:
             arg = args[at]
             if type(arg) is not BufferArg:
                 return None
-            offsets |= arg.offset
             buffer = arg.buffer
+            offsets |= arg.offset
             are_here = are_here and buffer.resident == here and (alone or buffer.account is not None)
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         way = _APART
-        if len({*buffers}) != len(buffers):
+        if len({*buffers}) < len(self._pointers):
             way = (*map(buffers.index, buffers),)
             buffers, holdings = [*dict.fromkeys(buffers)], [*dict.fromkeys(holdings)]
         found = known.get(way)

@@ -600,12 +600,14 @@ class MovesAtOnce:
         return self._only is not None or self.streak_length >= _LONG
 
     def fill_new(self, buffer: VirtualBuffer, host: Bytes) -> bool:
-        """Give a new buffer its memory, and all of it the content of `host`, which may change when this returns. False if it has to get
-        them in another way: then it has no content.
+        """Give a new buffer its memory, unless it has that of a released one, and all of it the content of `host`, which may change when
+        this returns. False if it has to get them in another way: then it has no content.
         """
         session, layout = self._session, Layout.contiguous(0, buffer.nbytes)
         if session.checker is not None:
             return False
+        if buffer.resident is not None:  # it was another one's, which may have been filled as well
+            return self.write(Write(buffer, layout, host), (), self._loose) is not None
         with session.lock:
             started, standing = began(session.recorder), self._executor.standing
             state = self._state_of(buffer)

@@ -120,9 +120,9 @@ class Session(SessionCore):
         On workers with their own memory, a large one goes there immediately, and on the only worker a small one, or any that its back
         end has the calling thread copy; the home of any other is a copy.
         """
-        if self.at_once is not None and nbytes <= self._filled_nbytes and self.at_once.places_new:
+        if self.fills_at_once(nbytes):
             buffer = self.create_buffer(nbytes)
-            if self.at_once.fill_new(buffer, host):
+            if self.fill_at_once(buffer, host):
                 return buffer
         if self.links.direct and nbytes >= self.links.large_nbytes:
             buffer = self.create_buffer(nbytes)
@@ -131,6 +131,22 @@ class Session(SessionCore):
                 return buffer
             # Creating a buffer may succeed although a worker fails: the commands that use it report the failure.
         return self.create_buffer(nbytes, host.copy())
+
+    def fills_at_once(self, nbytes: int) -> bool:
+        """Whether the content of a new buffer of that size may be given to its worker by the calling thread (`fill_at_once`)."""
+        return self.at_once is not None and nbytes <= self._filled_nbytes and self.at_once.places_new
+
+    def refills_at_once(self, nbytes: int) -> bool:
+        """The same of one that is a released buffer. Not on several workers: some of them may still have to do with what it was, and a
+        new buffer's content waits for no command of any queue.
+        """
+        return self.at_once is not None and self.at_once.is_alone and self.fills_at_once(nbytes)
+
+    def fill_at_once(self, buffer: VirtualBuffer, host: Bytes) -> bool:
+        """Give a new buffer, which may be a released one, the content of `host` (1-D uint8, as long), which may change after the call.
+        False if it has to get it in another way: then it has none.
+        """
+        return self.at_once is not None and self.at_once.fill_new(buffer, host)
 
     def create_queue(self, *, in_order: bool, profiled: bool = False) -> QueueOrder:
         return QueueOrder(in_order=in_order, profiled=profiled)

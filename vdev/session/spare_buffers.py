@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_EACH = 64 << 20
 #: bytes and number of all of them: programs make their temporaries of few sizes, and have little use for many
 MOST_NBYTES, MOST_BUFFERS = 256 << 20, 64
+_MOST_SIZES = 4 * MOST_BUFFERS  #: that lists are kept of, if they have any or not
 #: seconds that a thread that lacks memory waits for another's change, which takes microseconds
 _PATIENCE = 0.1
 
@@ -53,15 +54,16 @@ class SpareBuffers:
 
     def __init__(self, session: SessionWithBuffers) -> None:
         self._session = session
-        #: Those in use, by identity. The garbage of a program that refers to itself has them not among it: else their finalisers would
-        #: run, and give their memory back, though they are kept.
-        self._in_use: dict[int, BufferArg] = {}
+        #: Those in use. The garbage of a program that refers to itself has them not among it: else their finalisers would run, and give
+        #: their memory back, though they are kept.
+        self._in_use: set[BufferArg] = set()
         #: not reentrant: a collection while it is held may release another buffer, which would find half of a change
         self._lock = threading.Lock()
-        #: what launches know them by, in the order in which they were released, by number
-        self._kept: dict[int, BufferArg] = {}
-        self._by_size: dict[int, list[int]] = {}  #: the numbers of those of one size, in bytes, in that order
-        self._number = 0
+        #: what launches know them by, in the order in which they were released
+        self._kept: dict[BufferArg, None] = {}
+        self._by_size: dict[
+            int, list[BufferArg]
+        ] = {}  #: those of one size, in bytes, in that order; of some sizes none
         self.nbytes = 0  #: of all of them
         self._is_closed = False
 
@@ -71,7 +73,7 @@ class SpareBuffers:
 
     def enter(self, arg: BufferArg) -> None:
         """A buffer has been made that is to be kept when the program releases it."""
-        self._in_use[id(arg)] = arg
+        self._in_use.add(arg)
 
     def keep(self, arg: BufferArg) -> None:
         """The program has released a buffer.
@@ -79,24 +81,19 @@ class SpareBuffers:
         While a command is held back until the program sets an event, none is kept: it may use the buffer, and commands on the next one
         would wait for it.
         """
-        nbytes = arg.nbytes
-        self._in_use.pop(id(arg), None)
-        if nbytes > MOST_EACH or self._is_closed:
+        nbytes, session, dropped = arg.nbytes, self._session, None
+        self._in_use.discard(arg)
+        if nbytes > MOST_EACH or self._is_closed or session.deferrals.held or session.executor.poisons_memory:
             return
-        session = self._session
-        if session.deferrals.held or session.executor.poisons_memory:
-            return
-        dropped = None
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             return
         try:
-            self._number = number = self._number + 1
             self.nbytes += nbytes
-            self._kept[number] = arg
-            try:
-                self._by_size[nbytes].append(number)
-            except KeyError:
-                self._by_size[nbytes] = [number]
+            self._kept[arg] = None
+            alike = self._by_size.get(nbytes)
+            if alike is None:
+                alike = self._of_new_size(nbytes)
+            alike.append(arg)
             if self.nbytes > MOST_NBYTES or len(self._kept) > MOST_BUFFERS:
                 dropped = self._shrink()
         finally:
@@ -107,30 +104,30 @@ class SpareBuffers:
         """A buffer of that size, as new, and what launches knew it by; None if there is none. The last one that was released: it has
         served most launches of late.
         """
-        if nbytes not in self._by_size or not self._session.lock.acquire(blocking=False):
+        session = self._session
+        if not self._by_size.get(nbytes) or not session.lock.acquire(False):
             return None
         try:
             arg = self._taken(nbytes)
             if arg is None or self._is_renewed(arg):
                 return arg
         finally:
-            self._session.lock.release()
-        del self._in_use[id(arg)]
+            session.lock.release()
+        self._in_use.discard(arg)
         return None
 
     def _taken(self, nbytes: int) -> BufferArg | None:
         """The last one of that size that was released, which is in use from now on."""
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             return None
         try:
-            numbers = self._by_size.get(nbytes)
-            if numbers is None:
+            alike = self._by_size.get(nbytes)
+            if not alike:
                 return None
-            arg = self._kept.pop(numbers.pop())
+            arg = alike.pop()
+            del self._kept[arg]
             self.nbytes -= nbytes
-            if not numbers:
-                del self._by_size[nbytes]
-            self._in_use[id(arg)] = arg
+            self._in_use.add(arg)
             return arg
         finally:
             self._lock.release()
@@ -141,7 +138,7 @@ class SpareBuffers:
         if not self._lock.acquire(timeout=_PATIENCE):
             return False
         try:
-            dropped = [*self._kept.values()]
+            dropped = [*self._kept]
             self._kept.clear()
             self._by_size.clear()
             self.nbytes = 0
@@ -157,15 +154,21 @@ class SpareBuffers:
         """Give up those that were released first, until no more are left than there may be."""
         dropped = []
         while self.nbytes > MOST_NBYTES or len(self._kept) > MOST_BUFFERS:
-            number = next(iter(self._kept))
-            arg = self._kept.pop(number)
+            arg = next(iter(self._kept))
+            del self._kept[arg]
             self.nbytes -= arg.nbytes
-            numbers = self._by_size[arg.nbytes]
-            numbers.remove(number)
-            if not numbers:
-                del self._by_size[arg.nbytes]
+            self._by_size[arg.nbytes].remove(arg)
             dropped.append(arg)
         return dropped
+
+    def _of_new_size(self, nbytes: int) -> list[BufferArg]:
+        """Where those of a size are listed from now on. Programs of few sizes find it again and again; of many, those that there are none
+        of are forgotten.
+        """
+        if len(self._by_size) >= _MOST_SIZES:
+            self._by_size = {size: alike for size, alike in self._by_size.items() if alike}
+        alike = self._by_size[nbytes] = []
+        return alike
 
     def _is_renewed(self, arg: BufferArg) -> bool:
         """Make a released buffer a new one. Not where somebody looks at what becomes of each buffer, or commands have failed. Under the
@@ -175,7 +178,7 @@ class SpareBuffers:
         executor = session.executor
         # Before the look at failures: either sees the other.
         buffer.holdings.renew(executor.last_number, executor.unsettled)
-        if session.observers or session.checker is not None or executor.has_failed or executor.closed:
+        if session.observers or session.checker is not None or executor.failures.any or executor.closed:
             return False
         buffer.writer = None
         # A worker that has it whole keeps it so: launches there ask for no more than that.

@@ -294,11 +294,29 @@ class OpenCLBackend(OpenCLLaunches):
     def copying(
         self, shape: tuple[int, int, int], source_pitches: tuple[int, int], target_pitches: tuple[int, int]
     ) -> Copying:
+        slices, rows, nbytes = shape
+        enqueue, queue, error, counters = (
+            self._cl._enqueue_copy_buffer,
+            self._queue,
+            self._cl.Error,
+            self.counters,
+        )
+
         def copy(source: Allocation, start: int, target: Allocation, to: int, /) -> int:
             self.copy(source, target, Box(shape, start, source_pitches, to, target_pitches))
             return len(self._events)
 
-        return copy
+        def copy_span(source: Allocation, start: int, target: Allocation, to: int, /) -> int:
+            try:
+                event = enqueue(queue, source.native, target.native, nbytes, start, to, None)
+            except error as refusal:
+                raise failure_of(refusal, "transfer") from refusal
+            self._events.append(event)
+            self.last = event
+            counters.local += nbytes
+            return len(self._events)
+
+        return copy_span if nbytes and slices == rows == 1 else copy
 
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
         if not box.nbytes:
@@ -401,20 +419,28 @@ class OpenCLBackend(OpenCLLaunches):
         self.counters.from_host = before  # it counts as a copy from a peer
 
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
-        if nbytes == 0:
-            return
-        cl = self._cl
-        self._guarded(
-            lambda: cl._enqueue_fill_buffer(self._queue, target.native, pattern, start, nbytes, None)
-        )
-        self.counters.filled += nbytes
+        if nbytes:
+            self.filling(nbytes, pattern)(target, start)
 
     def filling(self, nbytes: int, pattern: bytes) -> Filling:
+        enqueue, queue, error, counters = (
+            self._cl._enqueue_fill_buffer,
+            self._queue,
+            self._cl.Error,
+            self.counters,
+        )
+
         def fill(target: Allocation, start: int, /) -> int:
-            self.fill(target, start, nbytes, pattern)
+            try:
+                event = enqueue(queue, target.native, pattern, start, nbytes, None)
+            except error as refusal:
+                raise failure_of(refusal, "transfer") from refusal
+            self._events.append(event)
+            self.last = event
+            counters.filled += nbytes
             return len(self._events)
 
-        return fill
+        return fill if nbytes else lambda target, start: len(self._events)
 
     # order --------------------------------------------------------------------------------------
 

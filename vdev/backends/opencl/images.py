@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from vdev.backends.base import Allocation, KernelArgument, LaunchShape
@@ -32,7 +33,7 @@ class NativeImages:
         #: by position: what the image was made from, and the image
         self._made: list[tuple[tuple[object, ...], Any] | None] = [None] * len(pairs)
 
-    def set(self, native: Any, args: list[KernelArgument], shape: LaunchShape) -> None:
+    def set(self, native: Any, args: Sequence[KernelArgument], shape: LaunchShape) -> None:
         """Set the arguments behind `args`. Raises the native module's errors."""
         for position, (pixels, descriptor) in enumerate(self._pairs):
             image = self._image(position, args[pixels], args[descriptor], _start(shape, pixels))

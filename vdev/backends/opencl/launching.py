@@ -31,6 +31,7 @@ from vdev.backends.base import (
     LaunchShape,
     LocalBytes,
     Repeated,
+    RepeatedWhole,
 )
 from vdev.backends.opencl.device import SharedDevice
 from vdev.backends.opencl.errors import failure_of
@@ -144,6 +145,34 @@ class OpenCLLaunches(Backend):
 
         return launch
 
+    def again_whole(
+        self, kernel: object, args: Sequence[KernelArgument], shape: LaunchShape
+    ) -> RepeatedWhole | None:
+        assert type(kernel) is Kernel
+        if kernel.images is not None or not all(type(arg) in _OWN for arg in args):
+            return None
+        counters, refusal, start = self.counters, self._cl.Error, self._start(kernel.native, shape)
+
+        def launch(now: Sequence[KernelArgument], other: LaunchShape | None, /) -> int:
+            nonlocal start, shape
+            try:
+                if other is not None:
+                    shape, start = other, self._start(kernel.native, other)
+                kernel.owner = None
+                if now != kernel.last:
+                    self._set_arguments(kernel, now)
+                if shape.hidden is not kernel.hidden:
+                    self._set_shape(kernel, now, shape)
+                event = start()
+            except refusal as error:
+                raise failure_of(error, "launch") from error
+            self._events.append(event)
+            self.last = event
+            counters.launches += 1
+            return len(self._events)
+
+        return launch
+
     def repeats_elsewhere(self, kernel: object) -> bool:
         assert type(kernel) is Kernel
         return kernel.images is None
@@ -164,7 +193,7 @@ class OpenCLLaunches(Backend):
         self._set_arguments(kernel, args)
         self._set_shape(kernel, args, shape)
 
-    def _set_shape(self, kernel: Kernel, args: list[KernelArgument], shape: LaunchShape) -> None:
+    def _set_shape(self, kernel: Kernel, args: Sequence[KernelArgument], shape: LaunchShape) -> None:
         """Set what a kernel is given behind its arguments."""
         images, hidden, count = kernel.images, shape.hidden, len(args)
         if images is not None:
@@ -220,7 +249,7 @@ class OpenCLLaunches(Backend):
         self.last = self._events[-1]
         self.counters.launches += launches
 
-    def _set_arguments(self, kernel: Kernel, args: list[KernelArgument]) -> None:
+    def _set_arguments(self, kernel: Kernel, args: Sequence[KernelArgument]) -> None:
         last, native = kernel.last, kernel.native
         if len(last) != len(args):
             kernel.last = last = [_UNSET] * len(args)
@@ -229,6 +258,10 @@ class OpenCLLaunches(Backend):
             if type(arg) is bytes:
                 last[index] = _UNSET  # if setting fails, nothing is known about it
                 native._set_arg_buf(index, arg)
+                last[index] = arg
+            elif type(arg) is Allocation:
+                last[index] = _UNSET
+                native.set_arg(index, arg.native)
                 last[index] = arg
             else:
                 self._set_argument(kernel, index, arg)
