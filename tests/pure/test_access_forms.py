@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -448,6 +450,27 @@ def test_struct_and_vector_arguments_are_read_from_their_bytes() -> None:
         values={1: bytes([9, 0, 0, 0, 2, 0, 0, 0]), 2: bytes([7, 0, 0, 0, 1, 0, 0, 0])},
     )
     check(found[0, "write"], *((4 + 8 * i, 8 + 8 * i) for i in range(16, 32)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int (^add)(int) = ^(int x) { return x + n; }; a[i] = add(i);",
+        "void (^store)(int) = ^(int x) { a[x] = 1; }; store(i);",
+        "a[i] = ^{ return n; }();",
+    ],
+)
+def test_a_kernel_with_a_block_runs_on_one_worker(body: str) -> None:
+    """A block (OpenCL C 2.0, 6.12) has parts of which libclang cannot be asked the type: that ends the process."""
+    script = f"""
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import analyse_kernel
+text = "kernel void k(global int *a, int n) {{ int i = get_global_id(0); {body} }}"
+found = analyse_kernel(parse_program(text, ["-cl-std=CL2.0"]), "k")
+print([(reason.text, reason.line) for reason in found.one_worker])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[('a block is not followed', 1)]\n"), done.stderr
 
 
 def test_constructs_that_are_not_followed_run_on_one_worker() -> None:

@@ -349,6 +349,10 @@ class SyntaxReader:
             return IntLiteral(ctype, None, number)
         return self._opaque(cursor, ctype, found)
 
+    def _block_literal(self, cursor: Cursor, ctype: CType) -> NoReturn:
+        # before its parts are read: some have no type, and libclang crashes when asked for that type's address space
+        raise Unsupported("a block is not followed", self.line(cursor))
+
     def _statement_expression(self, cursor: Cursor, ctype: CType) -> Block:
         """`({ ... })`, which clang supports although no standard has it: macros use it."""
         (body,) = (self._compound(c) for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS)
@@ -586,6 +590,7 @@ class SyntaxReader:
         CursorKind.UNARY_OPERATOR: _unary,
         CursorKind.CONDITIONAL_OPERATOR: _conditional,
         CursorKind.CALL_EXPR: _call,
+        CursorKind.BLOCK_EXPR: _block_literal,
         CursorKind.CSTYLE_CAST_EXPR: _cast,
         CursorKind.COMPOUND_LITERAL_EXPR: _compound_literal,
         CursorKind.INIT_LIST_EXPR: _list,
