@@ -424,7 +424,7 @@ def test_launches_of_a_form_are_made_only_where_nobody_else_is_concerned(
     def may_go() -> bool:
         at_once.until_looked_at = UNTIL_LOOKED_AT
         holdings = [buffer.holdings for buffer in kept.buffers]
-        return at_once.are_kept(line, cache, ndrange, kept.buffers, holdings, kept.queue)
+        return at_once.are_kept(line, cache, ndrange, kept.buffers, holdings, kept.queue, stay=False)
 
     assert may_go()
     assert at_once.until_looked_at == UNTIL_LOOKED_AT - cache.weight

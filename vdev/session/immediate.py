@@ -68,6 +68,8 @@ class AtOnce(MapsAtOnce):
         self._cached: CachedPlan | None = None  #: the plan of the last of the launches in a row
         self._standing: object = None  #: the executor's when the last of them was checked
         self._places: tuple[tuple[int, int, int], ...] = ()  #: where its pointers point
+        #: with several workers: the number of a command before which all of them had done what they were given, but the one that had it
+        self._others_done = -1
         self._limit = inf  #: work-items from which on those in a row take another way (`Cutoff.below`)
         #: with several workers, one keeps buffers only if ways are chosen
         self._launches = self._only is not None or session.choosing is not None
@@ -212,8 +214,35 @@ class AtOnce(MapsAtOnce):
         buffers: Sequence[VirtualBuffer],
         holdings: Sequence[Holdings],
         queue: QueueOrder,
+        *,
+        stay: bool,
     ) -> bool:
-        """As `_is_kept`, where the launch's turn to be looked at has not come, or passes by; with fewer calls."""
+        """As `_is_kept`, where the launch's turn to be looked at has not come, or passes by; with fewer calls. `stay`: all of them are
+        known to (`VirtualBuffer.stays`): then it is one like those before, if nothing was submitted elsewhere since.
+        """
+        left, last = self.until_looked_at - cache.weight, queue.last
+        if (
+            stay
+            and left >= 0
+            and line.last == self._executor.last_number
+            and line.first <= self._others_done
+            and (last is line.latest or last is None)
+            and line.worker.number == self._at
+        ):
+            self.until_looked_at = left
+            return True
+        return self._are_kept(line, cache, ndrange, buffers, holdings, queue)
+
+    def _are_kept(
+        self,
+        line: Line,
+        cache: LaunchCache,
+        ndrange: NDRange,
+        buffers: Sequence[VirtualBuffer],
+        holdings: Sequence[Holdings],
+        queue: QueueOrder,
+    ) -> bool:
+        """The same where something may be otherwise for this launch than for the last one."""
         worker, left = line.worker.number, self.until_looked_at - cache.weight
         seen: Account | None = None
         for buffer in buffers:  # loops, as in `Formed`
@@ -239,7 +268,23 @@ class AtOnce(MapsAtOnce):
             return False
         if worker != self._at:
             self.streak_length, self._at = 0, worker
+        self._note_staying(line, buffers)
         return True
+
+    def _note_staying(self, line: Line, buffers: Sequence[VirtualBuffer]) -> None:
+        """Launches on these buffers are kept on the line's worker, which has all of them: the next ones need not be asked, as long as
+        nothing changes for these, and nobody else can be reading any, as none but it has had work since all others had done theirs.
+        """
+        worker, executor = line.worker, self._executor
+        for buffer in buffers:
+            if buffer.stays is None and buffer.account.cutoff.below == inf:
+                buffer.stays = worker.number
+        if line.last != executor.last_number or line.first <= self._others_done:
+            return
+        for each in executor.all_workers:
+            if each is not worker and each.completed < each.submitted:
+                return
+        self._others_done = line.last
 
     def ready(
         self,

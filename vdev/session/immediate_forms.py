@@ -57,9 +57,11 @@ class Placing(Protocol):
         buffers: Sequence[VirtualBuffer],
         holdings: Sequence[Holdings],
         queue: QueueOrder,
+        *,
+        stay: bool,
     ) -> bool:
         """With several workers: whether a launch on these buffers, which are all on the line's, runs there without a plan, concerns
-        nobody else, and is none that is looked at.
+        nobody else, and is none that is looked at. `stay`: all of them are known to be kept there (`VirtualBuffer.stays`).
         """
 
 
@@ -155,7 +157,7 @@ class Formed:
                 return None
             offsets |= arg.offset
             buffer = arg.buffer
-            are_here = are_here and buffer.resident == here and (alone or buffer.account is not None)
+            are_here = are_here and (buffer.resident if alone else buffer.stays) == here
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         way = _APART
@@ -168,7 +170,9 @@ class Formed:
         form, cached, places = found
         if offsets:  # `Form.changes` refuses them where the form does not take them
             places = _shifted(places, args)
-        if not (alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue)):
+        if not (
+            alone or at_once.are_kept(line, self._cache, ndrange, buffers, holdings, queue, stay=are_here)
+        ):
             return None
         del known[way]  # until it has made the launch
         part = line.hand_over_formed(
