@@ -500,11 +500,13 @@ def test_launches_on_buffers_that_stay_take_a_glance_while_nothing_is_submitted_
         assert form.asked == 0
         assert (first.stays, second.stays) == (0, 0)
     change = [
+        lambda: first.account.enter(second),
         lambda: setattr(second, "state", kept_on(second.state, None)),
         lambda: first.account.keep_on(1, thrifty=True),
         lambda: first.account.keep_on(0, thrifty=False),
     ]
     for each in change:
+        first.stays = second.stays = 0
         each()
         assert None in (first.stays, second.stays)
     first.account.keep_on(0, thrifty=True)
