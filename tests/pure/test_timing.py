@@ -322,30 +322,6 @@ def test_the_first_looks_at_launches_on_one_worker_follow_each_other_soon() -> N
     assert timing.weight(1) == 1
 
 
-def test_turns_to_look_come_when_a_launch_is_due_and_samples_as_often_as_ever() -> None:
-    """A long kernel's launches would have their turn each few launches, and nothing would come of most of them."""
-    found = []
-    for pause in (0, 60):
-        timing, launches, turns, samples, left = KernelTiming(Least()), 0, 0, [], UNTIL_LOOKED_AT
-        timing.direct, timing.counts_for, weight = FIRST_SAMPLES, 16, 16
-        for launches in range(1, 20_000):
-            left -= weight
-            if left >= 0:
-                continue
-            left, turns = UNTIL_LOOKED_AT, turns + 1
-            if timing.samples_direct(timing.direct + 1, 1000):
-                samples.append(launches)
-            elif timing.is_due_at(launches):
-                timing.skipped, timing.pause = 0, pause
-            weight = timing.turn_passed(launches, timing.counts_for)
-        found.append((turns, len(samples)))
-    (often, samples_often), (seldom, samples_seldom) = found
-    assert often == pytest.approx(20_000 / 5, rel=0.01), "each is due"
-    assert seldom < often / 2
-    assert samples_often - 2 <= 2 * samples_seldom
-    assert samples_seldom <= 1.25 * samples_often
-
-
 def test_whether_a_launch_will_be_due_is_told_without_counting_it() -> None:
     """Those that are not asked about count all the same when the next one is."""
     asked, told = KernelTiming(Least()), KernelTiming(Least())

@@ -230,8 +230,9 @@ class Choosing:
             self._samples.read()  # what the last one took may show that this one need not be sampled
             if timing.samples_direct(timing.direct + 1, ndrange.nitems):
                 return True
+        timing.direct += 1
         changes = self.reconsider(ndrange, cache.tally, buffers)
-        cache.weight = timing.turn_passed(cache.tally.launches + 1, self.counts_for(cache.tally))
+        cache.weight = timing.weight(self.counts_for(cache.tally))
         return changes
 
     def passes_by(self, cache: LaunchCache, ndrange: NDRange) -> bool:
@@ -249,7 +250,8 @@ class Choosing:
             return False
         if timing.samples_direct(timing.direct + 1, ndrange.nitems):
             return False
-        cache.weight = timing.turn_passed(cache.tally.launches + 1, timing.counts_for)
+        timing.direct += 1
+        cache.weight = timing.weight(timing.counts_for)
         return True
 
     def handed_over(

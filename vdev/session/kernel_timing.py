@@ -245,23 +245,6 @@ class KernelTiming:
         """
         return max(counts_for, _FIRST_WEIGHT) if self.direct < FIRST_SAMPLES else counts_for
 
-    def turn_passed(self, launches: int, counts_for: int) -> int:
-        """The turn of the kernel's launch of that number, which had no plan, to be looked at is over: the weight of those that follow, each
-        of which stands for so many of a short kernel. They weigh the less the longer none will be due, as every turn takes the host time;
-        so that as many are sampled, the turns are counted that there would have been.
-        """
-        weight, left = self.weight(counts_for), self.pause - self.skipped - max(launches - self.due_at, 0)
-        turns = 1
-        if left > 0 and self.direct >= FIRST_SAMPLES and weight:
-            each = UNTIL_LOOKED_AT // weight + 1  # launches from one turn to the next
-            until_sampled = SAMPLE_EVERY - 1 - self.direct % SAMPLE_EVERY
-            turns = max(min(min(left, UNTIL_LOOKED_AT) // each, until_sampled), 1)
-            if turns > 1:
-                weight = min(UNTIL_LOOKED_AT // (turns * each) + 1, weight)
-                turns = max((UNTIL_LOOKED_AT // weight + 1) // each, 1)
-        self.direct += turns
-        return weight
-
     def is_due(self, launches: int = 1) -> bool:
         """Whether the last of these launches has to be looked at even if nothing else suggests it."""
         self.skipped += launches
