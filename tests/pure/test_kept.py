@@ -690,5 +690,5 @@ def test_a_row_goes_on_with_a_launch_whose_turn_to_be_looked_at_has_come(
     row = row(kept.session, at_once, line, streak, None, cached, queue, cache, looks=True)
     found = row.again(queue, ndrange, ())
     assert (found is made, len(handed), at_once.until_looked_at) == (
-        (False, 0, 0) if submits else (True, 1, UNTIL_LOOKED_AT - cache.weight)
+        (False, 0, -cache.weight) if submits else (True, 1, UNTIL_LOOKED_AT)
     )

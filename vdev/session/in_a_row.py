@@ -215,17 +215,17 @@ class InARow:
             recorder = session.recorder
             started = 0 if recorder is None else perf_counter_ns()
             left = at_once.until_looked_at - self._weight
-            if session.observers or (left < 0 and at_once.submits is self._cache):
+            if session.observers:
                 return None
+            at_once.until_looked_at = left
             again = partial(line.again_timed, timed=timed_in(queue)) if queue.profiled else line.again
             part = (
-                self._looked_at(again, ndrange, args, after)
-                if left < 0
-                else again(streak, self._standing, ndrange, args, after)
+                again(streak, self._standing, ndrange, args, after)
+                if left >= 0
+                else self._looked_at(again, ndrange, args, after)
             )
             if part is None:
                 return None
-            at_once.until_looked_at -= self._weight
             at_once.streak_length += 1
             if recorder is not None and self._cached.shape is not None:
                 recorder.handed_over(part.number, started, queue, self._cached.shape)
@@ -264,8 +264,12 @@ class InARow:
         args: Sequence[Argument],
         after: Sequence[Completion],
     ) -> Part | None:
-        """Hand over, by `again`, a launch over `ndrange` with these `args`, whose turn to be looked at has come."""
+        """Hand over, by `again`, a launch over `ndrange` with these `args`, whose turn to be looked at has come; None where it has to be
+        submitted.
+        """
         cache, worker, streak = self._cache, self._line.worker.number, self._streak
+        if self._at_once.submits is cache:
+            return None
         part = self._at_once.looked_at(
             partial(again, streak, self._standing, ndrange, args, after),
             cache,
