@@ -519,8 +519,9 @@ def test_launches_on_buffers_that_stay_take_a_glance_while_nothing_is_submitted_
     assert form.may_go(), "which concerns none of them"
     assert form.asked == 1, "it might read one of them"
     kept.launch()
-    assert form.may_go()
-    assert form.asked == 1, "it still might"
+    for _ in range(2):
+        assert form.may_go()
+        assert form.asked == 1, "it still might"
 
 
 def test_what_a_look_finds_is_for_the_next_launch(
