@@ -177,14 +177,14 @@ class MapsAtOnce(HomesAtOnce):
             if begun is None:
                 return None
             under_way, order, behind = begun[0], queue.last, (queue if queue.in_order else None, number)
-            # All before it is its worker's, of which a read that has gone well has waited for all, as in `Moves.read_again`.
-            is_alone = order is None or order is reading.line.latest
-            if under_way is None and is_alone:
+            if under_way is None and (
+                order is None or order is reading.line.latest
+            ):  # as in `Moves.read_again`
                 self._mapped(command, made)
                 made.behind = behind
                 return 0
         status = 0 if under_way is None else reading.end(under_way, made.host)
-        if order is not None and queue.in_order and (status or not is_alone):
+        if order is not None and queue.in_order:
             moves.wait_behind(order)
         return None if status == 0 and not self.end_map(command, made, behind) else status
 
